@@ -25,7 +25,11 @@ fn main() {
         // Before 1.0 every minor version may change the ABI, so it is part of the name.
         let minor = variable("CARGO_PKG_VERSION_MINOR");
         let major = variable("CARGO_PKG_VERSION_MAJOR");
-        let version = if major == "0" { format!("0.{minor}") } else { major };
+        let version = if major == "0" {
+            format!("0.{minor}")
+        } else {
+            major
+        };
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libumbo.so.{version}");
         // Threads and thread-locals of the library outlive dlclose.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");

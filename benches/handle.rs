@@ -25,7 +25,10 @@ fn measure(what: &str, mut call: impl FnMut()) {
         })
         .min()
         .unwrap_or_default();
-    println!("{what:<30} {:6.1} ns", best.as_secs_f64() * 1e9 / f64::from(CALLS));
+    println!(
+        "{what:<30} {:6.1} ns",
+        best.as_secs_f64() * 1e9 / f64::from(CALLS)
+    );
 }
 
 fn main() {

@@ -6,8 +6,8 @@ use umbo_core::optimizer::{Applied, ApplyOptions, ApplyReport, apply_with};
 /// Options of one apply.
 #[c_struct]
 pub struct umbo_apply_options {
-    /// 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`; with
-    /// runs that earlier applies have accumulated, also without another run.
+    /// 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`;
+    /// with runs that earlier applies have accumulated, also without another run.
     pub flush: i32,
     /// 1: report the norm also without clipping; it costs what `global_clip_norm` does.
     pub measure_norm: i32,
@@ -16,8 +16,8 @@ pub struct umbo_apply_options {
 /// What an apply did.
 #[c_struct]
 pub struct umbo_apply_report {
-    /// 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it will
-    /// not (`skipped`, or the total weight was 0) and the gradients are used up.
+    /// 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it
+    /// will not (`skipped`, or the total weight was 0) and the gradients are used up.
     pub applied: i32,
     /// 1: it was called inside a run and happens at the run's commit point. The other fields are 0
     /// then; umbo_optimizer_last_report() has them later.
@@ -31,8 +31,8 @@ pub struct umbo_apply_report {
     pub total_weight: f64,
     /// How many applies of this optimizer have taken effect, with this one.
     pub iterations: i64,
-    /// The norm of all gradients together, without the loss scale, before clipping and weight decay.
-    /// UMBO_NONE: it was not measured.
+    /// The norm of all gradients together, without the loss scale, before clipping and weight
+    /// decay. UMBO_NONE: it was not measured.
     pub gradient_norm: f64,
     /// The learning rate of the update; 0 if there was none.
     pub learning_rate: f64,
@@ -56,10 +56,10 @@ pub struct umbo_apply_report {
 ///   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted, the last run failed, or the strategy is draining. What the schedule returned.
 ///
-/// If it fails, nothing changes, but that ranks which have exchanged the gradients have used them up.
-/// Outside of a run it waits for the run of another thread and acts at once. Inside a run it is deferred
-/// to the run's commit point, and fails with the run, or makes the run fail; in a replica's callback all
-/// replicas make the call (umbo_replica_context_merge_call()).
+/// If it fails, nothing changes, but that ranks which have exchanged the gradients have used them
+/// up. Outside of a run it waits for the run of another thread and acts at once. Inside a run it is
+/// deferred to the run's commit point, and fails with the run, or makes the run fail; in a
+/// replica's callback all replicas make the call (umbo_replica_context_merge_call()).
 /// With k `accumulation_steps` every k-th apply updates; the others add to a sum.
 ///
 /// Collective. Ranks with different settings or progress are UMBO_STATUS_FAILED_PRECONDITION.
@@ -77,12 +77,18 @@ pub fn umbo_optimizer_apply(
     let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
     report.write(match apply_with(&optimizer, &gradients, options)? {
         Applied::Done(done) => report_of(&done),
-        Applied::Deferred => umbo_apply_report { deferred: 1, ..Default::default() },
+        Applied::Deferred => umbo_apply_report {
+            deferred: 1,
+            ..Default::default()
+        },
     });
 }
 
 pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
-    let name = done.non_finite.as_ref().map(|variable| variable.name().as_c_str().as_ptr());
+    let name = done
+        .non_finite
+        .as_ref()
+        .map(|variable| variable.name().as_c_str().as_ptr());
     umbo_apply_report {
         applied: done.applied.into(),
         updated_count: done.variables_updated as i64,
@@ -106,5 +112,11 @@ pub fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
     report: *mut umbo_apply_report,
 ) {
-    report.write(optimizer.last_report().as_ref().map(report_of).unwrap_or_default());
+    report.write(
+        optimizer
+            .last_report()
+            .as_ref()
+            .map(report_of)
+            .unwrap_or_default(),
+    );
 }

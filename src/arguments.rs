@@ -1,6 +1,6 @@
-//! What C functions are given. Each function here checks one argument and converts it to what the core
-//! takes. `#[c_call]` calls them by name, with the argument, with others that belong to it, such as the
-//! number of elements of an array, and with the names of all, which an error says.
+//! What C functions are given. Each function here checks one argument and converts it to what the
+//! core takes. `#[c_call]` calls them by name, with the argument, with others that belong to it,
+//! such as the number of elements of an array, and with the names of all, which an error says.
 
 use std::ffi::c_char;
 use std::path::Path;
@@ -34,7 +34,11 @@ pub(crate) unsafe fn texts<'a>(
     argument: &'static str,
 ) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise is the same.
-    collect(unsafe { array(pointer, count, argument)?.iter().map(|&one| text(one, argument)) })
+    collect(unsafe {
+        array(pointer, count, argument)?
+            .iter()
+            .map(|&one| text(one, argument))
+    })
 }
 
 /// An array of paths.
@@ -47,7 +51,11 @@ pub(crate) unsafe fn paths<'a>(
     argument: &'static str,
 ) -> Result<Vec<&'a Path>> {
     // SAFETY: the caller's promise is the same.
-    collect(unsafe { array(pointer, count, argument)?.iter().map(|&one| path(one, argument)) })
+    collect(unsafe {
+        array(pointer, count, argument)?
+            .iter()
+            .map(|&one| path(one, argument))
+    })
 }
 
 /// As [`texts`]; NULL is none.
@@ -60,7 +68,9 @@ pub(crate) unsafe fn optional_texts<'a>(
     argument: &'static str,
 ) -> Result<Option<Vec<&'a str>>> {
     // SAFETY: the caller's promise is the same.
-    (!pointer.is_null()).then(|| unsafe { texts(pointer, count, argument) }).transpose()
+    (!pointer.is_null())
+        .then(|| unsafe { texts(pointer, count, argument) })
+        .transpose()
 }
 
 /// A handle as C programs give it, also one to an object that is changed.
@@ -99,8 +109,8 @@ pub(crate) unsafe fn handles<H: AsHandle>(
     collect(handles.iter().map(|one| get(one.handle(), argument)))
 }
 
-/// Lets `body` make another dataset of the one whose handle is in a place, and puts the handle of that one
-/// there. The one before is released. If anything fails, it stays.
+/// Lets `body` make another dataset of the one whose handle is in a place, and puts the handle of
+/// that one there. The one before is released. If anything fails, it stays.
 ///
 /// # Safety
 /// `place` is NULL or leads to a handle that may be written.
@@ -146,7 +156,10 @@ pub(crate) fn natural<N: TryFrom<i64>>(
 /// A number of at least 1.
 pub(crate) fn positive<N: TryFrom<i64>>(number: i64, argument: &'static str) -> Result<N> {
     let problem = || invalid!(argument, "{number}; must be 1 or more");
-    N::try_from(number).ok().filter(|_| number >= 1).ok_or_else(problem)
+    N::try_from(number)
+        .ok()
+        .filter(|_| number >= 1)
+        .ok_or_else(problem)
 }
 
 /// How many elements arrays have, of which there is at least one.

@@ -39,11 +39,15 @@ pub fn umbo_tensor_save_all(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
-/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than DEFLATE.
+/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than
+///   DEFLATE.
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 #[c_call(out(tensor), path(path), optional_text(name))]
 pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *mut umbo_tensor) {
-    let loaded = name.map_or_else(|| arrays::load_npy(path), |name| arrays::load_npz(path, name));
+    let loaded = name.map_or_else(
+        || arrays::load_npy(path),
+        |name| arrays::load_npz(path, name),
+    );
     tensor.write(make(loaded?)?);
 }
 
@@ -94,7 +98,12 @@ pub fn umbo_dataset_from_npz_file(
 ///
 /// A plain file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the
 /// dataset or an element is in use. Others are read by this call.
-#[c_call(counted(count), out(dataset), optional_texts(names, count), paths(paths, count))]
+#[c_call(
+    counted(count),
+    out(dataset),
+    optional_texts(names, count),
+    paths(paths, count)
+)]
 pub fn umbo_dataset_from_idx_files(
     count: i64,
     names: *const *const c_char,

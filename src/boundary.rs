@@ -1,4 +1,5 @@
-//! The border itself: no panic and no floating-point mode crosses it, and every error becomes a status.
+//! The border itself: no panic and no floating-point mode crosses it, and every error becomes a
+//! status.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -11,9 +12,9 @@ use umbo_core::executor::{floating_point, fork, thread};
 use umbo_core::observe::log::{self, Level};
 
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
-/// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the child
-/// of a fork, and on a thread that has all but ended, the body does not run: it is dropped, with what it has
-/// taken over, and the status is FAILED_PRECONDITION.
+/// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the
+/// child of a fork, and on a thread that has all but ended, the body does not run: it is dropped,
+/// with what it has taken over, and the status is FAILED_PRECONDITION.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
     floating_point::in_library(|| {
         let result = caught(|| {
@@ -66,7 +67,14 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_internal() {
-        assert_eq!(boundary("tip", || panic!("the {} fell over", "cart")), UMBO_STATUS_INTERNAL);
-        assert!(last_message().starts_with("tip: panic: the cart fell over"), "{}", last_message());
+        assert_eq!(
+            boundary("tip", || panic!("the {} fell over", "cart")),
+            UMBO_STATUS_INTERNAL
+        );
+        assert!(
+            last_message().starts_with("tip: panic: the cart fell over"),
+            "{}",
+            last_message()
+        );
     }
 }

@@ -20,8 +20,8 @@ pub(crate) fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
-/// The canonical name of a device. Lives as long as the process: devices are few, and none ever gets another
-/// name. Only the first call for a device allocates.
+/// The canonical name of a device. Lives as long as the process: devices are few, and none ever
+/// gets another name. Only the first call for a device allocates.
 pub(crate) fn device_text(device: DeviceId) -> &'static CStr {
     static KEPT: Mutex<BTreeMap<DeviceId, &'static CStr>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock();
@@ -44,7 +44,10 @@ mod tests {
         assert_ne!(device_name(DeviceId::cpu(0)), device_name(DeviceId::cpu(1)));
         // SAFETY: the name is ended by a NUL and stays.
         let name = unsafe { CStr::from_ptr(device_name(DeviceId::cpu(1))) };
-        assert_eq!(name.to_str(), Ok(DeviceId::cpu(1).canonical_name().as_str()));
+        assert_eq!(
+            name.to_str(),
+            Ok(DeviceId::cpu(1).canonical_name().as_str())
+        );
         assert_eq!(c_string("a\0b").as_c_str(), c"a\u{2400}b");
     }
 }

@@ -14,9 +14,10 @@ thread_local! {
     static IN_RULE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a rule of the program's on a tile, in the default floating-point mode: which thread has which tile must not
-/// decide the result. Meanwhile this thread's calls are refused ([`check_no_rule`]): the apply around it holds the
-/// optimizer, and other tiles are changed already.
+/// Runs a rule of the program's on a tile, in the default floating-point mode: which thread has
+/// which tile must not decide the result. Meanwhile this thread's calls are refused
+/// ([`check_no_rule`]): the apply around it holds the optimizer, and other tiles are changed
+/// already.
 pub(crate) fn run_rule(rule: impl FnOnce()) {
     struct End;
     impl Drop for End {
@@ -33,16 +34,17 @@ pub(crate) fn run_rule(rule: impl FnOnce()) {
 pub(crate) fn check_no_rule() -> Result<()> {
     if IN_RULE.get() {
         return Err(Error::precondition(
-            "called by an update rule of the program's, in the middle of an apply; a rule computes, and \
-             calls no function of the library",
+            "called by an update rule of the program's, in the middle of an apply; a rule \
+             computes, and calls no function of the library",
         ));
     }
     Ok(())
 }
 
-/// Runs a callback, in the program's floating-point mode, and reads its failure: the last error that it set or passed
-/// on, whose status it must have returned, else a message that says that there was none. What failed inside of a
-/// callback that succeeds is forgotten with it, so that no thread of the library keeps a payload.
+/// Runs a callback, in the program's floating-point mode, and reads its failure: the last error
+/// that it set or passed on, whose status it must have returned, else a message that says that
+/// there was none. What failed inside of a callback that succeeds is forgotten with it, so that no
+/// thread of the library keeps a payload.
 pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
     match floating_point::in_program(callback) {
@@ -54,7 +56,8 @@ pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     }
 }
 
-/// Runs a callback that may store a handle, and takes that over whatever the status. `argument` is its place.
+/// Runs a callback that may store a handle, and takes that over whatever the status. `argument` is
+/// its place.
 pub(crate) fn stored<H: Opaque>(
     argument: &'static str,
     callback: impl FnOnce(*mut *mut H) -> umbo_status,

@@ -25,6 +25,10 @@ impl CheckedStep {
             (name, c_string(&finding.text))
         };
         let findings = report.findings.iter().map(texts).collect();
-        CheckedStep { text: c_string(&report.text), findings, report }
+        CheckedStep {
+            text: c_string(&report.text),
+            findings,
+            report,
+        }
     }
 }

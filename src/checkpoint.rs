@@ -3,8 +3,8 @@
 use super::prelude::*;
 use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 
-/// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number. What is
-/// added is of this strategy; variables may also be of the default one.
+/// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
+/// What is added is of this strategy; variables may also be of the default one.
 #[c_call(out(checkpoint), get(strategy))]
 pub fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,
@@ -27,12 +27,12 @@ pub fn umbo_checkpoint_add_variable(
     get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
 }
 
-/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable its state and
-/// step counts, by the name by which the variable was added, or its own.
+/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable its state
+/// and step counts, by the name by which the variable was added, or its own.
 ///
-/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again. Adam's
-/// correction of bias goes by the betas that each update has used: other betas after restoring are
-/// right for the updates that follow.
+/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again.
+/// Adam's correction of bias goes by the betas that each update has used: other betas after
+/// restoring are right for the updates that follow.
 /// Gradients are added on their own; without them, saving fails while they hold anything.
 #[c_call(text(name), get(optimizer), get(checkpoint))]
 pub fn umbo_checkpoint_add_optimizer(
@@ -82,8 +82,8 @@ pub fn umbo_checkpoint_add_iterator(
     checkpoint.add(name, Arc::new(SavedIterator(iterator)))
 }
 
-/// Adds a tensor of the program, whose memory can be written. Nobody writes it during a save, or uses
-/// it during a restore.
+/// Adds a tensor of the program, whose memory can be written. Nobody writes it during a save, or
+/// uses it during a restore.
 #[c_call(text(name), get(tensor))]
 pub fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
@@ -150,16 +150,16 @@ pub fn umbo_checkpoint_integer(
 
 /// Saves everything that was added, and the strategy's step number, to a file.
 ///
-/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular file,
-///   or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the
-///   strategy is draining, or gradients hold what would be lost: it was submitted and not applied,
-///   or they were not added. What the system says (see above).
+/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular
+///   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+///   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
+///   applied, or they were not added. What the system says (see above).
 ///
-/// Waits for a step in progress. The file is replaced as a whole: whenever the process or the machine
-/// stops, `path` leads to the old file or to the new one. When the call returns, it is on the disk. If
-/// only its folder could not be synchronised, the call succeeds and logs a warning.
-/// Of a symbolic link the target is replaced, or made. The new file has the mode of the old one, and
-/// its owner and group if the system permits that.
+/// Waits for a step in progress. The file is replaced as a whole: whenever the process or the
+/// machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
+/// the disk. If only its folder could not be synchronised, the call succeeds and logs a warning.
+/// Of a symbolic link the target is replaced, or made. The new file has the mode of the old one,
+/// and its owner and group if the system permits that.
 /// A NaN in a variable is logged as a warning; a strict strategy fails.
 ///
 /// Collective: each rank writes its part of the state beside the file, in a folder that all see.
@@ -168,14 +168,15 @@ pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_c
     checkpoint.save(path)
 }
 
-/// Restores everything that was added, and the strategy's step number, from a file. Replicas and ranks
-/// may be more or fewer than when it was saved.
+/// Restores everything that was added, and the strategy's step number, from a file. Replicas and
+/// ranks may be more or fewer than when it was saved.
 ///
-/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular file, or
-///   objects that do not fit; the message lists all that is missing, unexpected or of another dtype
-///   or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the strategy is draining.
-///   UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo
-///   has written it. What the system says; what functions of an iterator's pipeline return.
+/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular
+///   file, or objects that do not fit; the message lists all that is missing, unexpected or of
+///   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
+///   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
+///   later version of Umbo has written it. What the system says; what functions of an iterator's
+///   pipeline return.
 ///
 /// Collective: all ranks restore, or none.
 #[c_call(path(path), get(checkpoint))]
@@ -189,7 +190,8 @@ pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *c
     checkpoint.save_weights(path)
 }
 
-/// Loads values of variables from a safetensors file of any program. All other state stays as it is.
+/// Loads values of variables from a safetensors file of any program. All other state stays as it
+/// is.
 ///
 /// @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
 /// @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
@@ -212,7 +214,10 @@ pub fn umbo_checkpoint_load_weights(
     // SAFETY: the caller gives arrays of texts, of this length.
     let (names, tensors) = unsafe {
         let names = texts(names, (count, "count"), "names")?;
-        (names, optional_texts(tensor_names, (count, "count"), "tensor_names")?)
+        (
+            names,
+            optional_texts(tensor_names, (count, "count"), "tensor_names")?,
+        )
     };
     let tensors = tensors.unwrap_or_else(|| names.clone());
     let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();

@@ -5,13 +5,15 @@ use umbo_core::cluster::resolver::ClusterResolver;
 
 /// Creates a resolver from JSON in the form of TF_CONFIG.
 ///
-/// @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}, of
-///   any length. NULL: the environment variable TF_CONFIG; if it is missing or empty, an empty cluster.
-/// @return UMBO_STATUS_INVALID_ARGUMENT: not JSON of this form, or a task that the cluster does not have; the
-///   message names the place.
+/// @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
+///   "worker", "index": 0}}, of any length. NULL: the environment variable TF_CONFIG; if it is
+///   missing or empty, an empty cluster.
+/// @return UMBO_STATUS_INVALID_ARGUMENT: not JSON of this form, or a task that the cluster does not
+///   have; the message names the place.
 ///
-/// The tasks of a job are an array of addresses, or an object that maps numbers to addresses. Fields other than
-/// "cluster" and "task" are ignored. A task of type "evaluator" need not be in the cluster.
+/// The tasks of a job are an array of addresses, or an object that maps numbers to addresses.
+/// Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not be in
+/// the cluster.
 #[c_call(out(resolver))]
 pub fn umbo_cluster_resolver_from_tf_config(
     text: *const c_char,
@@ -25,10 +27,12 @@ pub fn umbo_cluster_resolver_from_tf_config(
     resolver.write(make(Arc::new(read?))?);
 }
 
-/// Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and
-/// PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first two of them that are set count.
+/// Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE,
+/// PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first two of them that are set
+/// count.
 ///
-/// @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or TF_CONFIG and a launcher disagree; the message names them.
+/// @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or TF_CONFIG and a launcher
+///   disagree; the message names them.
 #[c_call(out(resolver))]
 pub fn umbo_cluster_resolver_from_environment(resolver: *mut *mut umbo_cluster_resolver) {
     resolver.write(make(Arc::new(ClusterResolver::of_this_process()?))?);
@@ -39,12 +43,13 @@ pub fn umbo_cluster_resolver_from_environment(resolver: *mut *mut umbo_cluster_r
 pub struct umbo_cluster_resolver_info {
     /// The number of jobs.
     pub job_count: i64,
-    /// The job that this process is a task of; NULL if the configuration names none. Lives as long as the resolver.
+    /// The job that this process is a task of; NULL if the configuration names none. Lives as long
+    /// as the resolver.
     pub task_type: *const c_char,
     /// The number of this process in its job; UMBO_NONE if the configuration gives none.
     pub task_index: i64,
-    /// The rank of this process; UMBO_NONE if nothing gives one. With TF_CONFIG the tasks of "chief" come
-    /// first, then those of "worker"; other tasks have no rank.
+    /// The rank of this process; UMBO_NONE if nothing gives one. With TF_CONFIG the tasks of
+    /// "chief" come first, then those of "worker"; other tasks have no rank.
     pub rank: i64,
     /// The number of ranks; 0 if nothing gives it.
     pub rank_count: i64,
@@ -59,7 +64,9 @@ pub fn umbo_cluster_resolver_get_info(
     let (place, number) = (resolver.place(), |number: usize| number as i64);
     info.write(umbo_cluster_resolver_info {
         job_count: number(resolver.jobs().len()),
-        task_type: resolver.task_type().map_or(ptr::null(), |job| job.as_c_str().as_ptr()),
+        task_type: resolver
+            .task_type()
+            .map_or(ptr::null(), |job| job.as_c_str().as_ptr()),
         task_index: resolver.task_index().map_or(UMBO_NONE, number),
         rank: place.map_or(UMBO_NONE, |place| number(place.rank)),
         rank_count: place.map_or(0, |place| number(place.size)),

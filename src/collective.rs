@@ -8,8 +8,8 @@ use umbo_core::strategy::collective::{ReductionOptions, ReductionOutput};
 /// How values are reduced.
 pub type umbo_reduce_op = i32;
 
-/// The sum. Integers wrap. Floats are added in replica order, 16-bit ones in 32 bits and 32-bit ones in
-/// 64, and rounded once.
+/// The sum. Integers wrap. Floats are added in replica order, 16-bit ones in 32 bits and 32-bit
+/// ones in 64, and rounded once.
 pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
 /// The sum divided by the count. The mean of integers is a float: float32 for 8 and 16 bits,
 /// float64 for wider ones.
@@ -22,14 +22,15 @@ constants! { ReduceOp { UMBO_REDUCE_SUM = Sum, UMBO_REDUCE_MEAN = Mean } }
 pub struct umbo_reduce_options {
     /// The number of elements of `axes`.
     pub axis_count: i64,
-    /// Axes to reduce along within each replica; negative ones count from the back. NULL: over the replicas only.
+    /// Axes to reduce along within each replica; negative ones count from the back. NULL: over the
+    /// replicas only.
     #[counted_by(axis_count)]
     pub axes: *const i32,
-    /// The name of the device of the result. NULL: CPU:0, but a plain value that needs no reduction stays where
-    /// it is.
+    /// The name of the device of the result. NULL: CPU:0, but a plain value that needs no reduction
+    /// stays where it is.
     pub destination: *const c_char,
-    /// A tensor of the dtype and shape of the result, which gets it. It shares no memory with the value. NULL: a
-    /// new tensor. Not for nests and indexed slices.
+    /// A tensor of the dtype and shape of the result, which gets it. It shares no memory with the
+    /// value. NULL: a new tensor. Not for nests and indexed slices.
     pub output: *mut umbo_tensor,
 }
 
@@ -43,7 +44,11 @@ pub(crate) unsafe fn reduction(
     let given = unsafe { options::read(pointer, argument) }?;
     // SAFETY: the caller promises an array, or NULL.
     let axes = unsafe {
-        optional_array(given.axes, (given.axis_count, "options.axis_count"), "options.axes")
+        optional_array(
+            given.axes,
+            (given.axis_count, "options.axis_count"),
+            "options.axes",
+        )
     }?;
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
@@ -64,8 +69,8 @@ pub(crate) unsafe fn reduction(
 ///
 /// @param[in] options May be NULL.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), bool, the SUM of a plain value
-///   over several replicas without axes, or an output that does not fit.
+/// - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), bool, the SUM of a
+///   plain value over several replicas without axes, or an output that does not fit.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside the shape of indexed slices.
 /// - UMBO_STATUS_NOT_FOUND: no such destination.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
@@ -74,17 +79,23 @@ pub(crate) unsafe fn reduction(
 /// Without axes, components of one shape and dtype are added element by element. MEAN divides by
 /// the number of components.
 ///
-/// With axes, each component is summed along them, then the sums are added. Components may differ in these
-/// dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of elements that were added;
-/// the mean of none is NaN.
+/// With axes, each component is summed along them, then the sums are added. Components may differ
+/// in these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
+/// elements that were added; the mean of none is NaN.
 ///
-/// A plain tensor or variable counts once for each replica if there are axes, else it is its own mean. The mean of
-/// integers is a float, with one replica too.
+/// A plain tensor or variable counts once for each replica if there are axes, else it is its own
+/// mean. The mean of integers is a float, with one replica too.
 ///
-/// Indexed slices without axes are concatenated in replica order; an index may occur several times, and MEAN
-/// divides the values by the number of components. With axes, or beside tensors, they are reduced as
-/// dense tensors. Collective.
-#[c_call(out(result), reduction(options), get(strategy), constant(op), get(value))]
+/// Indexed slices without axes are concatenated in replica order; an index may occur several times,
+/// and MEAN divides the values by the number of components. With axes, or beside tensors, they are
+/// reduced as dense tensors. Collective.
+#[c_call(
+    out(result),
+    reduction(options),
+    get(strategy),
+    constant(op),
+    get(value)
+)]
 pub fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
@@ -100,14 +111,16 @@ pub fn umbo_strategy_reduce(
 /// @param[in] axis Negative ones count from the back.
 /// @param[in] options Without axes. May be NULL.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: scalars, axes in the options, an output that does not fit, or components
-///   that differ in number of dimensions, dtype or another dimension.
+/// - UMBO_STATUS_INVALID_ARGUMENT: scalars, axes in the options, an output that does not fit, or
+///   components that differ in number of dimensions, dtype or another dimension.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
 /// - UMBO_STATUS_NOT_FOUND: no such destination.
-/// - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside a per-replica value, where they are made dense.
+/// - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside a per-replica value, where they are made
+///   dense.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
 ///
-/// Components may be empty. Plain values and values of one component come back as they are. Collective.
+/// Components may be empty. Plain values and values of one component come back as they are.
+/// Collective.
 #[c_call(out(result), reduction(options))]
 pub fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
@@ -121,13 +134,17 @@ pub fn umbo_strategy_gather(
         return Err(Error::invalid("options.axes", problem));
     }
     let strategy = get(strategy, "strategy")?;
-    result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &options)?)?);
+    result.write(make(strategy.gather(
+        &get(value, "value")?,
+        axis.into(),
+        &options,
+    )?)?);
 }
 
 /// Gets the components of a value in this process as a tuple, in every context.
 ///
-/// @param[out] results A tuple of the components of a per-replica value, of a nest for each replica, or of the plain
-///   value alone.
+/// @param[out] results A tuple of the components of a per-replica value, of a nest for each
+///   replica, or of the plain value alone.
 #[c_call(out(results), get(strategy), get(value))]
 pub fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,

@@ -11,8 +11,8 @@ use umbo_core::error::{Error, Result, Status};
 ///
 /// @param[in] functions The functions, and the place of this process. The struct is copied.
 /// @param[in] destroy Releases `user_data` when the communicator has ended. May be NULL.
-/// @return UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is NULL, an unknown flag, or a rank that is
-///   not less than its number of ranks.
+/// @return UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is NULL, an unknown flag, or a
+///   rank that is not less than its number of ranks.
 #[c_call(owned(user_data, destroy), out(communicator), structure(functions))]
 pub fn umbo_communicator_create(
     functions: *const umbo_communicator_functions,
@@ -66,8 +66,10 @@ unsafe fn bytes_of<'a>(
 ) -> Result<(&'a [usize], usize)> {
     // SAFETY: the caller's promise is the same.
     let bytes = unsafe { array(bytes, (size as i64, argument), argument) }?;
-    let add =
-        |sum: usize, &one: &usize| sum.checked_add(one).filter(|&sum| sum <= isize::MAX as usize);
+    let add = |sum: usize, &one: &usize| {
+        sum.checked_add(one)
+            .filter(|&sum| sum <= isize::MAX as usize)
+    };
     let sum = bytes.iter().try_fold(0, add);
     let problem = || invalid!(argument, "adds up to more bytes than there can be");
     Ok((bytes, sum.ok_or_else(problem)?))
@@ -88,12 +90,17 @@ unsafe fn bytes_mut<'a>(
     if bytes > isize::MAX as usize {
         return Err(invalid!(argument, "of more bytes than there can be"));
     }
-    check(pointer.cast::<u8>(), argument, "a place for the bytes is expected")?;
+    check(
+        pointer.cast::<u8>(),
+        argument,
+        "a place for the bytes is expected",
+    )?;
     // SAFETY: the caller's promise.
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), bytes) })
 }
 
-/// The bytes to send, whose number `counted_by` gives, and the place for those to receive, which must lie apart.
+/// The bytes to send, whose number `counted_by` gives, and the place for those to receive, which
+/// must lie apart.
 ///
 /// # Safety
 /// Both are NULL or lead to so many bytes, and those to receive are the caller's alone during `'a`.
@@ -104,7 +111,10 @@ unsafe fn both<'a>(
     let (from, to) = (send.addr(), receive.addr());
     let apart = from.saturating_add(sent) <= to || to.saturating_add(capacity) <= from;
     if !apart && sent > 0 && capacity > 0 {
-        return Err(invalid!("receive", "overlaps with `send`; other memory is expected"));
+        return Err(invalid!(
+            "receive",
+            "overlaps with `send`; other memory is expected"
+        ));
     }
     // SAFETY: the caller's promise; they were checked to be apart.
     unsafe {
@@ -117,9 +127,10 @@ unsafe fn both<'a>(
 ///
 /// @param[in] send_bytes The size of each part; as many numbers as ranks.
 /// @param[in] send The parts in rank order, one behind the other. NULL if all are empty.
-/// @param[in] receive_bytes The size of each part to receive. This rank's own is the same on both sides.
-/// @param[out] receive Gets the parts in the order of the ranks that sent them; apart from `send`. NULL if all are
-///   empty.
+/// @param[in] receive_bytes The size of each part to receive. This rank's own is the same on both
+///   sides.
+/// @param[out] receive Gets the parts in the order of the ranks that sent them; apart from `send`.
+///   NULL if all are empty.
 /// @return
 /// - UMBO_STATUS_INVALID_ARGUMENT: sizes that do not fit, or memory that overlaps.
 /// - UMBO_STATUS_FAILED_PRECONDITION: another call of the communicator is in progress, or this is
@@ -139,7 +150,10 @@ pub fn umbo_communicator_all_to_all(
     let size = communicator.size();
     // SAFETY: the caller promises as many numbers as there are ranks.
     let ((send_bytes, sent), (receive_bytes, capacity)) = unsafe {
-        (bytes_of(send_bytes, size, "send_bytes")?, bytes_of(receive_bytes, size, "receive_bytes")?)
+        (
+            bytes_of(send_bytes, size, "send_bytes")?,
+            bytes_of(receive_bytes, size, "receive_bytes")?,
+        )
     };
     // SAFETY: the caller promises as many bytes as the sizes say.
     let (send, receive) = unsafe { both((send, sent, "send_bytes"), (receive, capacity)) }?;
@@ -150,8 +164,8 @@ pub fn umbo_communicator_all_to_all(
 ///
 /// @param[in] bytes How much each rank sends; as many numbers as ranks, the same on all.
 /// @param[in] send What this rank sends. NULL if it is empty.
-/// @param[out] receive Gets what the ranks send, in rank order, one behind the other; apart from `send`. NULL if all is
-///   empty.
+/// @param[out] receive Gets what the ranks send, in rank order, one behind the other; apart from
+///   `send`. NULL if all is empty.
 /// @return That of umbo_communicator_all_to_all().
 ///
 /// Collective.
@@ -217,10 +231,14 @@ pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
 ///
 /// @param[in] message Why. The engine may pass it on or print it.
 ///
-/// MPI and other engines whose jobs end as one end this process and the others. If it returns, the communicator is of
-/// no further use on this rank.
+/// MPI and other engines whose jobs end as one end this process and the others. If it returns, the
+/// communicator is of no further use on this rank.
 #[c_call(text(message), get(communicator))]
 pub fn umbo_communicator_abort(communicator: *mut umbo_communicator, message: *const c_char) {
     let message = message.to_owned();
-    communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
+    communicator.abort(&Error::Callback {
+        status: Status::Aborted,
+        message,
+        payload: None,
+    });
 }

@@ -7,7 +7,8 @@ use umbo_core::cluster::communicator::{
 use umbo_core::device::cuda::gpu::Gpu;
 use umbo_core::executor::thread::thread_number;
 
-/// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
+/// Sends a part of `send` to each rank, and receives one from each. See
+/// umbo_communicator_all_to_all().
 ///
 /// The part for this rank itself is copied.
 pub type umbo_communicator_all_to_all_fn = Option<
@@ -58,21 +59,24 @@ pub type umbo_communicator_barrier_fn =
 pub type umbo_communicator_abort_fn =
     Option<unsafe extern "C-unwind" fn(message: *const c_char, user_data: *mut c_void)>;
 
-/// The functions may be called on any thread, one at a time; else on the thread that made the communicator.
+/// The functions may be called on any thread, one at a time; else on the thread that made the
+/// communicator.
 pub const UMBO_COMMUNICATOR_ANY_THREAD: i64 = 1;
-/// `all_to_all` and `all_gather` take addresses of GPU memory, too, for gradients on GPUs if all ranks have
-/// theirs there: of the GPU of this rank's variables, whose context is current. Nothing that is queued
-/// uses the memory; when they return, what was received has arrived. All ranks set the flag, or none.
+/// `all_to_all` and `all_gather` take addresses of GPU memory, too, for gradients on GPUs if all
+/// ranks have theirs there: of the GPU of this rank's variables, whose context is current. Nothing
+/// that is queued uses the memory; when they return, what was received has arrived. All ranks set
+/// the flag, or none.
 pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 
 /// The functions of a communicator, which move bytes and never sum.
 ///
-/// All ranks call each but `abort` in the same order, and it returns when it has what it needs of the others. It must
-/// not wait for ever for a rank that is lost. After a failure only `abort` is called. They must not use
-/// the communicator that calls them.
+/// All ranks call each but `abort` in the same order, and it returns when it has what it needs of
+/// the others. It must not wait for ever for a rank that is lost. After a failure only `abort` is
+/// called. They must not use the communicator that calls them.
 #[c_struct(rank_count = 1, node_rank_count = 1)]
 pub struct umbo_communicator_functions {
-    /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it holds.
+    /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it
+    /// holds.
     pub flags: i64,
     /// The rank of this process, from 0.
     pub rank: i64,
@@ -107,8 +111,8 @@ pub(super) struct ProgramEngine {
 }
 
 impl ProgramEngine {
-    /// Checks the functions, and where they say that this process stands. Where the flags do not allow
-    /// any thread they are for the one that calls this.
+    /// Checks the functions, and where they say that this process stands. Where the flags do not
+    /// allow any thread they are for the one that calls this.
     pub(super) fn new(
         functions: umbo_communicator_functions,
         user_data: UserData,
@@ -132,7 +136,12 @@ impl ProgramEngine {
         };
         let any_thread = functions.flags & UMBO_COMMUNICATOR_ANY_THREAD != 0;
         let thread = (!any_thread).then(thread_number);
-        Ok(ProgramEngine { functions, user_data, thread, place })
+        Ok(ProgramEngine {
+            functions,
+            user_data,
+            thread,
+            place,
+        })
     }
 }
 
@@ -140,11 +149,19 @@ impl ProgramEngine {
 fn sent(send: &Outgoing<'_>, bytes: usize) -> (*const c_void, Option<&'static Gpu>) {
     let (address, gpu) = match send {
         Outgoing::Host(bytes) => (bytes.as_ptr().cast(), None),
-        Outgoing::Gpu(memory) => {
-            (std::ptr::with_exposed_provenance(memory.address() as usize), Some(memory.gpu()))
-        }
+        Outgoing::Gpu(memory) => (
+            std::ptr::with_exposed_provenance(memory.address() as usize),
+            Some(memory.gpu()),
+        ),
     };
-    (if bytes == 0 { std::ptr::null() } else { address }, gpu)
+    (
+        if bytes == 0 {
+            std::ptr::null()
+        } else {
+            address
+        },
+        gpu,
+    )
 }
 
 /// As [`sent`], for bytes to be written.
@@ -156,7 +173,8 @@ fn received(receive: Incoming<'_>, bytes: usize) -> *mut c_void {
     }
 }
 
-/// Calls a function of the program. For memory of a GPU the GPU's context is current, and nothing is queued.
+/// Calls a function of the program. For memory of a GPU the GPU's context is current, and nothing
+/// is queued.
 fn call(gpu: Option<&'static Gpu>, function: impl FnOnce() -> umbo_status) -> Result<()> {
     let _entered = gpu.map(|gpu| gpu.card().enter()).transpose()?;
     gpu.map_or(Ok(()), Gpu::synchronize)?;
@@ -181,16 +199,28 @@ impl Communicator for ProgramEngine {
     fn call(&self, which: EngineCall<'_>) -> Result<()> {
         let (functions, data) = (&self.functions, self.user_data.pointer());
         match which {
-            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+            EngineCall::AllToAll {
+                send,
+                send_counts,
+                receive,
+                receive_counts,
+            } => {
                 let function = present(functions.all_to_all, "functions.all_to_all")?;
                 let (from, gpu) = sent(&send, send_counts.iter().sum());
                 let to = received(receive, receive_counts.iter().sum());
                 let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
-                // SAFETY: the caller gave the function for this, with the user data, and said whether it takes
-                // memory of GPUs; there are as many bytes as the counts add up to.
-                call(gpu, || unsafe { function(send_bytes, from, receive_bytes, data, to) })
+                // SAFETY: the caller gave the function for this, with the user data, and said
+                // whether it takes memory of GPUs; there are as many bytes as the
+                // counts add up to.
+                call(gpu, || unsafe {
+                    function(send_bytes, from, receive_bytes, data, to)
+                })
             }
-            EngineCall::AllGather { send, receive, counts } => {
+            EngineCall::AllGather {
+                send,
+                receive,
+                counts,
+            } => {
                 let function = present(functions.all_gather, "functions.all_gather")?;
                 let (from, gpu) = sent(&send, counts[self.place.rank]);
                 let to = received(receive, counts.iter().sum());
@@ -201,7 +231,9 @@ impl Communicator for ProgramEngine {
                 let count = bytes.len();
                 let bytes = received(Incoming::Host(bytes), count);
                 // SAFETY: as above.
-                call(None, || unsafe { function(root as i64, count, data, bytes) })
+                call(None, || unsafe {
+                    function(root as i64, count, data, bytes)
+                })
             }
             EngineCall::Vote(vote) if let Some(function) = functions.vote => {
                 let Vote { least, greatest } = vote;

@@ -32,8 +32,8 @@ macro_rules! constants {
     };
 }
 
-/// What a code stands for: `one_of!(code, "argument", { UMBO_A => a, ... })` is `Ok(a)` for `UMBO_A`, and an
-/// error that lists the valid constants for what is none of them.
+/// What a code stands for: `one_of!(code, "argument", { UMBO_A => a, ... })` is `Ok(a)` for
+/// `UMBO_A`, and an error that lists the valid constants for what is none of them.
 macro_rules! one_of {
     ($code:expr, $argument:expr, { $($constant:ident => $value:expr),+ $(,)? }) => {
         match $code {

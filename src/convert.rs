@@ -17,9 +17,10 @@ fn checked<A, B>(
     }
     match constant(dtype, "dtype")? {
         dtype @ (DType::Float16 | DType::BFloat16) => Ok((dtype, elements)),
-        other => {
-            Err(invalid!("dtype", "{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16"))
-        }
+        other => Err(invalid!(
+            "dtype",
+            "{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16"
+        )),
     }
 }
 

@@ -8,8 +8,8 @@ use umbo_core::optimizer::Optimizer;
 use umbo_core::optimizer::custom::Custom;
 use umbo_core::optimizer::rule::{CustomUpdate, Rates, Slot, WeightDecay};
 
-/// Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count` elements
-/// of type `dtype`. Later versions may append fields.
+/// Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count`
+/// elements of type `dtype`. Later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_update_tile {
@@ -38,15 +38,16 @@ pub struct umbo_update_tile {
     pub step: i64,
 }
 
-/// Updates weights and states of some elements, each from its own weight, states and gradient alone.
+/// Updates weights and states of some elements, each from its own weight, states and gradient
+/// alone.
 ///
 /// @param[in] tile Valid until the function returns.
 ///
-/// Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
-/// twice for each element, first on copies of weights and states, and must do the same both times. It
-/// cannot fail, because other tiles are changed already. Functions of the library are
-/// UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it may not change for
-/// good.
+/// Several threads call it at once, on tiles that have nothing in common. With several ranks it
+/// runs twice for each element, first on copies of weights and states, and must do the same both
+/// times. It cannot fail, because other tiles are changed already. Functions of the library are
+/// UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it
+/// may not change for good.
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 
@@ -86,7 +87,8 @@ pub struct umbo_gpu_update {
     pub stream: *mut c_void,
 }
 
-/// Queues kernels that update weights and states, each from its own weight, states and gradient alone.
+/// Queues kernels that update weights and states, each from its own weight, states and gradient
+/// alone.
 ///
 /// @param[in] update Valid, with `states`, until the function returns; the arrays until the kernels
 ///   are done.
@@ -132,7 +134,12 @@ pub struct umbo_custom_rule_options {
 ///
 /// All else is as for other rules: gradients are reduced and clipped, and come in tiles of some
 /// hundred elements while they are in the cache; row-sparse variables are updated by rows.
-#[c_call(owned(user_data, destroy), out(optimizer), options(options), present(update))]
+#[c_call(
+    owned(user_data, destroy),
+    out(optimizer),
+    options(options),
+    present(update)
+)]
 pub fn umbo_optimizer_create_custom(
     strategy: *const umbo_strategy,
     update: umbo_update_tile_fn,
@@ -142,8 +149,16 @@ pub fn umbo_optimizer_create_custom(
     optimizer: *mut *mut umbo_optimizer,
 ) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let (name, slots) = unsafe { (optional_text(options.name, "options.name")?, slots(&options)?) };
-    let meaning = match flag(options.decoupled_weight_decay, "options.decoupled_weight_decay")? {
+    let (name, slots) = unsafe {
+        (
+            optional_text(options.name, "options.name")?,
+            slots(&options)?,
+        )
+    };
+    let meaning = match flag(
+        options.decoupled_weight_decay,
+        "options.decoupled_weight_decay",
+    )? {
         true => WeightDecay::Decoupled,
         false => WeightDecay::L2,
     };
@@ -164,15 +179,19 @@ pub fn umbo_optimizer_create_custom(
     });
     let call = move |tile: &Tile<'_>, rates: &Rates, step: u64| {
         let tile = tile_for_c(tile, rates, step);
-        // SAFETY: the caller gave the function for this, with the user data that lives as long as this
-        // closure; the tile's elements are this call's.
+        // SAFETY: the caller gave the function for this, with the user data that lives as long as
+        // this closure; the tile's elements are this call's.
         callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
     };
     let name = name.unwrap_or("custom").to_owned();
     let (call, on_gpu) = (Box::new(call), on_gpu.map(|on_gpu| Box::new(on_gpu) as _));
     let rule = Custom::new(name, slots, options.weight_decay, meaning, call, on_gpu)?;
     let strategy = get(strategy, "strategy")?.id();
-    optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
+    optimizer.write(make(Optimizer::new(
+        strategy,
+        Box::new(rule),
+        options.learning_rate,
+    )?)?);
 }
 
 fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
@@ -216,20 +235,29 @@ fn gpu_update_for_c(own: &CustomUpdate<'_>) -> umbo_gpu_update {
 unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
     // Before the names are looked at: a number beyond this is not one of names.
     if !usize::try_from(options.state_count).is_ok_and(|count| count <= MOST_SLOTS) {
-        let problem = format!("{}; a rule has 0 to {MOST_SLOTS} states", options.state_count);
+        let problem = format!(
+            "{}; a rule has 0 to {MOST_SLOTS} states",
+            options.state_count
+        );
         return Err(Error::invalid("options.state_count", problem));
     }
     let count = (options.state_count, "options.state_count");
     // SAFETY: the caller's promise is the same, and there are as many numbers as names.
     let (names, initials) = unsafe {
         let names = array(options.state_names, count, "options.state_names")?;
-        (names, optional_array(options.state_initials, count, "options.state_initials")?)
+        (
+            names,
+            optional_array(options.state_initials, count, "options.state_initials")?,
+        )
     };
     collect(names.iter().enumerate().map(|(position, &name)| {
         check(name, "options.state_names", "a name is expected")?;
         // SAFETY: the caller promises that each name is a text; NULL was refused.
         let name = unsafe { text(name, "options.state_names") }?.to_owned();
         let initial = initials.map_or(0.0, |initials| initials[position]);
-        Ok(Slot { name: Cow::Owned(name), initial })
+        Ok(Slot {
+            name: Cow::Owned(name),
+            initial,
+        })
     }))
 }

@@ -6,13 +6,14 @@ use umbo_core::input::ShuffleOptions;
 /// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
 #[c_struct(buffer_capacity = UMBO_ALL)]
 pub struct umbo_shuffle_options {
-    /// From how many elements the next one is drawn, 1 or more. UMBO_ALL, the default: every order is
-    /// equally likely.
+    /// From how many elements the next one is drawn, 1 or more. UMBO_ALL, the default: every order
+    /// is equally likely.
     pub buffer_capacity: i64,
     /// The seed of the orders, which are the same on every machine.
     pub seed: u64,
-    /// 1: all passes and repetitions have the same order, as a take and a skip of the dataset need that divide it into
-    /// training and test. 0: each has another one, also the passes of different iterators.
+    /// 1: all passes and repetitions have the same order, as a take and a skip of the dataset need
+    /// that divide it into training and test. 0: each has another one, also the passes of different
+    /// iterators.
     pub keep_order_each_pass: i32,
 }
 
@@ -22,13 +23,14 @@ pub struct umbo_shuffle_options {
 /// @param[in] names A name for each dataset, all different: elements are structs. `names` may be
 ///   NULL: elements are tuples.
 ///
-/// A pass ends with the dataset that ends first. If another one is known to have more elements, the log
-/// gets a warning.
+/// A pass ends with the dataset that ends first. If another one is known to have more elements, the
+/// log gets a warning.
 ///
-/// An element that fails is passed over as a whole: where element i of one dataset fails, umbo_iterator_next() does, and
-/// all datasets go on with element i + 1. A failure below a batch, a rebatch or a shuffle, or of a file that cannot be
-/// opened, shifts the elements behind it, so that they do not belong together any more: after the failure comes
-/// UMBO_STATUS_FAILED_PRECONDITION, which says so, and then the end. Zip first, and shuffle and batch the pairs.
+/// An element that fails is passed over as a whole: where element i of one dataset fails,
+/// umbo_iterator_next() does, and all datasets go on with element i + 1. A failure below a batch, a
+/// rebatch or a shuffle, or of a file that cannot be opened, shifts the elements behind it, so that
+/// they do not belong together any more: after the failure comes UMBO_STATUS_FAILED_PRECONDITION,
+/// which says so, and then the end. Zip first, and shuffle and batch the pairs.
 #[c_call(out(zipped), optional_texts(names, count), handles(datasets, count))]
 pub fn umbo_dataset_zip(
     count: i64,
@@ -47,11 +49,17 @@ pub fn umbo_dataset_zip(
 /// Over tensors and files the buffer holds row numbers of 8 bytes, elsewhere elements. A pass
 /// allocates it.
 ///
-/// Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same elements in every pass. A
-/// umbo_dataset_cache() behind a shuffle keeps the order of the first pass for all.
+/// Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same
+/// elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first
+/// pass for all.
 #[c_call(transforms(dataset), options(options))]
 pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umbo_shuffle_options) {
-    let capacity = least_unless(options.buffer_capacity, 1, "UMBO_ALL", "options.buffer_capacity")?;
+    let capacity = least_unless(
+        options.buffer_capacity,
+        1,
+        "UMBO_ALL",
+        "options.buffer_capacity",
+    )?;
     dataset.shuffle(&ShuffleOptions {
         // In the core 0 is the whole dataset.
         buffer_size: capacity.unwrap_or(0),
@@ -66,12 +74,12 @@ pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umb
 /// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: it is
 ///   smaller.
 ///
-/// Batches of tensors in their own order are views of the tensors; others are copies, for which the elements are kept
-/// until the batch is complete. If an element fails, umbo_iterator_next() does, and the elements before it are in the
-/// next batch.
+/// Batches of tensors in their own order are views of the tensors; others are copies, for which the
+/// elements are kept until the batch is complete. If an element fails, umbo_iterator_next() does,
+/// and the elements before it are in the next batch.
 ///
-/// If the dataset has elements, but too few for a single batch with `drop_remainder`, the log gets a warning; in strict
-/// mode it is UMBO_STATUS_INVALID_ARGUMENT.
+/// If the dataset has elements, but too few for a single batch with `drop_remainder`, the log gets
+/// a warning; in strict mode it is UMBO_STATUS_INVALID_ARGUMENT.
 #[c_call(transforms(dataset), flag(drop_remainder))]
 pub fn umbo_dataset_batch(
     dataset: *mut *mut umbo_dataset,
@@ -137,12 +145,14 @@ pub fn umbo_dataset_prefetch(dataset: *mut *mut umbo_dataset, depth: i64) {
 ///
 /// @param[in] count How many, 0 or more, or UMBO_ALL.
 ///
-/// A dataset that is shuffled anew in each pass has other first elements in each, and for each iterator. If a program
-/// takes and skips elements of one such dataset, as for training and test, the two have elements in common: the log gets a
-/// warning; in strict mode it is UMBO_STATUS_INVALID_ARGUMENT. `keep_order_each_pass` divides it.
+/// A dataset that is shuffled anew in each pass has other first elements in each, and for each
+/// iterator. If a program takes and skips elements of one such dataset, as for training and test,
+/// the two have elements in common: the log gets a warning; in strict mode it is
+/// UMBO_STATUS_INVALID_ARGUMENT. `keep_order_each_pass` divides it.
 ///
-/// If a pass over the first elements of a cached dataset begins a second time, and no pass has reached the end of that dataset, the log gets a
-/// warning, since nothing is cached; in strict mode this is UMBO_STATUS_FAILED_PRECONDITION of the reset.
+/// If a pass over the first elements of a cached dataset begins a second time, and no pass has
+/// reached the end of that dataset, the log gets a warning, since nothing is cached; in strict mode
+/// this is UMBO_STATUS_FAILED_PRECONDITION of the reset.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
     dataset.take(count)
@@ -152,13 +162,14 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 ///
 /// @param[in] count How many, 0 or more, or UMBO_ALL.
 ///
-/// Those of ranges and slices are left out at once, as are whole repetitions of them, also shuffled,
-/// and of what is cached. Others are made when the first element is asked for; their failures are
-/// those of umbo_iterator_next().
+/// Those of ranges and slices are left out at once, as are whole repetitions of them, also
+/// shuffled, and of what is cached. Others are made when the first element is asked for; their
+/// failures are those of umbo_iterator_next().
 ///
-/// A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other elements than the
-/// first: the log gets a warning; in strict mode umbo_iterator_reset() returns UMBO_STATUS_FAILED_PRECONDITION. With
-/// umbo_dataset_take() of the same dataset it is as said there.
+/// A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
+/// elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
+/// UMBO_STATUS_FAILED_PRECONDITION. With umbo_dataset_take() of the same dataset it is as said
+/// there.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
     dataset.skip(count)
@@ -169,17 +180,17 @@ pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
 /// @param[in] shard_count 1 or more.
 /// @param[in] index 0 to `shard_count` - 1.
 ///
-/// Elements in between are left out: rows of arrays in their own order are not read, and other elements are made
-/// and dropped. Two shards of one dataset that is shuffled anew in each pass have elements in common, as with
-/// umbo_dataset_take().
+/// Elements in between are left out: rows of arrays in their own order are not read, and other
+/// elements are made and dropped. Two shards of one dataset that is shuffled anew in each pass have
+/// elements in common, as with umbo_dataset_take().
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, index: i64) {
     dataset.shard(shard_count, index)
 }
 
 /// Keeps the elements of the first pass that reaches the end in memory, for later passes in that
-/// order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a umbo_dataset_take()
-/// behind it stops before, each pass makes its own.
+/// order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
+/// umbo_dataset_take() behind it stops before, each pass makes its own.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {
     dataset.cache()

@@ -33,8 +33,8 @@ pub struct umbo_files_options {
     pub element_spec: *const umbo_element_spec,
     /// How many files are read at once, by turns, 1 to 4096.
     pub open_file_count: i64,
-    /// How many elements come from one file before it is the next one's turn. The file that follows one
-    /// that has ended takes its place.
+    /// How many elements come from one file before it is the next one's turn. The file that follows
+    /// one that has ended takes its place.
     pub consecutive_count: i64,
     /// The seed of the order of the files.
     pub seed: u64,

@@ -18,8 +18,9 @@ pub type umbo_generator_begin_fn = Option<
 ///   NULL, the pass has ended.
 /// @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
 ///
-/// After UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes the same element. After another failure it makes the one
-/// behind: a zip passes over the elements of other datasets that belong to the one that failed.
+/// After UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes the same element. After another failure
+/// it makes the one behind: a zip passes over the elements of other datasets that belong to the one
+/// that failed.
 pub type umbo_generator_next_fn = Option<
     unsafe extern "C-unwind" fn(
         pass: *mut c_void,
@@ -66,7 +67,12 @@ pub struct umbo_generator {
 /// @param[in] destroy Releases `user_data`. NULL: nothing to release.
 ///
 /// The number of elements is unknown.
-#[c_call(owned(user_data, destroy), out(dataset), spec(element_spec), structure(generator))]
+#[c_call(
+    owned(user_data, destroy),
+    out(dataset),
+    spec(element_spec),
+    structure(generator)
+)]
 pub fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
     generator: *const umbo_generator,
@@ -77,8 +83,11 @@ pub fn umbo_dataset_from_generator(
     let (functions, user_data) = (generator, Arc::new(user_data));
     present(functions.next, "generator.next")?;
     let begin = move || -> Result<Box<dyn Generator>> {
-        let mut generator =
-            GeneratorPass { functions, user_data: Arc::clone(&user_data), pass: None };
+        let mut generator = GeneratorPass {
+            functions,
+            user_data: Arc::clone(&user_data),
+            pass: None,
+        };
         generator.begin()?;
         Ok(Box::new(generator))
     };
@@ -118,7 +127,10 @@ impl Generator for GeneratorPass {
             self.begin()?;
         }
         let next = present(self.functions.next, "generator.next")?;
-        let pass = self.pass.as_ref().map_or(ptr::null_mut(), UserData::pointer);
+        let pass = self
+            .pass
+            .as_ref()
+            .map_or(ptr::null_mut(), UserData::pointer);
         stored("element", |element| {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
             unsafe { next(pass, self.user_data.pointer(), element) }
@@ -170,8 +182,9 @@ pub type umbo_map_fn = Option<
 pub struct umbo_map_options {
     /// The spec of the results. NULL: that of the elements.
     pub element_spec: *const umbo_element_spec,
-    /// How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on the
-    /// thread that asks for the element. There may be more than processors, for calls that wait.
+    /// How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on
+    /// the thread that asks for the element. There may be more than processors, for calls that
+    /// wait.
     pub parallel_call_count: i64,
 }
 
@@ -182,7 +195,12 @@ pub struct umbo_map_options {
 ///
 /// A result that is not as its spec says is UMBO_STATUS_INVALID_ARGUMENT of umbo_iterator_next().
 /// If the system gives fewer threads than options ask for, fewer calls run at the same time.
-#[c_call(owned(user_data, destroy), transforms(dataset), present(function), options(options))]
+#[c_call(
+    owned(user_data, destroy),
+    transforms(dataset),
+    present(function),
+    options(options)
+)]
 pub fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,
     function: umbo_map_fn,
@@ -193,7 +211,10 @@ pub fn umbo_dataset_map(
     let element_spec = optional_spec(options.element_spec)?;
     let parallel_calls = options.parallel_call_count;
     if parallel_calls < 1 {
-        return Err(invalid!("options.parallel_call_count", "{parallel_calls}; must be 1 to 4096"));
+        return Err(invalid!(
+            "options.parallel_call_count",
+            "{parallel_calls}; must be 1 to 4096"
+        ));
     }
     let call = move |element: &Value| {
         let mut lent = LentHandle::new()?;
@@ -204,5 +225,11 @@ pub fn umbo_dataset_map(
             function(element, user_data.pointer(), result)
         })
     };
-    dataset.map(call, MapOptions { parallel_calls, element_spec })
+    dataset.map(
+        call,
+        MapOptions {
+            parallel_calls,
+            element_spec,
+        },
+    )
 }

@@ -52,7 +52,12 @@ pub fn umbo_dataset_from_range(start: i64, stop: i64, step: i64, dataset: *mut *
 ///   NULL: elements are tuples or, of a single array, its rows.
 /// @param[in] views The arrays, all with the same size of dimension 0. umbo_view_of_memory() makes
 ///   the view of an array.
-#[c_call(counted(count), out(dataset), optional_texts(names, count), array(views, count))]
+#[c_call(
+    counted(count),
+    out(dataset),
+    optional_texts(names, count),
+    array(views, count)
+)]
 pub fn umbo_dataset_from_arrays(
     count: i64,
     names: *const *const c_char,
@@ -60,6 +65,10 @@ pub fn umbo_dataset_from_arrays(
     dataset: *mut *mut umbo_dataset,
 ) {
     // SAFETY: the caller promises that the elements are where the views say.
-    let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
+    let copies = collect(
+        views
+            .iter()
+            .map(|view| unsafe { tensor_of_view(view, "views") }),
+    )?;
     dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
 }

@@ -32,8 +32,8 @@ pub struct umbo_device_info {
     pub device: umbo_device,
     /// The canonical name, which lives as long as the process. NULL: the device does not exist.
     pub name: *const c_char,
-    /// How many physical devices of its type there are: one CPU, which is the host, and the GPUs that the
-    /// CUDA driver shows to this process.
+    /// How many physical devices of its type there are: one CPU, which is the host, and the GPUs
+    /// that the CUDA driver shows to this process.
     pub physical_count: i64,
     /// How many logical devices of its type there are. Their ordinals are 0 to `logical_count` - 1.
     pub logical_count: i64,
@@ -45,11 +45,14 @@ pub struct umbo_device_info {
 }
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
-    umbo_device { r#type: device.kind.to_c(), ordinal: device.index as i32 }
+    umbo_device {
+        r#type: device.kind.to_c(),
+        ordinal: device.index as i32,
+    }
 }
 
-/// A device that a struct names. INVALID_ARGUMENT for a type that is none, NOT_FOUND for a device that
-/// does not exist.
+/// A device that a struct names. INVALID_ARGUMENT for a type that is none, NOT_FOUND for a device
+/// that does not exist.
 pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Result<DeviceId> {
     if device.r#type == UMBO_DEVICE_CPU {
         return Ok(DeviceId::HOST);
@@ -69,7 +72,10 @@ pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Resu
 pub(crate) unsafe fn device(name: *const c_char, argument: &'static str) -> Result<DeviceId> {
     // SAFETY: the caller's promise is the same.
     let name = unsafe { optional_text(name, argument) }?;
-    name.map_or_else(|| Ok(current_device()), |name| registry::REGISTRY.resolve(name, argument))
+    name.map_or_else(
+        || Ok(current_device()),
+        |name| registry::REGISTRY.resolve(name, argument),
+    )
 }
 
 /// Gets what is known of a device, and how many devices of its type there are.
@@ -77,8 +83,8 @@ pub(crate) unsafe fn device(name: *const c_char, argument: &'static str) -> Resu
 /// @param[in] device The name. The device need not exist. `device` may be NULL: CPU:0.
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: a device of another process.
 ///
-/// The first call for a GPU starts the CUDA driver. A call for a GPU that nothing in the process uses
-/// can be slow.
+/// The first call for a GPU starts the CUDA driver. A call for a GPU that nothing in the process
+/// uses can be slow.
 #[c_call(result(info), optional_text(device))]
 pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) {
     let name = device.unwrap_or_default();
@@ -91,11 +97,16 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
     let count = registry::REGISTRY.logical_count(device.kind);
     let exists = device.index < count;
     let memory = exists.then(|| registry::memory_info(device).ok()).flatten();
-    let (total, available) =
-        memory.map_or((0, 0), |memory| (memory.total_bytes, memory.available_bytes));
+    let (total, available) = memory.map_or((0, 0), |memory| {
+        (memory.total_bytes, memory.available_bytes)
+    });
     info.write(umbo_device_info {
         device: device_of(device),
-        name: if exists { device_name(device) } else { ptr::null() },
+        name: if exists {
+            device_name(device)
+        } else {
+            ptr::null()
+        },
         physical_count: registry::REGISTRY.physical_count(device.kind).into(),
         logical_count: count.into(),
         total_bytes: total as usize,
@@ -104,13 +115,20 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
     });
 }
 
-/// Writes the canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
+/// Writes the canonical form of a device name, such as
+/// "/job:localhost/replica:0/task:0/device:CPU:0".
 ///
 /// @param[in] name The name. The device need not exist.
-/// @param[in] defaults The name of a device that has the parts which `name` does not have. `defaults`
-///   may be NULL: CPU:0 of this process, which also has the parts that `defaults` does not have.
+/// @param[in] defaults The name of a device that has the parts which `name` does not have.
+///   `defaults` may be NULL: CPU:0 of this process, which also has the parts that `defaults` does
+///   not have.
 /// @param[out] buffer The canonical name. `buffer` may be NULL if `capacity` is 0.
-#[c_call(out(length), text(name), optional_text(defaults), buffer(buffer, capacity))]
+#[c_call(
+    out(length),
+    text(name),
+    optional_text(defaults),
+    buffer(buffer, capacity)
+)]
 pub fn umbo_device_canonical_name(
     name: *const c_char,
     defaults: *const c_char,
@@ -149,7 +167,11 @@ pub fn umbo_set_logical_device_count(
 ) {
     let kind = constant(r#type, "type")?;
     let natural = |value: i64, argument: &'static str| {
-        let problem = if value < 0 { "is negative" } else { "is more than there can be" };
+        let problem = if value < 0 {
+            "is negative"
+        } else {
+            "is more than there can be"
+        };
         u32::try_from(value).map_err(|_| invalid!(argument, "{value} {problem}"))
     };
     let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;

@@ -18,19 +18,23 @@ use umbo_core::device::registry;
 #[c_call(text(device))]
 pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
     let device = registry::REGISTRY.resolve(device, "device")?;
-    registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
+    registry::set_stream(
+        device,
+        (!stream.is_null()).then(|| stream.expose_provenance()),
+    )
 }
 
 /// Makes a GPU allocate from a memory pool of the program.
 ///
 /// @param[in] device A GPU that was not used yet.
 /// @param[in] pool A CUmemoryPool of the GPU, or of one whose memory this GPU may use
-///   (cuMemPoolSetAccess). It lives as long as the process. `pool` may be NULL: the GPU's own pool, the default.
+///   (cuMemPoolSetAccess). It lives as long as the process. `pool` may be NULL: the GPU's own pool,
+///   the default.
 /// @return As umbo_set_device_stream().
 ///
-/// The library allocates and frees in the order of the GPU's stream. A GPU that has no memory pools is
-/// UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical GPU, as
-/// streams do.
+/// The library allocates and frees in the order of the GPU's stream. A GPU that has no memory pools
+/// is UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical
+/// GPU, as streams do.
 #[c_call(text(device))]
 pub fn umbo_set_device_memory_pool(device: *const c_char, pool: *mut c_void) {
     let device = registry::REGISTRY.resolve(device, "device")?;

@@ -32,7 +32,8 @@ pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
     result.write(works.into());
 }
 
-/// Gets the number of threads for central work, the calling one included. Small operations use fewer.
+/// Gets the number of threads for central work, the calling one included. Small operations use
+/// fewer.
 #[c_call(out(count))]
 pub fn umbo_worker_count(count: *mut i64) {
     count.write(workers::count() as i64);

@@ -9,11 +9,12 @@ use umbo_core::input::{
 /// How the rows of batches are split over the replicas.
 pub type umbo_split = i32;
 
-/// Each batch by itself: of r rows each of n replicas gets r / n, rounded up, until none are left. 9 rows over
-/// 4 replicas are 3, 3, 3 and 0.
+/// Each batch by itself: of r rows each of n replicas gets r / n, rounded up, until none are left.
+/// 9 rows over 4 replicas are 3, 3, 3 and 0.
 pub const UMBO_SPLIT_CEIL: umbo_split = 0;
-/// Each batch by itself: each replica gets its share of a full batch, of 9 rows over 4 replicas 3, 2, 2 and 2. Of a
-/// smaller batch each gets the same rows, as far as they exist: of a last batch of 6 in batches of 8, 2 replicas get 4 and
+/// Each batch by itself: each replica gets its share of a full batch, of 9 rows over 4 replicas 3,
+/// 2, 2 and 2. Of a smaller batch each gets the same rows, as far as they exist: of a last batch of
+/// 6 in batches of 8, 2 replicas get 4 and
 /// 2. If nobody knows the size of a full batch, each batch is a full one.
 pub const UMBO_SPLIT_BALANCED: umbo_split = 1;
 
@@ -32,9 +33,9 @@ pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// `drop_partial_step` all end with the first.
 pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
 /// All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files: file
-/// i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of which its replicas take in
-/// turn what UMBO_SPLIT_BALANCED would give them of a full batch over all ranks. The ranks go on as with
-/// UMBO_SHARDING_OFF.
+/// i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of which
+/// its replicas take in turn what UMBO_SPLIT_BALANCED would give them of a full batch over all
+/// ranks. The ranks go on as with UMBO_SHARDING_OFF.
 ///
 /// umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer files
 /// than ranks, other sources, batches with fewer rows than replicas or an unknown number, or a
@@ -54,21 +55,23 @@ constants! { Sharding {
 pub struct umbo_distribute_options {
     /// How batches are split.
     pub split: umbo_split,
-    /// 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED these are all batches that
-    /// are smaller than a full one, for any number of replicas. 0: they come with the rows there are; missing
-    /// components have no rows, or are 0 where elements are scalars. With UMBO_SPLIT_CEIL, or without a known size of a
-    /// full batch, each batch is a whole step.
+    /// 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED
+    /// these are all batches that are smaller than a full one, for any number of replicas. 0: they
+    /// come with the rows there are; missing components have no rows, or are 0 where elements are
+    /// scalars. With UMBO_SPLIT_CEIL, or without a known size of a full batch, each batch is a
+    /// whole step.
     pub drop_partial_step: i32,
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
-    /// How many steps a thread of the iterator makes ahead, 0 to 4096. UMBO_AUTO, the default, is 0 for CPUs.
+    /// How many steps a thread of the iterator makes ahead, 0 to 4096. UMBO_AUTO, the default, is 0
+    /// for CPUs.
     pub prefetch_count: i64,
-    /// Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also without
-    /// other ranks.
+    /// Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
+    /// without other ranks.
     pub sharding: umbo_sharding,
-    /// UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also compare
-    /// the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of each.
-    /// UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
+    /// UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also
+    /// compare the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of
+    /// each. UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
     /// umbo_dataset_from_files(), whose functions may draw random numbers on each rank. 0: never.
     pub compared_steps: i64,
 }
@@ -78,8 +81,12 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         UMBO_AUTO => None,
         size => Some(size),
     };
-    let compared_steps =
-        least_unless(options.compared_steps, 0, "UMBO_AUTO", "options.compared_steps")?;
+    let compared_steps = least_unless(
+        options.compared_steps,
+        0,
+        "UMBO_AUTO",
+        "options.compared_steps",
+    )?;
     Ok(DistributeOptions {
         splitting: constant(options.split, "options.split")?,
         drop_partial_step: flag(options.drop_partial_step, "options.drop_partial_step")?,
@@ -97,13 +104,14 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 ///
 /// With one replica elements stay as they are. With several, each tensor becomes a per-replica
 /// value with a component for each replica of this rank; elements must not contain scalars. The
-/// elements know how many examples each replica has; umbo_gradients_submit() uses these numbers. Which batches come, and
-/// a position in them, does not depend on the number of replicas. On CPUs components are views of the batch.
+/// elements know how many examples each replica has; umbo_gradients_submit() uses these numbers.
+/// Which batches come, and a position in them, does not depend on the number of replicas. On CPUs
+/// components are views of the batch.
 ///
-/// Slices of arrays that are not batched, elements that are batched twice, and batches that were shuffled where the
-/// elements in them were not, are rarely meant: the log gets a warning, once for each dataset; with a strict strategy
-/// they are UMBO_STATUS_INVALID_ARGUMENT. umbo_dataset_rebatch() makes batches of another size, or of slices that are
-/// batches.
+/// Slices of arrays that are not batched, elements that are batched twice, and batches that were
+/// shuffled where the elements in them were not, are rarely meant: the log gets a warning, once for
+/// each dataset; with a strict strategy they are UMBO_STATUS_INVALID_ARGUMENT.
+/// umbo_dataset_rebatch() makes batches of another size, or of slices that are batches.
 ///
 /// All ranks give the same dataset, shuffled with the same seed, unless `sharding` says otherwise.
 #[c_call(out(distributed), options(options), get(strategy), get(dataset))]

@@ -75,7 +75,11 @@ pub fn umbo_tensor_from_dlpack_legacy(
 /// # Safety
 /// `managed` is NULL or what a producer gave, `tensor` is NULL or a place for the output.
 unsafe fn import<F: ManagedForm>(managed: *mut F, tensor: Out<*mut umbo_tensor>) -> Result<()> {
-    check(managed.cast_const(), "managed", "a managed tensor is expected")?;
+    check(
+        managed.cast_const(),
+        "managed",
+        "a managed tensor is expected",
+    )?;
     let managed = NonNull::new(managed).ok_or_else(|| Error::Internal("NULL".into()))?;
     let handle = reserve()?;
     // SAFETY: checked, and the caller promises the rest.

@@ -32,8 +32,8 @@ pub const UMBO_DTYPE_UINT16: umbo_dtype = 10;
 pub const UMBO_DTYPE_UINT32: umbo_dtype = 11;
 /// `uint64_t`.
 pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
-/// One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what is
-/// computed is not specified. Readers of files make every byte but 0 a 1.
+/// One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
+/// is computed is not specified. Readers of files make every byte but 0 a 1.
 pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
 
 /// The largest number of dimensions.
@@ -56,7 +56,9 @@ pub(crate) fn dtype(code: umbo_dtype, argument: &'static str) -> Result<DType> {
 
 /// An element type, or `None` for whatever there is.
 pub(crate) fn dtype_or_any(code: umbo_dtype, argument: &'static str) -> Result<Option<DType>> {
-    (code != UMBO_DTYPE_NONE).then(|| dtype(code, argument)).transpose()
+    (code != UMBO_DTYPE_NONE)
+        .then(|| dtype(code, argument))
+        .transpose()
 }
 
 /// A shape argument.
@@ -69,7 +71,10 @@ pub(crate) unsafe fn shape(
     argument: &'static str,
 ) -> Result<Shape> {
     if !(0..=UMBO_MAX_NDIM).contains(&ndim) {
-        return Err(invalid!(counted_by, "{ndim}; valid are 0 to {UMBO_MAX_NDIM}"));
+        return Err(invalid!(
+            counted_by,
+            "{ndim}; valid are 0 to {UMBO_MAX_NDIM}"
+        ));
     }
     // SAFETY: the caller's promise is the same.
     let sizes = unsafe { array(sizes, (ndim, counted_by), argument) }?;
@@ -84,6 +89,8 @@ pub(crate) unsafe fn shape(
 /// Numbers for as many axes as there may be, with 0 for those that are not there.
 pub(crate) fn padded(numbers: impl Iterator<Item = i64>) -> [i64; MAX_RANK] {
     let mut all = [0; MAX_RANK];
-    all.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
+    all.iter_mut()
+        .zip(numbers)
+        .for_each(|(to, number)| *to = number);
     all
 }

@@ -40,7 +40,10 @@ pub fn umbo_element_spec_create_tensor(
             Error::invalid("shape", problem)
         }),
     }))?;
-    spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec { dtype, shape })))?);
+    spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec {
+        dtype,
+        shape,
+    })))?);
 }
 
 /// Makes the spec of a tuple.

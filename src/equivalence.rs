@@ -70,9 +70,9 @@ constants! { Verdict {
 /// When two numbers count as the same.
 #[c_struct(relative_tolerance = UMBO_AUTO as f64)]
 pub struct umbo_equivalence_options {
-    /// The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0: the
-    /// same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for float32,
-    /// more for larger batches, 0.012 for float16, 0.026 for bfloat16.
+    /// The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0:
+    /// the same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for
+    /// float32, more for larger batches, 0.012 for float16, 0.026 for bfloat16.
     pub relative_tolerance: f64,
     /// A difference up to this never counts; 0 or more.
     pub absolute_tolerance: f64,
@@ -101,8 +101,8 @@ pub struct umbo_equivalence_finding {
     pub variable_index: i64,
     /// The element that `text` mentions, in row-major order; UMBO_NONE: none.
     pub element_index: i64,
-    /// The factor by which the gradient is too large (more than 1) or too small (less than 1) on all
-    /// replicas. 0: no single factor describes it.
+    /// The factor by which the gradient is too large (more than 1) or too small (less than 1) on
+    /// all replicas. 0: no single factor describes it.
     pub factor: f64,
     /// The largest difference between two splits, as a fraction of the largest element.
     pub difference: f64,
@@ -114,14 +114,18 @@ pub struct umbo_equivalence_finding {
 
 impl CheckedStep {
     fn finding(&self, index: usize) -> Option<umbo_equivalence_finding> {
-        let (finding, (name, text)) =
-            self.report.findings.get(index).zip(self.findings.get(index))?;
+        let (finding, (name, text)) = self
+            .report
+            .findings
+            .get(index)
+            .zip(self.findings.get(index))?;
         let (subject, variable_index) = match finding.subject {
             Subject::Step => (UMBO_EQUIVALENCE_OF_STEP, UMBO_NONE),
             Subject::Gradient { index, .. } => (UMBO_EQUIVALENCE_OF_GRADIENT, index as i64),
-            Subject::Variable { index, .. } => {
-                (UMBO_EQUIVALENCE_OF_VARIABLE, index.map_or(UMBO_NONE, |index| index as i64))
-            }
+            Subject::Variable { index, .. } => (
+                UMBO_EQUIVALENCE_OF_VARIABLE,
+                index.map_or(UMBO_NONE, |index| index as i64),
+            ),
             Subject::Metric { .. } => (UMBO_EQUIVALENCE_OF_METRIC, UMBO_NONE),
         };
         Some(umbo_equivalence_finding {
@@ -138,27 +142,29 @@ impl CheckedStep {
     }
 }
 
-/// Checks that a step does the same on one replica as on all. It is for tests, and for the first step
-/// of a new trainer.
+/// Checks that a step does the same on one replica as on all. It is for tests, and for the first
+/// step of a new trainer.
 ///
-/// @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples or
-///   more along dimension 0.
+/// @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples
+///   or more along dimension 0.
 /// @param[in] gradients What the callback writes. NULL: only metrics are compared.
-/// @param[out] equivalence What was found; a mistake of the callback is no failure of this function.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of another
-///   strategy, or a tolerance out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run, in another
-///   strategy's scope, while the strategy is draining, or while `gradients` wait for an apply. What
-///   umbo_strategy_run() returns, if the callback fails on the usual split of the batch.
+/// @param[out] equivalence What was found; a mistake of the callback is no failure of this
+///   function.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
+///   another strategy, or a tolerance out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+///   in another strategy's scope, while the strategy is draining, or while `gradients` wait for an
+///   apply. What umbo_strategy_run() returns, if the callback fails on the usual split of the
+///   batch.
 ///
-/// The check runs the callback on several splits of the batch, 6 times on each replica, and up to 22
-/// times if something differs. It compares gradients, weights and metrics, of
-/// umbo_replica_context_add_metric() and of every umbo_metrics. With one replica it finds only what a
-/// single run shows.
+/// The check runs the callback on several splits of the batch, 6 times on each replica, and up to
+/// 22 times if something differs. It compares gradients, weights and metrics, of
+/// umbo_replica_context_add_metric() and of every umbo_metrics. With one replica it finds only what
+/// a single run shows.
 ///
-/// Nothing is committed: variables, `gradients`, optimizers and metrics are as before, and an apply in
-/// the callback has no effect. Other gradients that it writes are as after a run that fails. Copies
-/// of all gradients in float64 are kept, two for each replica and up to seven more; of row-sparse ones
-/// they are as large as the table. docs/concepts.md says more.
+/// Nothing is committed: variables, `gradients`, optimizers and metrics are as before, and an apply
+/// in the callback has no effect. Other gradients that it writes are as after a run that fails.
+/// Copies of all gradients in float64 are kept, two for each replica and up to seven more; of
+/// row-sparse ones they are as large as the table. docs/concepts.md says more.
 ///
 /// Collective: each rank gives a batch of its own, of as many examples.
 #[c_call(
@@ -211,5 +217,7 @@ pub fn umbo_equivalence_at(
     finding: *mut umbo_equivalence_finding,
 ) {
     let findings = (equivalence.findings.len(), "the findings");
-    finding.write(at(index, "index", findings, |index| equivalence.finding(index))?);
+    finding.write(at(index, "index", findings, |index| {
+        equivalence.finding(index)
+    })?);
 }

@@ -1,5 +1,6 @@
 //! What UMBO_CHECK=1 needs to know of programs that write their own loop: which element a pass has
-//! begun with, which callbacks were checked, and which gradients a strategy has. Without the variable nothing is noted.
+//! begun with, which callbacks were checked, and which gradients a strategy has. Without the
+//! variable nothing is noted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -14,7 +15,8 @@ use umbo_core::strategy::{FunctionFor, Strategy};
 use umbo_core::values::{BatchContents, Value};
 
 struct NotedElement {
-    /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.
+    /// By the id of their strategy: elements with which passes have begun, and that no run has got
+    /// yet.
     elements: BTreeMap<u64, Value>,
     /// Callbacks that were checked on a batch, with the ids of their strategies.
     checked: BTreeSet<(u64, usize)>,
@@ -38,7 +40,9 @@ pub(super) fn note_gradients(gradients: &Arc<Gradients>) {
 
 /// The next element for a program that runs its steps itself.
 pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
-    let Some(element) = iterator.next()? else { return Ok(None) };
+    let Some(element) = iterator.next()? else {
+        return Ok(None);
+    };
     if CHECK.is_on()
         && let Some(strategy) = iterator.distributed_for()
         && iterator.begins()
@@ -50,19 +54,26 @@ pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
     Ok(Some(element))
 }
 
-/// Checks a step that is about to be run, if asked for, and if its arguments begin a pass or are the first batch that
-/// the callback gets, as those of [`split_for`](umbo_core::input::split_for) are. `callback` is the address of the program's
-/// function, of which `function` is a call.
+/// Checks a step that is about to be run, if asked for, and if its arguments begin a pass or are
+/// the first batch that the callback gets, as those of [`split_for`](umbo_core::input::split_for)
+/// are. `callback` is the address of the program's function, of which `function` is a call.
 pub(super) fn check_run(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     callback: usize,
     args: Option<&Value>,
 ) -> Result<()> {
-    let Some(args) = args.filter(|_| CHECK.is_on()) else { return Ok(()) };
+    let Some(args) = args.filter(|_| CHECK.is_on()) else {
+        return Ok(());
+    };
     let mut noted = NOTED.lock();
-    let begins = noted.elements.get(&strategy.id()).is_some_and(|element| element.is_same(args));
-    let element = begins.then(|| noted.elements.remove(&strategy.id())).flatten();
+    let begins = noted
+        .elements
+        .get(&strategy.id())
+        .is_some_and(|element| element.is_same(args));
+    let element = begins
+        .then(|| noted.elements.remove(&strategy.id()))
+        .flatten();
     let key = (strategy.id(), callback);
     if element.is_none() {
         let contents = args.batch_contents();
@@ -73,9 +84,9 @@ pub(super) fn check_run(
             drop(noted);
             equivalence::not_checked(
                 strategy,
-                "the arguments of a run hold a batch inside of other values, which the check cannot \
-                 split; give umbo_strategy_run() the batch alone and the rest through user_data, or call \
-                 umbo_strategy_check_equivalence()",
+                "the arguments of a run hold a batch inside of other values, which the check \
+                 cannot split; give umbo_strategy_run() the batch alone and the rest through \
+                 user_data, or call umbo_strategy_check_equivalence()",
             );
             return Ok(());
         }

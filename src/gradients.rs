@@ -49,7 +49,12 @@ pub struct umbo_gradients_options {
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as
 ///   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type, or
 ///   accumulation_steps with replicas_in_sync over several ranks.
-#[c_call(out(gradients), handles(variables, count), options(options), get(strategy))]
+#[c_call(
+    out(gradients),
+    handles(variables, count),
+    options(options),
+    get(strategy)
+)]
 pub fn umbo_gradients_create(
     strategy: *const umbo_strategy,
     count: i64,
@@ -59,9 +64,10 @@ pub fn umbo_gradients_create(
 ) {
     let loss_reduction = match options.loss_reduction {
         UMBO_LOSS_UNSET => {
-            let problem = "0; valid are UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN \
-                           (3), and one must be given: does the callback sum over its examples, take \
-                           their mean, or divide by the examples of the global batch?";
+            let problem = "0; valid are UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and \
+                           UMBO_LOSS_GLOBAL_MEAN (3), and one must be given: does the callback \
+                           sum over its examples, take their mean, or divide by the examples of \
+                           the global batch?";
             return Err(Error::invalid("options.loss_reduction", problem));
         }
         code => constant(code, "options.loss_reduction")?,
@@ -74,7 +80,11 @@ pub fn umbo_gradients_create(
     let choices = row_sparse.unwrap_or_default().iter();
     let row_sparse = &*collect(choices.map(|&choice| flag(choice, "options.row_sparse")))?;
     let dtype = dtype_or_any(options.dtype, "dtype")?;
-    let options = GradientsOptions { accumulation_steps, dtype, row_sparse };
+    let options = GradientsOptions {
+        accumulation_steps,
+        dtype,
+        row_sparse,
+    };
     let made = Gradients::new(id, devices, variables, loss_reduction, options)?;
     note_gradients(&made);
     gradients.write(make(made)?);
@@ -135,12 +145,13 @@ pub fn umbo_gradients_variable(
 /// Gets the gradient of a variable that the next apply would use, before clipping and weight decay.
 ///
 /// @param[in] optimizer Its loss scale is taken out. NULL: there is none.
-/// @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices of
-///   the rows that were named, ascending, each once. With accumulated runs it is divided by the
+/// @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
+///   of the rows that were named, ascending, each once. With accumulated runs it is divided by the
 ///   weight of those that there are.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no replica
-///   contributed to it, or it is frozen and runs are accumulated, which leaves it out.
-///   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights are 0.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no
+///   replica contributed to it, or it is frozen and runs are accumulated, which leaves it out.
+///   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights
+///   are 0.
 ///
 /// Nothing is used up. Waits for a run of another thread. Collective: each rank gets the gradient
 /// over all ranks, which exchange more than in an apply.
@@ -155,5 +166,13 @@ pub fn umbo_gradients_reduced(
 }
 
 fn checked(gradients: &Gradients, index: i64) -> Result<usize> {
-    at(index, "index", (gradients.variables().len(), "the variables of the gradients"), Some)
+    at(
+        index,
+        "index",
+        (
+            gradients.variables().len(),
+            "the variables of the gradients",
+        ),
+        Some,
+    )
 }

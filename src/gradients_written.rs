@@ -9,8 +9,8 @@ pub type umbo_gradient_mode = i32;
 /// It writes every element. The buffer contains old data before.
 pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
 /// It adds to the elements, which are zero when it first views the buffer in a step. Each addition
-/// is rounded to the buffer's type: in float16 2048 + 1 is 2048. A callback that adds often to 16-bit
-/// floats adds in memory of its own and converts the sum (umbo_convert_from_float()).
+/// is rounded to the buffer's type: in float16 2048 + 1 is 2048. A callback that adds often to
+/// 16-bit floats adds in memory of its own and converts the sum (umbo_convert_from_float()).
 pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 
 /// Gets this replica's buffer for the gradient of a variable, to be written until it submits.
@@ -21,7 +21,13 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 ///
 /// If a replica does not view a variable in a step, its gradient is zero. If no replica does, the
 /// variable is not updated. Allocates nothing.
-#[c_call(out(view), index(index), constant(mode), within(ctx), borrow(gradients))]
+#[c_call(
+    out(view),
+    index(index),
+    constant(mode),
+    within(ctx),
+    borrow(gradients)
+)]
 pub fn umbo_gradients_view(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
@@ -39,7 +45,13 @@ pub fn umbo_gradients_view(
 /// @param[out] length The number of variables.
 ///
 /// It does what umbo_gradients_view() does for each variable, or nothing if it fails.
-#[c_call(out(length), constant(mode), array_out(views, capacity), within(ctx), borrow(gradients))]
+#[c_call(
+    out(length),
+    constant(mode),
+    array_out(views, capacity),
+    within(ctx),
+    borrow(gradients)
+)]
 pub fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
@@ -51,14 +63,19 @@ pub fn umbo_gradients_views(
     let all = gradients.variables().len();
     length.write(all as i64);
     if capacity < all as i64 {
-        return Err(out_of_range!("capacity", "{capacity}, but there are {all} variables"));
+        return Err(out_of_range!(
+            "capacity",
+            "{capacity}, but there are {all} variables"
+        ));
     }
     let (replica, step) = gradients.take_part(ctx)?;
     gradients.check_views(replica, step)?;
     for index in 0..all {
         let view = match gradients.is_row_sparse(index) {
             true => NO_VIEW,
-            false => gradients.view(replica, step, index, mode).map(view_to_write)?,
+            false => gradients
+                .view(replica, step, index, mode)
+                .map(view_to_write)?,
         };
         // SAFETY: the caller gives room for `capacity` views, which are as many or more.
         unsafe { views.add(index).write(view) };
@@ -77,8 +94,8 @@ constants! { GradientMode { UMBO_GRADIENT_OVERWRITE = Overwrite, UMBO_GRADIENT_A
 ///
 /// Rows come in any order, in one call or several. The gradient of a row that is named several
 /// times is the sum, in replica order and the order of the calls, so that its bits do not depend on
-/// timing. Indices are checked by the call that submits. Allocates nothing if an earlier step had as
-/// many rows in as many calls.
+/// timing. Indices are checked by the call that submits. Allocates nothing if an earlier step had
+/// as many rows in as many calls.
 ///
 /// The update is *lazy*: it changes only the rows that were named and the optimizer's state for
 /// them, so momentum and weight decay act on these rows only. LAMB cannot update rows. 0 rows count
@@ -153,14 +170,19 @@ pub fn umbo_gradients_submit_weighted(
 ///   memory of the replica's device.
 /// @param[in] destroy Gets `user_data` when nothing reads the elements any more. NULL: none.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a view that does not fit.
-///   UMBO_STATUS_NOT_FOUND: no such device. UMBO_STATUS_FAILED_PRECONDITION: also if the replica has
-///   viewed or attached this gradient in this step (umbo_gradients_discard() takes that back).
+///   UMBO_STATUS_NOT_FOUND: no such device. UMBO_STATUS_FAILED_PRECONDITION: also if the replica
+///   has viewed or attached this gradient in this step (umbo_gradients_discard() takes that back).
 ///
 /// The replica writes the elements until it submits. After that nobody writes them until `destroy`
 /// is called: after the apply that uses the gradient, a run that fails, or a discard; at the latest
 /// when a later step replaces it or the gradients end. The thread that runs or applies may call
 /// `destroy` in that call; then it cannot run or change anything of this strategy.
-#[c_call(owned(user_data, destroy), borrow(gradients), index(index), within(ctx))]
+#[c_call(
+    owned(user_data, destroy),
+    borrow(gradients),
+    index(index),
+    within(ctx)
+)]
 pub fn umbo_gradients_attach(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
@@ -169,7 +191,8 @@ pub fn umbo_gradients_attach(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) {
-    // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
+    // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is
+    // dropped.
     let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
     gradients.attach_in(ctx, index, gradient)
 }

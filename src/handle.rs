@@ -93,14 +93,20 @@ unsafe impl Sync for HandleSlot {}
 
 static TABLE: HandleTable = HandleTable {
     chunks: [const { OnceLock::new() }; CHUNKS],
-    free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
+    free: Mutex::new(Free {
+        head: NO_SLOT,
+        fresh: 0,
+    }),
 };
 
 /// Which chunk a slot is in, and where in it.
 fn place(slot: u32) -> (usize, usize) {
     let position = slot + (1 << FIRST_CHUNK_BITS);
     let bit = position.ilog2();
-    ((bit - FIRST_CHUNK_BITS) as usize, (position - (1 << bit)) as usize)
+    (
+        (bit - FIRST_CHUNK_BITS) as usize,
+        (position - (1 << bit)) as usize,
+    )
 }
 
 fn generation(bits: u64) -> u64 {
@@ -122,9 +128,15 @@ impl HandleTable {
     /// A slot that nobody else uses, of generation below the last, and its number.
     fn take(&'static self) -> Result<(u32, &'static HandleSlot)> {
         let mut free = self.free.lock();
-        let index = if free.head != NO_SLOT { free.head } else { free.fresh };
+        let index = if free.head != NO_SLOT {
+            free.head
+        } else {
+            free.fresh
+        };
         if index == SLOTS {
-            return Err(Error::ResourceExhausted(format!("all {SLOTS} handles are in use")));
+            return Err(Error::ResourceExhausted(format!(
+                "all {SLOTS} handles are in use"
+            )));
         }
         let (chunk, offset) = place(index);
         if index == free.fresh && offset == 0 {
@@ -134,8 +146,9 @@ impl HandleTable {
                 ARE_MANY.store(true, Ordering::Relaxed);
             }
         }
-        let slot =
-            self.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+        let slot = self
+            .slot(index)
+            .ok_or_else(|| Error::Internal("a slot without memory".into()))?;
         if index == free.fresh {
             free.fresh += 1;
         } else {
@@ -156,8 +169,8 @@ impl HandleTable {
     }
 }
 
-/// Whether a warning of many handles is due. It is given when the call makes its handle, since the table is locked
-/// while it grows.
+/// Whether a warning of many handles is due. It is given when the call makes its handle, since the
+/// table is locked while it grows.
 static ARE_MANY: AtomicBool = AtomicBool::new(false);
 
 #[inline]
@@ -171,8 +184,8 @@ fn warn_of_many() {
 fn say_many() {
     log::log(Level::Warning, || {
         format!(
-            "{} handles are in use, of which {} are tensors and {} are values; look whether each that a step \
-             makes is released (UMBO_STRICT=1 finds callbacks that leave some)",
+            "{} handles are in use, of which {} are tensors and {} are values; look whether each \
+             that a step makes is released (UMBO_STRICT=1 finds callbacks that leave some)",
             live(None),
             live(Some(Kind::Tensor)),
             live(Some(Kind::Value))
@@ -189,8 +202,8 @@ fn new_chunk(chunk: usize) -> Result<Box<[HandleSlot]>> {
     Ok(slots.into())
 }
 
-/// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns
-/// the handle.
+/// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is.
+/// Returns the handle.
 fn fill<H>(index: u32, slot: &HandleSlot, object: Object, marks: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
     let name = (object.kind() as u64) << KIND_SHIFT | generation << SLOT_BITS;
@@ -234,17 +247,26 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
         let problem = "is not a handle of this library, nor should it be the address of one";
         invalid!(argument, "{handle:#x} {problem}")
     };
-    let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else { return foreign() };
-    let Some(slot) = TABLE.slot(slot_of(handle)) else { return foreign() };
+    let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else {
+        return foreign();
+    };
+    let Some(slot) = TABLE.slot(slot_of(handle)) else {
+        return foreign();
+    };
     let state = slot.state.load(Ordering::SeqCst);
     if generation(handle) < generation(state) {
         invalid!(
             argument,
-            "the handle was released, or was lent to a callback that has returned; keep a reference of \
-             your own for as long as it is used"
+            "the handle was released, or was lent to a callback that has returned; keep a \
+             reference of your own for as long as it is used"
         )
     } else if counts(handle, state) && kind != expected {
-        invalid!(argument, "is {} handle, not {}", kind.name(), expected.name())
+        invalid!(
+            argument,
+            "is {} handle, not {}",
+            kind.name(),
+            expected.name()
+        )
     } else {
         foreign()
     }
@@ -265,8 +287,8 @@ pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
     Ok(reserve()?.make(object))
 }
 
-/// A handle that is not yet one: its place in the table is taken, so that making it cannot fail. For
-/// results of calls that change something. Dropping it gives the place back.
+/// A handle that is not yet one: its place in the table is taken, so that making it cannot fail.
+/// For results of calls that change something. Dropping it gives the place back.
 pub(crate) struct ReservedHandle<H: Opaque> {
     index: u32,
     slot: &'static HandleSlot,
@@ -276,7 +298,11 @@ pub(crate) struct ReservedHandle<H: Opaque> {
 /// Takes a place for a handle.
 pub(crate) fn reserve<H: Opaque>() -> Result<ReservedHandle<H>> {
     let (index, slot) = TABLE.take()?;
-    Ok(ReservedHandle { index, slot, kind: PhantomData })
+    Ok(ReservedHandle {
+        index,
+        slot,
+        kind: PhantomData,
+    })
 }
 
 impl<H: Opaque> ReservedHandle<H> {
@@ -307,8 +333,10 @@ pub(crate) fn borrow<H: Opaque, R>(
     argument: &'static str,
     body: impl FnOnce(&H::Object) -> R,
 ) -> Result<R> {
-    inspect(bits(handle), argument, H::KIND, |object| H::of(object).map(body))?
-        .ok_or_else(|| Error::Internal(format!("{argument}: the table disagrees on its kind")))
+    inspect(bits(handle), argument, H::KIND, |object| {
+        H::of(object).map(body)
+    })?
+    .ok_or_else(|| Error::Internal(format!("{argument}: the table disagrees on its kind")))
 }
 
 /// As [`borrow`], for a kind that is known at run time.
@@ -357,7 +385,11 @@ pub(crate) fn get_optional<H: Opaque>(
     handle: *const H,
     argument: &'static str,
 ) -> Result<Option<H::Object>> {
-    if handle.is_null() { Ok(None) } else { get(handle, argument).map(Some) }
+    if handle.is_null() {
+        Ok(None)
+    } else {
+        get(handle, argument).map(Some)
+    }
 }
 
 /// Releases a handle of this kind. The object is dropped before this returns, unless somebody else
@@ -404,7 +436,10 @@ fn take_out(handle: u64, argument: &'static str, expected: Kind) -> Result<Objec
         )));
     }
     let free = (generation(handle) + 1) << SLOT_BITS;
-    match slot.state.compare_exchange(state, free, Ordering::SeqCst, Ordering::SeqCst) {
+    match slot
+        .state
+        .compare_exchange(state, free, Ordering::SeqCst, Ordering::SeqCst)
+    {
         Ok(_) => {
             let object = vacate(index, slot);
             TABLE.give_back(index);
@@ -439,7 +474,10 @@ pub(crate) struct LentHandle<H: Opaque> {
 impl<H: Opaque> LentHandle<H> {
     /// A place that lends nothing yet.
     pub(crate) fn new() -> Result<LentHandle<H>> {
-        Ok(LentHandle { place: reserve()?, is_lent: false })
+        Ok(LentHandle {
+            place: reserve()?,
+            is_lent: false,
+        })
     }
 
     /// Lends `object` until it is withdrawn, in place of what was lent before.
@@ -448,7 +486,12 @@ impl<H: Opaque> LentHandle<H> {
         if generation(self.place.slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
             self.place = reserve()?;
         }
-        let handle = fill(self.place.index, self.place.slot, H::wrap(object), TAKEN | LENT);
+        let handle = fill(
+            self.place.index,
+            self.place.slot,
+            H::wrap(object),
+            TAKEN | LENT,
+        );
         self.is_lent = true;
         Ok(handle)
     }

@@ -15,7 +15,9 @@ use std::ptr;
 use super::records::{HazardRecord, Records};
 use super::sync::{AtomicPtr, PLACES};
 
-static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
+static RECORDS: Records = Records {
+    head: AtomicPtr::new(ptr::null_mut()),
+};
 
 /// A thread's own record and how many of its places are in use.
 struct CurrentHazard {
@@ -65,7 +67,11 @@ impl Hazard {
             Some(record) if current.depth.get() < PLACES => {
                 let place = current.depth.get();
                 current.depth.set(place + 1);
-                Hazard { record, place, is_extra: false }
+                Hazard {
+                    record,
+                    place,
+                    is_extra: false,
+                }
             }
             _ => Hazard::on_new_record(current),
         });
@@ -80,9 +86,17 @@ impl Hazard {
         if first && OWNERSHIP.try_with(|_| ()).is_ok() {
             current.record.set(Some(record));
             current.depth.set(1);
-            Hazard { record, place: 0, is_extra: false }
+            Hazard {
+                record,
+                place: 0,
+                is_extra: false,
+            }
         } else {
-            Hazard { record, place: 0, is_extra: true }
+            Hazard {
+                record,
+                place: 0,
+                is_extra: true,
+            }
         }
     }
 }
@@ -113,8 +127,9 @@ impl CurrentHazard {
     }
 }
 
-/// Makes `call`, which runs code of the program's: at once, or, if this thread uses slots, when it does not any more.
-/// That code may release the very handles that are used, and a release waits for the end of their use.
+/// Makes `call`, which runs code of the program's: at once, or, if this thread uses slots, when it
+/// does not any more. That code may release the very handles that are used, and a release waits for
+/// the end of their use.
 pub(super) fn call_when_unused(call: impl FnOnce() + 'static) {
     CURRENT.with(|current| match current.depth.get() {
         0 => call(),

@@ -28,7 +28,11 @@ pub fn umbo_value_create_indexed_slices(
 pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<&'a IndexedSlices> {
     match value {
         Value::IndexedSlices(slices) => Ok(slices),
-        other => Err(invalid!(argument, "is {}, not indexed slices", other.kind_name())),
+        other => Err(invalid!(
+            argument,
+            "is {}, not indexed slices",
+            other.kind_name()
+        )),
     }
 }
 

@@ -5,9 +5,9 @@ use super::prelude::*;
 
 /// Gets the next element of a pass, and waits until it is there.
 ///
-/// @param[out] element The element. At the end of the pass it gets NULL, and so it does in all later calls before
-///   umbo_iterator_reset() begins the next pass. A thread that gets NULL twice in a row is warned: a loop over several
-///   epochs that never resets makes only the first.
+/// @param[out] element The element. At the end of the pass it gets NULL, and so it does in all
+///   later calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice
+///   in a row is warned: a loop over several epochs that never resets makes only the first.
 /// @return UMBO_OK, also at the end of the pass, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no element is lost; the next call tries again.
@@ -28,10 +28,11 @@ pub fn umbo_iterator_next(iterator: *mut umbo_iterator, element: *mut *mut umbo_
     element.write(next.map_or(ptr::null_mut(), |next| handle.make(next)));
 }
 
-/// Finds out whether the pass has ended, so that the next element can only come after umbo_iterator_reset().
+/// Finds out whether the pass has ended, so that the next element can only come after
+/// umbo_iterator_reset().
 ///
-/// @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped at the end with
-///   `reset_iterator` 0. 0: it has not, even if no element is left.
+/// @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped
+///   at the end with `reset_iterator` 0. 0: it has not, even if no element is left.
 /// @return As umbo_iterator_next().
 #[c_call(out(has_ended), get(iterator))]
 pub fn umbo_iterator_has_ended(iterator: *mut umbo_iterator, has_ended: *mut i32) {
@@ -51,13 +52,13 @@ pub fn umbo_iterator_element_spec(
 ///
 /// @return As umbo_iterator_next().
 ///
-/// A loop over several epochs calls it at the end of each: the iterator stays at its end otherwise. umbo_train_epoch()
-/// does it by itself.
+/// A loop over several epochs calls it at the end of each: the iterator stays at its end otherwise.
+/// umbo_train_epoch() does it by itself.
 ///
-/// The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
-/// one that is being made, and goes back to the element that was returned last: the new pass does not
-/// depend on how many were made ahead. A shuffled dataset has another order, unless its options say
-/// otherwise.
+/// The iterator keeps its memory and threads. If elements are made ahead, the function waits for
+/// the one that is being made, and goes back to the element that was returned last: the new pass
+/// does not depend on how many were made ahead. A shuffled dataset has another order, unless its
+/// options say otherwise.
 #[c_call(get(iterator))]
 pub fn umbo_iterator_reset(iterator: *mut umbo_iterator) {
     iterator.reset()

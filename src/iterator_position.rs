@@ -27,10 +27,10 @@ pub fn umbo_iterator_save_position(
 /// - UMBO_STATUS_INVALID_ARGUMENT: a position of another pipeline (the message names the first
 ///   stage that differs) or another version, a damaged text, or data that have become fewer.
 ///
-/// Pipelines may differ in the seed of a shuffle, in what is made ahead, in parallel calls and, where whole batches are
-/// split over the replicas, in their number and in how they are split; a dataset from a function gives each replica
-/// elements of its own, so that the numbers must be the same. The elements that follow are those that followed the saved position,
-/// also in later passes.
+/// Pipelines may differ in the seed of a shuffle, in what is made ahead, in parallel calls and,
+/// where whole batches are split over the replicas, in their number and in how they are split; a
+/// dataset from a function gives each replica elements of its own, so that the numbers must be the
+/// same. The elements that follow are those that followed the saved position, also in later passes.
 ///
 /// The library makes again what stages hold, a batch that is being re-split or a cache, and what a
 /// shuffle has taken in its round; a map right in front of a shuffle is called for the shuffle's

@@ -6,8 +6,8 @@ use umbo_core::error::Result;
 use umbo_core::strategy::Strategy;
 use umbo_core::strategy::strict_callbacks::mistake;
 
-/// Calls a callback of `strategy`. If that is strict, and the callback has succeeded, it fails if the callback has left
-/// tensors or values that it made. `whose` names the callback.
+/// Calls a callback of `strategy`. If that is strict, and the callback has succeeded, it fails if
+/// the callback has left tensors or values that it made. `whose` names the callback.
 pub(super) fn leaving_none<R>(
     strategy: &Strategy,
     whose: impl FnOnce() -> String,
@@ -22,7 +22,10 @@ pub(super) fn leaving_none<R>(
 }
 
 fn check(made: &[u64], whose: impl FnOnce() -> String) -> Result<()> {
-    let left: Vec<_> = made.iter().filter_map(|&handle| kind_of(handle as usize)).collect();
+    let left: Vec<_> = made
+        .iter()
+        .filter_map(|&handle| kind_of(handle as usize))
+        .collect();
     if left.is_empty() {
         return Ok(());
     }
@@ -34,9 +37,13 @@ fn check(made: &[u64], whose: impl FnOnce() -> String) -> Result<()> {
         }
     });
     Err(mistake(format!(
-        "{} has left {} that it made; release what a callback makes, and of what is kept for longer keep the \
-         handle that retaining it gives",
+        "{} has left {} that it made; release what a callback makes, and of what is kept for \
+         longer keep the handle that retaining it gives",
         whose(),
-        words.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        words
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" and ")
     )))
 }

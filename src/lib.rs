@@ -8,51 +8,55 @@
 //! The machinery, from the outside in:
 //!
 //! - [`boundary`]: catches panics, turns an `Error` into a status.
-//! - [`arguments`]: checks and converts what comes in; [`pointers`]: arrays, and places for what goes out.
+//! - [`arguments`]: checks and converts what comes in; [`pointers`]: arrays, and places for what
+//!   goes out.
 //! - [`constants`]: which constant of C stands for what in the core.
 //! - [`status`]: status codes and the thread's last error.
 //! - [`text`], [`c_string`] and [`options`]: texts from C, texts for C, and option structs.
-//! - [`user_data`]: a pointer with its `destroy`. [`callback`]: running a callback and reading its failure.
+//! - [`user_data`]: a pointer with its `destroy`. [`callback`]: running a callback and reading its
+//!   failure.
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //! - [`prelude`]: the names of all these, and of all that the headers declare.
 //!
-//! Then one or more files per noun: [`library`], [`device`], [`tensor`], [`value`], ... A header is a
-//! set of whole files, which its skeleton `headers/NOUN.h.in` names; the skeleton also has what a person
-//! writes about the noun. What only programs need that follow the reference call by call is in
-//! [`tensorflow`].
+//! Then one or more files per noun: [`library`], [`device`], [`tensor`], [`value`], ... A header is
+//! a set of whole files, which its skeleton `headers/NOUN.h.in` names; the skeleton also has what a
+//! person writes about the noun. What only programs need that follow the reference call by call is
+//! in [`tensorflow`].
 //!
 //! # To add a function
 //!
-//! 1. Put it into the file of the noun that is its first argument, where it reads best: the
-//!    header keeps the order. It is a `pub fn` with `#[c_call(...)]` above it, which makes it a C function that
-//!    returns a status. Self, inputs, callback and `user_data`, options, outputs last. Integers come in as
-//!    `i32` or `i64`, never as a Rust enum or `bool`.
+//! 1. Put it into the file of the noun that is its first argument, where it reads best: the header
+//!    keeps the order. It is a `pub fn` with `#[c_call(...)]` above it, which makes it a C function
+//!    that returns a status. Self, inputs, callback and `user_data`, options, outputs last.
+//!    Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
 //! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
-//! 3. The attribute says what is checked and bound before the body, in this order: first the outputs (`out`),
-//!    then the inputs (`text`, `array`, `options`, `get`, `borrow`). The crate `umbo-macros` lists what there is.
-//!    The body does it, then writes the outputs: nothing is written unless all succeeded. What has checks of
-//!    other kinds makes them in the body; what recurs becomes a function in [`arguments`].
-//! 4. `borrow` for what neither blocks nor runs the caller's code; `get` (which takes a reference) for
-//!    what may.
+//! 3. The attribute says what is checked and bound before the body, in this order: first the
+//!    outputs (`out`), then the inputs (`text`, `array`, `options`, `get`, `borrow`). The crate
+//!    `umbo-macros` lists what there is. The body does it, then writes the outputs: nothing is
+//!    written unless all succeeded. What has checks of other kinds makes them in the body; what
+//!    recurs becomes a function in [`arguments`].
+//! 4. `borrow` for what neither blocks nor runs the caller's code; `get` (which takes a reference)
+//!    for what may.
 //! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
 //!
-//! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero by
-//! default; `Default`, `UMBO_..._INIT` of the header and the structs of C++ come from it.
+//! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero
+//! by default; `Default`, `UMBO_..._INIT` of the header and the structs of C++ come from it.
 //!
-//! An enum is a `pub type` of an `i32` with its constants below it. `constants!` says what each stands for in
-//! the core, where that is an enum too; `one_of!` is for one place. Both list the valid constants in an error.
+//! An enum is a `pub type` of an `i32` with its constants below it. `constants!` says what each
+//! stands for in the core, where that is an enum too; `one_of!` is for one place. Both list the
+//! valid constants in an error.
 //!
 //! # To add a handle type
 //!
 //! 1. Its object is a small type whose `clone` makes another reference to the same thing.
 //! 2. In [`object`]: a line in `objects!`. (Opaque structs, kinds and the constants
 //!    `UMBO_HANDLE_...` are there for all nouns.)
-//! 3. Its file, listed here and in the skeleton of its header, with `{{handle x}}` behind it, which makes the
-//!    inline functions `umbo_x_retain` and `umbo_x_release` over those of [`ownership`].
+//! 3. Its file, listed here and in the skeleton of its header, with `{{handle x}}` behind it, which
+//!    makes the inline functions `umbo_x_retain` and `umbo_x_release` over those of [`ownership`].
 //!
-//! What a callback is given for the call lies in a `handle::LentHandle`, which hands out handles that
-//! can be neither retained nor released and that are stale once the call is over.
+//! What a callback is given for the call lies in a `handle::LentHandle`, which hands out handles
+//! that can be neither retained nor released and that are stale once the call is over.
 
 #![expect(unsafe_code, reason = "C programs give and get pointers")]
 #![expect(non_camel_case_types, reason = "these are the names of C types")]

@@ -25,7 +25,8 @@ constants! { Level {
     UMBO_LOG_DEBUG = Debug,
 } }
 
-/// Receives a log message, which lives until the function returns. Several threads may call it at the same time.
+/// Receives a log message, which lives until the function returns. Several threads may call it at
+/// the same time.
 pub type umbo_log_fn = Option<
     unsafe extern "C-unwind" fn(
         level: umbo_log_level,
@@ -53,12 +54,14 @@ pub extern "C" fn umbo_version_number() -> u32 {
 ///
 /// @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
 /// @param[in] callback `callback` may be NULL: standard error again.
-/// @param[in] destroy Releases `user_data` after the last call of the callback, and if this function fails. May be NULL.
+/// @param[in] destroy Releases `user_data` after the last call of the callback, and if this
+///   function fails. May be NULL.
 ///
-/// Without a callback, warnings and errors that no call returns go to standard error: lines that begin with "umbo: ", each
-/// message once, 65 at most. The environment variable UMBO_LOG (off, error, warning, info, debug, or 0 to 4) replaces
-/// `level`; without a callback it has all messages up to that level written. It is read when the first strategy is made or
-/// the first message comes. A strict strategy turns warnings into failures.
+/// Without a callback, warnings and errors that no call returns go to standard error: lines that
+/// begin with "umbo: ", each message once, 65 at most. The environment variable UMBO_LOG (off,
+/// error, warning, info, debug, or 0 to 4) replaces `level`; without a callback it has all messages
+/// up to that level written. It is read when the first strategy is made or the first message comes.
+/// A strict strategy turns warnings into failures.
 #[c_call(owned(user_data, destroy), constant(level))]
 pub fn umbo_set_log_callback(
     level: umbo_log_level,
@@ -73,9 +76,11 @@ pub fn umbo_set_log_callback(
     let user_data = Arc::new(user_data);
     let sink = move |level: Level, message: &str| {
         let (message, user_data) = (c_string(message), Arc::clone(&user_data));
-        // The callback may open a scope, or release a handle that is in use where the message comes from.
+        // The callback may open a scope, or release a handle that is in use where the message comes
+        // from.
         hazard::call_when_unused(move || {
-            // SAFETY: the caller gave the callback for this; message and user data live until the call is over.
+            // SAFETY: the caller gave the callback for this; message and user data live until the
+            // call is over.
             let call = || unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) };
             log::call_sink(|| in_program(call));
         });
@@ -96,16 +101,18 @@ pub fn umbo_set_worker_count(count: i64) {
 
 /// Ends the threads that no object needs, and frees memory that the library keeps for reuse.
 ///
-/// @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release them
-///   first, and before that umbo_strategy_synchronize() waits for late callbacks), or another call uses the threads. Then
-///   none has ended.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says
+///   how many; release them first, and before that umbo_strategy_synchronize() waits for late
+///   callbacks), or another call uses the threads. Then none has ended.
 ///
-/// It is meant for programs that look for leaks, and for plugins before they are unloaded. It waits until the threads
-/// have ended and GPUs have finished what was queued. Later calls start threads again.
+/// It is meant for programs that look for leaks, and for plugins before they are unloaded. It waits
+/// until the threads have ended and GPUs have finished what was queued. Later calls start threads
+/// again.
 ///
-/// Before all else, and also if it fails, it forgets this thread's last error, and releases what ended threads have left
-/// behind: the payloads of their last errors, and the scopes that they had not left. A thread that ends itself runs no
-/// code of the program: that may be gone by then. Other threads that use a plugin call umbo_clear_last_error().
+/// Before all else, and also if it fails, it forgets this thread's last error, and releases what
+/// ended threads have left behind: the payloads of their last errors, and the scopes that they had
+/// not left. A thread that ends itself runs no code of the program: that may be gone by then. Other
+/// threads that use a plugin call umbo_clear_last_error().
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary("umbo_shutdown", || {

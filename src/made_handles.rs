@@ -11,8 +11,8 @@ thread_local! {
     static MADE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes a handle that a call has made for the program. Those that a program retains are not noted: it means to keep
-/// them. Variables, optimizers and the like are made for longer than a step.
+/// Notes a handle that a call has made for the program. Those that a program retains are not noted:
+/// it means to keep them. Variables, optimizers and the like are made for longer than a step.
 #[inline]
 pub(super) fn note(handle: u64, kind: Kind) {
     if IS_WATCHED.get() && matches!(kind, Kind::Tensor | Kind::Value) {
@@ -31,7 +31,10 @@ impl Watch {
     /// The callback is about to be called.
     pub(super) fn begin() -> Watch {
         let around = MADE.with_borrow(Vec::len);
-        Watch { around, was_watched: IS_WATCHED.replace(true) }
+        Watch {
+            around,
+            was_watched: IS_WATCHED.replace(true),
+        }
     }
 
     /// The handles that were made so far. Some of them may be released.

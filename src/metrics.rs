@@ -11,7 +11,8 @@ pub type umbo_metric_kind = i32;
 pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
 /// A weighted mean: `mean` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
-/// An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to it.
+/// An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to
+/// it.
 pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
 /// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
 /// `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
@@ -20,9 +21,9 @@ pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
 /// is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are added.
 pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
 /// The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
-/// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which the
-/// positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and 1 are
-/// added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
+/// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which
+/// the positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and 1
+/// are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
 pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
 /// Options of a metric.
@@ -110,8 +111,10 @@ pub fn umbo_metrics_get_info(
     index: i64,
     info: *mut umbo_metrics_info,
 ) {
-    let mut found =
-        umbo_metrics_info { metric_count: metrics.count() as i64, ..Default::default() };
+    let mut found = umbo_metrics_info {
+        metric_count: metrics.count() as i64,
+        ..Default::default()
+    };
     if index != UMBO_NONE {
         let (name, kind) = metrics.entry(super::arguments::index(index, "index")?)?;
         // The metrics keep the characters, and where they lie.
@@ -159,16 +162,23 @@ pub fn umbo_metrics_add(
 /// Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
 /// none. If any of it is wrong, none of it is added.
 ///
-/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples], or
-///   scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
+/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
+///   or scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
 ///   scores of shape [examples] or [examples, 1]. No score is NaN.
 /// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has its
-///   row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's range.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
+///   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
+///   range.
 ///
 /// Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
 /// becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
-#[c_call(index(index), view(predicted), view(labels), within(ctx), borrow(metrics))]
+#[c_call(
+    index(index),
+    view(predicted),
+    view(labels),
+    within(ctx),
+    borrow(metrics)
+)]
 pub fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
@@ -177,8 +187,12 @@ pub fn umbo_metrics_add_labels(
     labels: *const umbo_view,
 ) {
     // SAFETY: the caller gives views, whose elements nobody writes during this call.
-    let (predicted, labels) =
-        unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
+    let (predicted, labels) = unsafe {
+        (
+            view_from(predicted, "predicted")?,
+            view_from(labels, "labels")?,
+        )
+    };
     metrics.add_labels_in(ctx, index, &predicted.reading()?, &labels.reading()?)
 }
 
@@ -218,7 +232,13 @@ pub fn umbo_metrics_class_result(
 /// negative examples, then those of the positive ones.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
-#[c_call(out(length), natural(capacity), array_out(cells, capacity), get(metrics), index(index))]
+#[c_call(
+    out(length),
+    natural(capacity),
+    array_out(cells, capacity),
+    get(metrics),
+    index(index)
+)]
 pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,
@@ -229,7 +249,11 @@ pub fn umbo_metrics_cells(
     metrics.with_cells(index, |found| {
         length.write(found.len() as i64);
         if found.len() > capacity {
-            return Err(out_of_range!("capacity", "{capacity}; there are {} cells", found.len()));
+            return Err(out_of_range!(
+                "capacity",
+                "{capacity}; there are {} cells",
+                found.len()
+            ));
         }
         // SAFETY: checked, and the caller promises room for `capacity` numbers.
         unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };

@@ -81,17 +81,23 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
     })
 }
 
-/// The kind that a C constant says, of those whose handles are retained and released. A scope ends with
-/// umbo_scope_exit(), and what is only ever lent has no handle to release.
+/// The kind that a C constant says, of those whose handles are retained and released. A scope ends
+/// with umbo_scope_exit(), and what is only ever lent has no handle to release.
 pub(super) fn owned_kind(code: umbo_handle_type) -> Result<Kind> {
     kind_selection(code)?
-        .filter(|kind| !matches!(kind, Kind::Scope | Kind::ReplicaContext | Kind::VariableRequest))
+        .filter(|kind| {
+            !matches!(
+                kind,
+                Kind::Scope | Kind::ReplicaContext | Kind::VariableRequest
+            )
+        })
         .ok_or_else(|| {
             invalid!(
                 "type",
-                    "{code}; a type of handles that are released is expected, so neither UMBO_HANDLE_ANY \
-                     (0) nor _SCOPE (4), _REPLICA_CONTEXT (5) or _VARIABLE_REQUEST (14)"
-                )
+                "{code}; a type of handles that are released is expected, so neither \
+                 UMBO_HANDLE_ANY (0) nor _SCOPE (4), _REPLICA_CONTEXT (5) or _VARIABLE_REQUEST \
+                 (14)"
+            )
         })
 }
 
@@ -110,8 +116,8 @@ pub(crate) trait Opaque: Sized {
     fn unwrap(entry: Object) -> Option<Self::Object>;
 }
 
-/// Lists the objects behind handles: `CONSTANT = Kind, "its name": opaque struct => object;`. Kept small: the
-/// table holds them in place.
+/// Lists the objects behind handles: `CONSTANT = Kind, "its name": opaque struct => object;`. Kept
+/// small: the table holds them in place.
 macro_rules! objects {
     ($($constant:ident = $kind:ident, $name:literal: $opaque:ident => $object:ty;)*) => {
         /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no

@@ -39,8 +39,9 @@ constants! { Cause {
 
 /// What a replica spends a step on, in seconds: medians over the measured steps.
 ///
-/// A step begins with the end of the run before it on its thread; if that is not known, it is a run alone. Work that is
-/// done once for all replicas counts for each, so the fields from `input` to `outside` add up to about `step`.
+/// A step begins with the end of the run before it on its thread; if that is not known, it is a run
+/// alone. Work that is done once for all replicas counts for each, so the fields from `input` to
+/// `outside` add up to about `step`.
 #[c_struct]
 pub struct umbo_step_times {
     /// The number of measured steps.
@@ -73,9 +74,9 @@ pub struct umbo_step_times {
 ///
 /// @param[in] measure 1: measure from now on, and forget what was measured. 0: measure no more.
 ///
-/// It takes about a microsecond of a step, and at most 1 % of one of a millisecond or more. The latest 256 count,
-/// fewer with more than 256 replicas. Meanwhile the causes of slow steps are logged at UMBO_LOG_INFO after 64 measured
-/// steps, and when they change.
+/// It takes about a microsecond of a step, and at most 1 % of one of a millisecond or more. The
+/// latest 256 count, fewer with more than 256 replicas. Meanwhile the causes of slow steps are
+/// logged at UMBO_LOG_INFO after 64 measured steps, and when they change.
 #[c_call(flag(measure), get(strategy))]
 pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
     strategy.measure_steps(measure)
@@ -84,13 +85,19 @@ pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
 /// Reports what the steps of a strategy spend their time on, and what to change.
 ///
 /// @param[out] causes The sum of constants of umbo_step_cause, 0 for none. May be NULL.
-/// @param[out] buffer The report: a table with a line for each replica, and a line for each cause with its remedy. Its
-///   length changes with the figures. If it is too small, `causes` is written, too.
-/// @return UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
-///   was committed.
+/// @param[out] buffer The report: a table with a line for each replica, and a line for each cause
+///   with its remedy. Its length changes with the figures. If it is too small, `causes` is written,
+///   too.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: no step was measured since
+///   umbo_strategy_measure_steps(), or none was committed.
 ///
 /// Callbacks may call it.
-#[c_call(out(length), optional_out(causes), buffer(buffer, capacity), get(strategy))]
+#[c_call(
+    out(length),
+    optional_out(causes),
+    buffer(buffer, capacity),
+    get(strategy)
+)]
 pub fn umbo_strategy_step_report(
     strategy: *const umbo_strategy,
     causes: *mut i32,
@@ -117,7 +124,9 @@ pub fn umbo_strategy_step_times(
 ) {
     let summary = strategy.step_report()?.summary;
     let replicas = (summary.replicas.len(), "the replicas");
-    let of_replica = at(replica_id, "replica_id", replicas, |at| summary.replicas.get(at))?;
+    let of_replica = at(replica_id, "replica_id", replicas, |at| {
+        summary.replicas.get(at)
+    })?;
     let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
     let spent = |phase: Phase| seconds(of_replica.spent[phase as usize]);
     times.write(umbo_step_times {
@@ -140,7 +149,8 @@ pub fn umbo_strategy_step_times(
 /// The options of a trace.
 #[c_struct(max_events = 4_000_000)]
 pub struct umbo_trace_options {
-    /// The most events that are written, 1 or more: 4,000,000 take about 500 MB. Others are counted and dropped.
+    /// The most events that are written, 1 or more: 4,000,000 take about 500 MB. Others are counted
+    /// and dropped.
     pub max_events: i64,
 }
 
@@ -153,13 +163,15 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// @return
 /// - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
 /// - UMBO_STATUS_INVALID_ARGUMENT: not a regular file.
-/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot be made.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot
+///   be made.
 ///
-/// The trace has spans of replicas, workers, input threads, copies to and from GPUs, and the program
-/// (umbo_trace_span_begin()), and the bytes that were reduced, copied, exchanged and updated. The file is JSON
-/// for ui.perfetto.dev and chrome://tracing; `umbo trace FILE --html PAGE` and `umbo doctor FILE` read it, too. If
-/// the process dies, it can be read up to at most a fifth of a second before. The environment variable
-/// UMBO_TRACE names a file (%p: the process's number) to write a trace from the first strategy on.
+/// The trace has spans of replicas, workers, input threads, copies to and from GPUs, and the
+/// program (umbo_trace_span_begin()), and the bytes that were reduced, copied, exchanged and
+/// updated. The file is JSON for ui.perfetto.dev and chrome://tracing; `umbo trace FILE --html
+/// PAGE` and `umbo doctor FILE` read it, too. If the process dies, it can be read up to at most a
+/// fifth of a second before. The environment variable UMBO_TRACE names a file (%p: the process's
+/// number) to write a trace from the first strategy on.
 #[c_call(path(path), options(options))]
 pub fn umbo_trace_start(path: *const c_char, options: *const umbo_trace_options) {
     trace::start(path, positive(options.max_events, "options.max_events")?)
@@ -169,9 +181,9 @@ pub fn umbo_trace_start(path: *const c_char, options: *const umbo_trace_options)
 ///
 /// @param[out] event_count The number of its events. May be NULL.
 /// @param[out] dropped_count The number of events beyond `max_events`. May be NULL.
-/// @return UMBO_STATUS_FAILED_PRECONDITION: no trace is being written. UMBO_STATUS_RESOURCE_EXHAUSTED, or
-///   UMBO_STATUS_UNAVAILABLE: not all could be written (the disk is full, or another reason). The trace has
-///   ended, and the file can be read as far as it goes.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: no trace is being written.
+///   UMBO_STATUS_RESOURCE_EXHAUSTED, or UMBO_STATUS_UNAVAILABLE: not all could be written (the disk
+///   is full, or another reason). The trace has ended, and the file can be read as far as it goes.
 #[c_call(optional_out(event_count), optional_out(dropped_count))]
 pub fn umbo_trace_stop(event_count: *mut i64, dropped_count: *mut i64) {
     let account = trace::stop()?;
@@ -181,7 +193,8 @@ pub fn umbo_trace_stop(event_count: *mut i64, dropped_count: *mut i64) {
 
 /// Begins a span in the trace, on this thread. Without a trace it does nothing.
 ///
-/// @param[in] name Up to 200 bytes count. NULL: "program". A name that is not UTF-8 is logged as an error.
+/// @param[in] name Up to 200 bytes count. NULL: "program". A name that is not UTF-8 is logged as an
+///   error.
 ///
 /// Spans may lie in each other and in callbacks; the outermost 64 of a thread are in the trace.
 #[c_call(quietly)]

@@ -53,8 +53,8 @@ pub struct umbo_optimizer_options {
     pub global_clip_norm: f64,
     /// The largest magnitude of each element of a gradient. More than 0, or UMBO_INFINITE.
     pub clip_value: f64,
-    /// A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
-    /// it is added, and SKIP checks the sum when it is applied.
+    /// A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run
+    /// before it is added, and SKIP checks the sum when it is applied.
     pub non_finite: umbo_non_finite,
     /// Whether there is a loss scale, and whether it adapts.
     pub loss_scaling: umbo_loss_scaling,

@@ -36,7 +36,8 @@ pub fn umbo_optimizer_get_info(optimizer: *const umbo_optimizer, info: *mut umbo
 /// @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
 ///   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
 ///   and "non_finite" is never UMBO_NON_FINITE_AUTO.
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
+///   are.
 #[c_call(out(value), text(name), get_optional(variable), get(optimizer))]
 pub fn umbo_optimizer_setting(
     optimizer: *const umbo_optimizer,
@@ -51,14 +52,20 @@ pub fn umbo_optimizer_setting(
     let found = settings.iter().find(|(known, _)| *known == name);
     let found = found.ok_or_else(|| {
         let known: Vec<_> = settings.iter().map(|(known, _)| *known).collect();
-        Error::NotFound(format!("name: '{name}'; the settings are {}", known.join(", ")))
+        Error::NotFound(format!(
+            "name: '{name}'; the settings are {}",
+            known.join(", ")
+        ))
     })?;
     value.write(found.1);
 }
 
 /// What an optimizer has by name. The weight decay is the one that is in effect.
 fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
-    let (settings, default) = (optimizer.effective_settings(), umbo_optimizer_options::default());
+    let (settings, default) = (
+        optimizer.effective_settings(),
+        umbo_optimizer_options::default(),
+    );
     let limit = |limit: Option<f64>| limit.unwrap_or(UMBO_INFINITE as f64);
     let mut scale = [
         default.loss_scale,
@@ -85,9 +92,18 @@ fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
         }
     };
     let mut all = vec![("learning_rate", optimizer.learning_rate())];
-    all.extend(optimizer.rule().settings().into_iter().filter(|(name, _)| *name != "weight_decay"));
+    all.extend(
+        optimizer
+            .rule()
+            .settings()
+            .into_iter()
+            .filter(|(name, _)| *name != "weight_decay"),
+    );
     all.extend([
-        ("weight_decay", settings.weight_decay.unwrap_or(default.weight_decay)),
+        (
+            "weight_decay",
+            settings.weight_decay.unwrap_or(default.weight_decay),
+        ),
         ("global_clip_norm", limit(settings.global_clip_norm)),
         ("clip_value", limit(settings.clip_value)),
         ("non_finite", settings.non_finite().to_c().into()),

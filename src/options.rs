@@ -30,8 +30,9 @@ pub(crate) unsafe trait Extensible: Copy {
     fn check_arrays(&self, argument: &'static str) -> Result<()>;
 }
 
-/// Checks an array in a struct: its name, whether it is NULL, and whether it may be although its elements are counted;
-/// and the name and value of its count. What a count may be is for the function to say that reads the array.
+/// Checks an array in a struct: its name, whether it is NULL, and whether it may be although its
+/// elements are counted; and the name and value of its count. What a count may be is for the
+/// function to say that reads the array.
 pub(crate) fn check_array(
     argument: &'static str,
     (array, is_null, is_optional): (&str, bool, bool),
@@ -40,13 +41,15 @@ pub(crate) fn check_array(
     if !is_null && count == 0 {
         return Err(invalid!(
             format!("{argument}.{counted_by}"),
-            "is 0, but {argument}.{array} is given; set it to the number of elements there, or {array} to NULL"
+            "is 0, but {argument}.{array} is given; set it to the number of elements there, or \
+             {array} to NULL"
         ));
     }
     if is_null && count > 0 && !is_optional {
         return Err(invalid!(
             format!("{argument}.{array}"),
-            "is NULL, but {argument}.{counted_by} is {count}; give as many elements, or set {counted_by} to 0"
+            "is NULL, but {argument}.{counted_by} is {count}; give as many elements, or set \
+             {counted_by} to 0"
         ));
     }
     Ok(())
@@ -82,8 +85,9 @@ pub(crate) unsafe fn read<T: Extensible + Default>(
     Ok(options)
 }
 
-/// The fields of a struct of options that this library knows, whatever else is wrong with the struct. So a function in
-/// it which releases something is found before anything fails. The defaults if the struct cannot be read.
+/// The fields of a struct of options that this library knows, whatever else is wrong with the
+/// struct. So a function in it which releases something is found before anything fails. The
+/// defaults if the struct cannot be read.
 ///
 /// # Safety
 /// As for [`read`].
@@ -92,8 +96,8 @@ pub(crate) unsafe fn known_or_default<T: Extensible + Default>(pointer: *const T
     unsafe { known_part(pointer, "") }.map_or_else(|_| T::default(), |(known, _)| known)
 }
 
-/// The fields that this library knows, as by default where the caller's struct is shorter or NULL, and the size that
-/// the caller states.
+/// The fields that this library knows, as by default where the caller's struct is shorter or NULL,
+/// and the size that the caller states.
 ///
 /// # Safety
 /// As for [`read`].
@@ -111,8 +115,9 @@ unsafe fn known_part<T: Extensible + Default>(
         // has as many.
         unsafe { ptr::copy_nonoverlapping(from, to, size.min(size_of::<T>())) };
     }
-    // SAFETY: the default is a value, and what was copied over it is what the caller has initialised
-    // as a struct of this type, of fields (`Extensible`) that have no values which are none.
+    // SAFETY: the default is a value, and what was copied over it is what the caller has
+    // initialised as a struct of this type, of fields (`Extensible`) that have no values which
+    // are none.
     Ok((unsafe { options.assume_init() }, size))
 }
 
@@ -175,8 +180,8 @@ impl<T: Extensible> ExtensibleOut<T> {
         }
         let header = size_of::<usize>();
         let known = self.size.min(size_of::<T>());
-        // SAFETY: `result`'s caller promised `size` bytes, of which `known` are copied from a struct of
-        // at least that size.
+        // SAFETY: `result`'s caller promised `size` bytes, of which `known` are copied from a
+        // struct of at least that size.
         unsafe {
             let to = self.pointer.cast::<u8>();
             let from = ptr::from_ref(&value).cast::<u8>();
@@ -198,7 +203,8 @@ unsafe fn size_of_struct<T>(pointer: *const T, argument: &'static str) -> Result
     }
     Err(invalid!(
         argument,
-        "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the UMBO_..._INIT macro does",
+        "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the \
+         UMBO_..._INIT macro does",
         size_of::<T>()
     ))
 }
@@ -219,13 +225,21 @@ mod tests {
     unsafe impl Extensible for Example {
         fn check_arrays(&self, argument: &'static str) -> Result<()> {
             // What is 13 is an array.
-            check_array(argument, ("array", self.second != 13.0, true), ("first", self.first))
+            check_array(
+                argument,
+                ("array", self.second != 13.0, true),
+                ("first", self.first),
+            )
         }
     }
 
     impl Default for Example {
         fn default() -> Example {
-            Example { struct_size: size_of::<Example>(), first: 3, second: 0.5 }
+            Example {
+                struct_size: size_of::<Example>(),
+                first: 3,
+                second: 0.5,
+            }
         }
     }
 
@@ -248,7 +262,10 @@ mod tests {
         };
         assert!(absent(true, 2).is_ok() && absent(false, 0).is_ok());
         let problem = absent(false, 2).unwrap_err().to_string();
-        assert!(problem.starts_with("options.array: is NULL, but options.first is 2"), "{problem}");
+        assert!(
+            problem.starts_with("options.array: is NULL, but options.first is 2"),
+            "{problem}"
+        );
         // A negative count is for the function to refuse.
         assert!(absent(false, -1).is_ok());
         assert!(check_array("options", ("array", false, false), ("first", -1)).is_ok());
@@ -284,20 +301,31 @@ mod tests {
     fn sizes_that_were_not_set_are_refused() {
         for size in [0, 7, LONGEST + 1, usize::MAX] {
             let problem = read_words(&[size, 0, 0, 0]).unwrap_err().to_string();
-            assert!(problem.contains(&format!("struct_size is {size};")), "{problem}");
+            assert!(
+                problem.contains(&format!("struct_size is {size};")),
+                "{problem}"
+            );
         }
     }
 
     #[test]
     fn results_fill_what_both_sides_know() {
-        let value = Example { struct_size: 0, first: 5, second: 1.0 };
+        let value = Example {
+            struct_size: 0,
+            first: 5,
+            second: 1.0,
+        };
         let mut words = [16usize, 0, 9, 9, 9, 9];
         // SAFETY: the array is longer than the sizes it states.
-        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }
+            .unwrap()
+            .write(value);
         assert_eq!(words, [16, 5, 9, 9, 9, 9]);
         words[0] = LONGEST;
         // SAFETY: only what the library knows, three words, is touched.
-        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }
+            .unwrap()
+            .write(value);
         assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
     }
 }

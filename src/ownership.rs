@@ -3,7 +3,8 @@
 use super::object::owned_kind;
 use super::prelude::*;
 
-/// Makes another handle to the same object, also of a borrowed one. The typed umbo_X_retain() call it.
+/// Makes another handle to the same object, also of a borrowed one. The typed umbo_X_retain() call
+/// it.
 ///
 /// @param[out] retained The address of a pointer to the handle's type.
 /// @return UMBO_STATUS_INVALID_ARGUMENT also for UMBO_HANDLE_SCOPE, UMBO_HANDLE_REPLICA_CONTEXT and
@@ -18,7 +19,8 @@ pub fn umbo_retain(handle: *const c_void, r#type: umbo_handle_type, retained: *m
 
 /// Releases a handle; NULL does nothing. The typed umbo_X_release() call it.
 ///
-/// An invalid handle, or one of a type that is not retained, changes nothing, and the log gets an error.
+/// An invalid handle, or one of a type that is not retained, changes nothing, and the log gets an
+/// error.
 #[c_call(quietly)]
 pub fn umbo_release(handle: *const c_void, r#type: umbo_handle_type) {
     let kind = owned_kind(r#type)?;

@@ -5,8 +5,8 @@ use std::slice;
 use super::handle;
 use umbo_core::error::{Error, Result};
 
-/// A place for an output that was checked, to be written when everything has succeeded. That of an output
-/// which the caller does not want is NULL.
+/// A place for an output that was checked, to be written when everything has succeeded. That of an
+/// output which the caller does not want is NULL.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
@@ -34,12 +34,15 @@ pub(crate) unsafe fn out<T>(pointer: *mut T, argument: &'static str) -> Result<O
 /// # Safety
 /// As for [`out`].
 pub(crate) unsafe fn optional_out<T>(pointer: *mut T, argument: &'static str) -> Result<Out<T>> {
+    if pointer.is_null() {
+        return Ok(Out(pointer));
+    }
     // SAFETY: the caller's promise is the same.
-    if pointer.is_null() { Ok(Out(pointer)) } else { unsafe { out(pointer, argument) } }
+    unsafe { out(pointer, argument) }
 }
 
-/// An array that comes in: as many elements as the count says, which the caller knows by its name. It may be
-/// NULL if there are none.
+/// An array that comes in: as many elements as the count says, which the caller knows by its name.
+/// It may be NULL if there are none.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to `count` initialised elements that nobody writes during `'a`.
@@ -53,7 +56,10 @@ pub(crate) unsafe fn array<'a, T>(
         let problem = format!("{count}; must be 0 or more, the number of elements of {argument}");
         Error::invalid(counted_by, problem)
     })?;
-    if elements.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+    if elements
+        .checked_mul(size_of::<T>())
+        .is_none_or(|bytes| bytes > isize::MAX as usize)
+    {
         let problem = format!("{count}; {argument} of so many elements cannot be in memory");
         return Err(Error::invalid(counted_by, problem));
     }
@@ -76,7 +82,9 @@ pub(crate) unsafe fn optional_array<'a, T>(
     argument: &'static str,
 ) -> Result<Option<&'a [T]>> {
     // SAFETY: the caller's promise is the same.
-    (!pointer.is_null()).then(|| unsafe { array(pointer, count, argument) }).transpose()
+    (!pointer.is_null())
+        .then(|| unsafe { array(pointer, count, argument) })
+        .transpose()
 }
 
 /// Checks a place for as many elements as the capacity says. They are written one by one.
@@ -89,7 +97,11 @@ pub(crate) unsafe fn array_out<T, C: PartialOrd + Default>(
     argument: &'static str,
 ) -> Result<*mut T> {
     if capacity > C::default() {
-        check(pointer, argument, "room for as many elements as `capacity` says is expected")?;
+        check(
+            pointer,
+            argument,
+            "room for as many elements as `capacity` says is expected",
+        )?;
     }
     Ok(pointer)
 }
@@ -128,8 +140,9 @@ mod tests {
         unsafe {
             assert!(array(none, (0, "count"), "items").unwrap().is_empty());
             for (pointer, count) in [(none, 1i64), (none, -1), (&raw const COUNT, i64::MAX)] {
-                let status =
-                    boundary("count", || array(pointer, (count, "count"), "items").map(drop));
+                let status = boundary("count", || {
+                    array(pointer, (count, "count"), "items").map(drop)
+                });
                 assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
                 assert!(last_message().contains("items"), "{}", last_message());
             }

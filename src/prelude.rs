@@ -1,5 +1,5 @@
-//! What the files of the C layer name: what the headers declare, what C functions are made of, and what is
-//! behind most handles.
+//! What the files of the C layer name: what the headers declare, what C functions are made of, and
+//! what is behind most handles.
 
 pub(crate) use std::ffi::{c_char, c_void};
 pub(crate) use std::ptr;

@@ -1,5 +1,6 @@
 //! The list of hazard records, and how a use is published and waited for. Nothing here is global,
-//! so that it can be model-checked (`tests/models`); [`hazard`](super::hazard) gives threads their records.
+//! so that it can be model-checked (`tests/models`); [`hazard`](super::hazard) gives threads their
+//! records.
 
 use std::ptr;
 
@@ -61,7 +62,9 @@ impl Records {
     pub fn take(&self) -> &'static HazardRecord {
         let free = self.iter().find(|record| {
             let swap =
-                record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+                record
+                    .taken
+                    .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
             swap.is_ok()
         });
         if let Some(record) = free {
@@ -80,7 +83,8 @@ impl Records {
             // Sequentially consistent like the publication of a slot that follows it: a release
             // that is ordered after that publication finds the record in the list.
             let swap =
-                self.head.compare_exchange_weak(head, pointer, Ordering::SeqCst, Ordering::Relaxed);
+                self.head
+                    .compare_exchange_weak(head, pointer, Ordering::SeqCst, Ordering::Relaxed);
             match swap {
                 Ok(_) => return record,
                 Err(newer) => head = newer,
@@ -109,7 +113,11 @@ impl Records {
     /// Whether some record names the slot.
     #[cfg(all(test, not(loom)))]
     pub fn names(&self, slot: u32) -> bool {
-        self.iter()
-            .any(|record| record.places.iter().any(|place| place.load(Ordering::SeqCst) == slot))
+        self.iter().any(|record| {
+            record
+                .places
+                .iter()
+                .any(|place| place.load(Ordering::SeqCst) == slot)
+        })
     }
 }

@@ -28,12 +28,19 @@ struct ContextAttachment {
 
 fn attachment(context: &ReplicaContext) -> Result<&ContextAttachment> {
     let device = || device_text(context.device());
-    context.attachment(|| ContextAttachment { device: device(), loan: Mutex::default() })
+    context.attachment(|| ContextAttachment {
+        device: device(),
+        loan: Mutex::default(),
+    })
 }
 
 /// The handle that the callback of `context` was given.
 pub(super) fn handle_of(context: &ReplicaContext) -> Result<*mut umbo_replica_context> {
-    let handle = attachment(context)?.loan.lock().as_ref().map_or(0, |loan| loan.handle);
+    let handle = attachment(context)?
+        .loan
+        .lock()
+        .as_ref()
+        .map_or(0, |loan| loan.handle);
     Ok(ptr::without_provenance_mut(handle))
 }
 
@@ -51,9 +58,16 @@ pub(super) fn call_replica(
         let mut kept = loans.lock();
         if kept.is_none() {
             let (context, arguments) = (LentHandle::new()?, LentHandle::new()?);
-            *kept = Some(Loan { context, arguments, handle: 0, shell: Value::nothing() });
+            *kept = Some(Loan {
+                context,
+                arguments,
+                handle: 0,
+                shell: Value::nothing(),
+            });
         }
-        let loan = kept.as_mut().ok_or_else(|| Error::Internal("a loan was not kept".into()))?;
+        let loan = kept
+            .as_mut()
+            .ok_or_else(|| Error::Internal("a loan was not kept".into()))?;
         let mut part = std::mem::replace(&mut loan.shell, Value::nothing());
         let args = match context.arguments_into(&mut part)? {
             true => loan.arguments.lend(part)?,
@@ -125,19 +139,20 @@ pub struct umbo_replica_context_info {
     pub replica_count: i64,
     /// The canonical name of its compute device. Lives as long as the process.
     pub device: *const c_char,
-    /// The CUstream of its GPU, whose primary context is current in the callback; NULL on a CPU. The library uses the
-    /// GPU's memory through this stream only: what a callback queues on it sees the arguments, and the
-    /// run waits for it. Order other streams against it by events. It lives as long as the process; never
-    /// destroy it.
+    /// The CUstream of its GPU, whose primary context is current in the callback; NULL on a CPU.
+    /// The library uses the GPU's memory through this stream only: what a callback queues on it
+    /// sees the arguments, and the run waits for it. Order other streams against it by events. It
+    /// lives as long as the process; never destroy it.
     pub stream: *mut c_void,
-    /// The number of examples of the replicas before this one, 0 if it is not known. `first_example` plus a row is the
-    /// number of an example, a key for dropout that does not depend on the number of replicas.
+    /// The number of examples of the replicas before this one, 0 if it is not known.
+    /// `first_example` plus a row is the number of an example, a key for dropout that does not
+    /// depend on the number of replicas.
     pub first_example: i64,
-    /// The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the arguments have
-    /// no per-replica value, as elements of distributed datasets are.
+    /// The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the
+    /// arguments have no per-replica value, as elements of distributed datasets are.
     pub local_example_count: i64,
-    /// The number of examples of all replicas, UMBO_NONE if it is not known. Of several ranks those count that know
-    /// theirs.
+    /// The number of examples of all replicas, UMBO_NONE if it is not known. Of several ranks those
+    /// count that know theirs.
     pub global_example_count: i64,
     /// The number of the step, from 1; 0 in no run. A step that takes no effect and those of
     /// umbo_strategy_check_equivalence() leave their number to the next.
@@ -159,7 +174,9 @@ pub fn umbo_replica_context_get_info(
         local_replica_id: ctx.replica() as i32,
         replica_count: strategy.num_replicas_in_sync() as i64,
         device: device.as_ptr(),
-        stream: strategy.gpu(ctx.replica()).map_or(ptr::null_mut(), |gpu| gpu.stream().cast()),
+        stream: strategy
+            .gpu(ctx.replica())
+            .map_or(ptr::null_mut(), |gpu| gpu.stream().cast()),
         first_example: batch.first_example as i64,
         local_example_count: number(batch.local_examples),
         global_example_count: number(batch.global_examples),
@@ -172,8 +189,8 @@ pub fn umbo_replica_context_get_info(
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
 ///
-/// It is 1 if another replica has failed, the run was cancelled, or its time is over. It is cheap: a long loop can
-/// call it every few thousand operations.
+/// It is 1 if another replica has failed, the run was cancelled, or its time is over. It is cheap:
+/// a long loop can call it every few thousand operations.
 #[c_call(out(result), within(ctx))]
 pub fn umbo_replica_context_is_cancelled(ctx: *const umbo_replica_context, result: *mut i32) {
     result.write(ctx.is_cancelled().into());
@@ -182,9 +199,11 @@ pub fn umbo_replica_context_is_cancelled(ctx: *const umbo_replica_context, resul
 /// Lends memory of the replica's device until the callback returns.
 ///
 /// @param[out] memory The memory, at a multiple of 64, with undefined contents. Do not free it.
-/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the default one.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the
+///   default one.
 ///
-/// Each call lends another region. A step that asks for the same sizes as the one before allocates nothing.
+/// Each call lends another region. A step that asks for the same sizes as the one before allocates
+/// nothing.
 #[c_call(out(memory), within(ctx))]
 pub fn umbo_replica_context_scratch(
     ctx: *mut umbo_replica_context,
@@ -197,7 +216,8 @@ pub fn umbo_replica_context_scratch(
 /// Adds to a metric of this step, which umbo_strategy_metric() gets after the run.
 ///
 /// @param[in] weight Usually a number of examples; finite and 0 or more.
-/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the default one.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the
+///   default one.
 #[c_call(text(name))]
 pub fn umbo_replica_context_add_metric(
     ctx: *mut umbo_replica_context,
@@ -206,7 +226,12 @@ pub fn umbo_replica_context_add_metric(
     weight: f64,
 ) {
     if !weight.is_finite() || weight < 0.0 {
-        return Err(invalid!("weight", "{weight}; weights are finite and 0 or more"));
+        return Err(invalid!(
+            "weight",
+            "{weight}; weights are finite and 0 or more"
+        ));
     }
-    within(ctx, "ctx", |context| context.add_metric(name, Metric { sum, weight }))
+    within(ctx, "ctx", |context| {
+        context.add_metric(name, Metric { sum, weight })
+    })
 }

@@ -4,14 +4,15 @@ use super::left_handles::leaving_none;
 use super::prelude::*;
 use umbo_core::strategy::merge::{MergeCall, Operation};
 
-/// Runs once for all replicas, in cross-replica context, on the thread that called umbo_strategy_run().
+/// Runs once for all replicas, in cross-replica context, on the thread that called
+/// umbo_strategy_run().
 ///
 /// @param[in] strategy The strategy, lent for the call.
-/// @param[in] args What the replicas passed, lent for the call and merged as results of a run are. NULL
-///   if they passed nothing.
+/// @param[in] args What the replicas passed, lent for the call and merged as results of a run are.
+///   NULL if they passed nothing.
 /// @param[in] user_data That of replica 0.
-/// @param[out] result NULL on entry. The library takes over a value that is stored there, and each replica gets
-///   its component.
+/// @param[out] result NULL on entry. The library takes over a value that is stored there, and each
+///   replica gets its component.
 /// @return Any status but UMBO_OK fails the run with it.
 pub type umbo_merge_fn = Option<
     unsafe extern "C-unwind" fn(
@@ -26,21 +27,27 @@ pub type umbo_merge_fn = Option<
 ///
 /// @param[in] function The same on all replicas.
 /// @param[in] args This replica's arguments. May be NULL, on all replicas or on none.
-/// @param[out] result This replica's component of what was stored, or NULL. `result` may be NULL, which
-///   discards it.
+/// @param[out] result This replica's component of what was stored, or NULL. `result` may be NULL,
+///   which discards it.
 /// @return
 /// - UMBO_STATUS_INVALID_ARGUMENT: arguments from some replicas only.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, or `ctx` is not the context
-///   that this thread is in.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, or `ctx` is
+///   not the context that this thread is in.
 /// - UMBO_STATUS_CANCELLED: another replica or `function` has failed, or the run has ended.
 ///
 /// It is a *synchronising call*, which blocks until every replica has made it. So are all-reduces,
 /// all-gathers, assignments, scatters, updates and applies in a callback. All replicas make
-/// the same ones in the same order; else they and the run get UMBO_STATUS_FAILED_PRECONDITION, with who was where.
+/// the same ones in the same order; else they and the run get UMBO_STATUS_FAILED_PRECONDITION, with
+/// who was where.
 ///
-/// With several ranks each calls `function` once, with the values of its own replicas. In the default context it
-/// runs at once.
-#[c_call(optional_value(result), get(ctx), present(function), get_optional(args))]
+/// With several ranks each calls `function` once, with the values of its own replicas. In the
+/// default context it runs at once.
+#[c_call(
+    optional_value(result),
+    get(ctx),
+    present(function),
+    get_optional(args)
+)]
 pub fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
     function: umbo_merge_fn,
@@ -66,12 +73,17 @@ pub fn umbo_replica_context_merge_call(
             },
         )
     };
-    let operation = Operation::MergeCall { function: function as usize };
+    let operation = Operation::MergeCall {
+        function: function as usize,
+    };
     result.write(ctx.synchronize(operation, args, Box::new(merge))?);
 }
 
 fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
-    let given: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+    let given: Vec<Value> = calls
+        .iter()
+        .filter_map(|call| call.arguments.clone())
+        .collect();
     if given.is_empty() {
         return Ok(None);
     }
@@ -90,12 +102,13 @@ fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
 ///
 /// @param[out] result A value on this replica's device.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in shape or dtype.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in shape or
+///   dtype.
 /// - The others of umbo_replica_context_merge_call().
 ///
 /// The nest is one synchronising call. Tensors are reduced element by element. Indexed slices are
-/// concatenated in replica order; MEAN divides their values by the number of replicas. The mean of integers is a float,
-/// with one replica too.
+/// concatenated in replica order; MEAN divides their values by the number of replicas. The mean of
+/// integers is a float, with one replica too.
 #[c_call(out(result), get(ctx), constant(op), get(value))]
 pub fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
@@ -111,8 +124,8 @@ pub fn umbo_replica_context_all_reduce(
 /// @param[in] axis Negative ones count from the back.
 /// @param[out] result A value on this replica's device.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in number of dimensions,
-///   dtype or another dimension.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in number of
+///   dimensions, dtype or another dimension.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
 /// - UMBO_STATUS_UNIMPLEMENTED: indexed slices.
 /// - The others of umbo_replica_context_merge_call().

@@ -17,11 +17,12 @@ pub struct umbo_replica_thread {
     pub device: *const c_char,
     /// The number of elements of `processors`.
     pub processor_count: i64,
-    /// The numbers of the replica's processors, ascending: those of its device if threads are bound; else,
-    /// and for a GPU, all that this rank may use.
+    /// The numbers of the replica's processors, ascending: those of its device if threads are
+    /// bound; else, and for a GPU, all that this rank may use.
     pub processors: *const i32,
-    /// How many threads OpenMP, a BLAS and the like should use for this replica, so that all replicas of this
-    /// rank together use its processors once; 1 or more. Ranks that the launcher has not bound share the machine.
+    /// How many threads OpenMP, a BLAS and the like should use for this replica, so that all
+    /// replicas of this rank together use its processors once; 1 or more. Ranks that the launcher
+    /// has not bound share the machine.
     pub computing_thread_count: i32,
 }
 
@@ -32,15 +33,18 @@ pub type umbo_replica_thread_fn =
     Option<unsafe extern "C-unwind" fn(thread: *const umbo_replica_thread, user_data: *mut c_void)>;
 
 /// The hook that options ask for, and what releases its user data, whatever else is wrong with the
-/// options. Without functions there is no hook, and the user data lives until the result is dropped.
+/// options. Without functions there is no hook, and the user data lives until the result is
+/// dropped.
 ///
 /// # Safety
 /// The functions are of their types, and the user data is given away.
 pub(super) unsafe fn hook_from(
     options: &umbo_strategy_options,
 ) -> (Option<ThreadHook>, Arc<UserData>) {
-    let (user_data, destroy) =
-        (options.replica_thread_user_data, options.replica_thread_user_data_destroy);
+    let (user_data, destroy) = (
+        options.replica_thread_user_data,
+        options.replica_thread_user_data_destroy,
+    );
     let (start, stop) = (options.replica_thread_start, options.replica_thread_stop);
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
@@ -49,9 +53,14 @@ pub(super) unsafe fn hook_from(
     }
     let kept = Arc::clone(&user_data);
     let hook = move |thread: &ReplicaThread, begins: bool| {
-        let Some(function) = (if begins { start } else { stop }) else { return };
-        let processors: Vec<i32> =
-            thread.processors.processors().map(|processor| processor as i32).collect();
+        let Some(function) = (if begins { start } else { stop }) else {
+            return;
+        };
+        let processors: Vec<i32> = thread
+            .processors
+            .processors()
+            .map(|processor| processor as i32)
+            .collect();
         let thread = umbo_replica_thread {
             replica_id: thread.replica as i32,
             is_caller: i32::from(thread.is_callers),

@@ -16,12 +16,13 @@ pub type umbo_scope_fn = Option<
 
 /// Calls a function in the scope of a strategy.
 ///
-/// @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: this thread is in a replica's callback, or
-///   in the scope or a run of another strategy.
+/// @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: this thread is in a
+///   replica's callback, or in the scope or a run of another strategy.
 ///
-/// In the scope the strategy is current and the thread is in cross-replica context. Scopes that `function` enters and
-/// does not leave are left for it. A strategy's scope may be entered again inside itself. The default
-/// strategy's scope changes nothing, but no variable of another strategy can be made inside it.
+/// In the scope the strategy is current and the thread is in cross-replica context. Scopes that
+/// `function` enters and does not leave are left for it. A strategy's scope may be entered again
+/// inside itself. The default strategy's scope changes nothing, but no variable of another strategy
+/// can be made inside it.
 #[c_call(present(function))]
 pub fn umbo_strategy_scope(
     strategy: *mut umbo_strategy,
@@ -59,8 +60,8 @@ pub fn umbo_scope_enter(strategy: *mut umbo_strategy, scope: *mut *mut umbo_scop
 /// @return
 /// - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
 ///   one of this thread. It stays open and the handle valid.
-/// - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the thread ended. The handle
-///   is released, on whatever thread.
+/// - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the
+///   thread ended. The handle is released, on whatever thread.
 #[c_call]
 pub fn umbo_scope_exit(scope: *mut umbo_scope) {
     let open = get(scope, "scope")?;
@@ -82,8 +83,8 @@ fn current_strategy() -> Strategy {
     }
 }
 
-/// Gets a new handle to the strategy that is current on this thread: that of its scope or run, else the default
-/// strategy.
+/// Gets a new handle to the strategy that is current on this thread: that of its scope or run, else
+/// the default strategy.
 #[c_call(out(strategy))]
 pub fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(current_strategy())?);
@@ -108,13 +109,15 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         *kept = Some((lent, handle.addr()));
         Ok(handle)
     };
-    DEFAULT_CONTEXT.try_with(inspect).unwrap_or_else(|_| Err(thread::ending()))
+    DEFAULT_CONTEXT
+        .try_with(inspect)
+        .unwrap_or_else(|_| Err(thread::ending()))
 }
 
 /// Gets the replica context that this thread is in.
 ///
-/// @param[out] context Lent until the replica's callback returns, for this thread. NULL in cross-replica
-///   context. In the default context it is replica 0 of 1 of the default strategy.
+/// @param[out] context Lent until the replica's callback returns, for this thread. NULL in
+///   cross-replica context. In the default context it is replica 0 of 1 of the default strategy.
 #[c_call(out(context))]
 pub fn umbo_current_replica_context(context: *mut *mut umbo_replica_context) {
     context.write(match current() {

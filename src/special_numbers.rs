@@ -29,7 +29,10 @@ pub(crate) fn least_unless(
     match number {
         -1 => Ok(None),
         _ if number >= least => Ok(Some(number)),
-        _ => Err(invalid!(argument, "{number}; must be {least} or more, or {special} (-1)")),
+        _ => Err(invalid!(
+            argument,
+            "{number}; must be {least} or more, or {special} (-1)"
+        )),
     }
 }
 
@@ -39,10 +42,19 @@ pub(crate) fn duration(
     argument: &'static str,
     may_be_zero: bool,
 ) -> Result<Option<Duration>> {
-    let Some(seconds) = unless(seconds, UMBO_INFINITE) else { return Ok(None) };
+    let Some(seconds) = unless(seconds, UMBO_INFINITE) else {
+        return Ok(None);
+    };
     if !seconds.is_finite() || seconds < 0.0 || seconds == 0.0 && !may_be_zero {
-        let least = if may_be_zero { "0 or more" } else { "more than 0" };
-        return Err(invalid!(argument, "{seconds}; give seconds, {least}, or UMBO_INFINITE (-1)"));
+        let least = if may_be_zero {
+            "0 or more"
+        } else {
+            "more than 0"
+        };
+        return Err(invalid!(
+            argument,
+            "{seconds}; give seconds, {least}, or UMBO_INFINITE (-1)"
+        ));
     }
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }

@@ -87,7 +87,10 @@ fn message_of(error: &Error) -> CString {
 impl FailureRecord {
     fn new(error: &Error, replica: i32, device: CString) -> FailureRecord {
         let payload = match error.unnamed() {
-            Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
+            Error::Callback {
+                payload: Some(payload),
+                ..
+            } => payload.downcast_ref::<UserData>(),
             _ => None,
         };
         let message = message_of(error);
@@ -100,7 +103,11 @@ impl FailureRecord {
             payload_destroy: payload.and_then(UserData::destroy),
             ..Default::default()
         };
-        FailureRecord { info, _message: message, _device: device }
+        FailureRecord {
+            info,
+            _message: message,
+            _device: device,
+        }
     }
 }
 
@@ -114,7 +121,9 @@ struct LastError {
 impl LastError {
     /// The functions that release its payloads.
     fn destroys(&self) -> impl Iterator<Item = usize> {
-        self.records.iter().filter_map(|record| Some(record.info.payload_destroy? as usize))
+        self.records
+            .iter()
+            .filter_map(|record| Some(record.info.payload_destroy? as usize))
     }
 }
 
@@ -126,13 +135,16 @@ thread_local! {
 }
 
 impl Drop for LastOfThread {
-    /// When its thread ends. Code of the program must not run then, since it may be gone by then (an interpreter that has
-    /// ended, a plugin that was unloaded). So payloads are left behind.
+    /// When its thread ends. Code of the program must not run then, since it may be gone by then
+    /// (an interpreter that has ended, a plugin that was unloaded). So payloads are left behind.
     fn drop(&mut self) {
         if let Some(last) = self.0.take() {
             let destroys: Vec<usize> = last.destroys().collect();
             if !destroys.is_empty() {
-                LEFT_BEHIND.lock().push(LeftBehind { _error: last.error, destroys });
+                LEFT_BEHIND.lock().push(LeftBehind {
+                    _error: last.error,
+                    destroys,
+                });
             }
         }
     }
@@ -148,10 +160,12 @@ struct LeftBehind {
 /// The errors with payloads that threads have left behind at their end.
 static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
 
-/// Releases payloads that threads have left behind: those that `destroy` releases. The program has just named it, so it
-/// is there.
+/// Releases payloads that threads have left behind: those that `destroy` releases. The program has
+/// just named it, so it is there.
 fn release_left_behind(destroy: umbo_destroy_fn) {
-    let Some(destroy) = destroy.map(|destroy| destroy as usize) else { return };
+    let Some(destroy) = destroy.map(|destroy| destroy as usize) else {
+        return;
+    };
     let is_released_by = |left: &mut LeftBehind| left.destroys.iter().all(|own| *own == destroy);
     let left: Vec<LeftBehind> = LEFT_BEHIND.lock().extract_if(.., is_released_by).collect();
     drop(left);
@@ -171,9 +185,11 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.0.replace(new)).ok().flatten()
 }
 
-/// What there is to see of the thread's last error: nothing if there is none, or if it is being replaced.
+/// What there is to see of the thread's last error: nothing if there is none, or if it is being
+/// replaced.
 fn last<R>(inspect: impl FnOnce(&LastError) -> R) -> Option<R> {
-    LAST.try_with(|last| last.0.try_borrow().ok()?.as_ref().map(inspect)).ok()?
+    LAST.try_with(|last| last.0.try_borrow().ok()?.as_ref().map(inspect))
+        .ok()?
 }
 
 /// Makes `error` of the C function of this name the thread's last error and returns its status.
@@ -196,10 +212,14 @@ fn keep(error: Error) -> umbo_status {
         None => vec![FailureRecord::new(&error, -1, CString::default())],
     };
     let message = message_of(&error);
-    // First the end of what was there: the `destroy` of its payload may call functions that fail, and
-    // their errors are not to stand in front of this one.
+    // First the end of what was there: the `destroy` of its payload may call functions that fail,
+    // and their errors are not to stand in front of this one.
     drop(replace(None));
-    drop(replace(Some(LastError { error, message, records })));
+    drop(replace(Some(LastError {
+        error,
+        message,
+        records,
+    })));
     status
 }
 
@@ -217,15 +237,20 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
         return last.error;
     }
     let (status, message) = match Status::from_code(code) {
-        Some(status) => {
-            (status, format!("the callback returned {} without a message", status.name()))
-        }
+        Some(status) => (
+            status,
+            format!("the callback returned {} without a message", status.name()),
+        ),
         None => (
             Status::Unknown,
             format!("the callback returned {code}, which is not a status, without a message"),
         ),
     };
-    Error::Callback { status, message, payload: None }
+    Error::Callback {
+        status,
+        message,
+        payload: None,
+    }
 }
 
 /// Gets the name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for an undefined number.
@@ -233,17 +258,20 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
 pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     static NAMES: LazyLock<[CString; Status::ALL.len()]> =
         LazyLock::new(|| Status::ALL.map(|status| c_string(status.name())));
-    let name = usize::try_from(status).ok().and_then(|code| NAMES.get(code));
+    let name = usize::try_from(status)
+        .ok()
+        .and_then(|code| NAMES.get(code));
     name.map_or(c"UNKNOWN_STATUS", CString::as_c_str).as_ptr()
 }
 
 /// Gets the message of this thread's last error.
 ///
-/// @return "" if nothing has failed since the last umbo_clear_last_error(). It lives until the next function on this
-///   thread that fails or runs a callback.
+/// @return "" if nothing has failed since the last umbo_clear_last_error(). It lives until the next
+///   function on this thread that fails or runs a callback.
 ///
-/// The line begins with the function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is a line
-/// for each: "replica 1 (CPU:1): NOT_FOUND: ...". umbo_train_epoch() writes a line before them that names the step.
+/// The line begins with the function that failed ("umbo_strategy_reduce: axis: ..."). If replicas
+/// failed, there is a line for each: "replica 1 (CPU:1): NOT_FOUND: ...". umbo_train_epoch() writes
+/// a line before them that names the step.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_message() -> *const c_char {
     last(|last| last.message.as_ptr()).unwrap_or(c"".as_ptr())
@@ -251,7 +279,8 @@ pub extern "C" fn umbo_last_error_message() -> *const c_char {
 
 /// Gets the number of failures of this thread's last error.
 ///
-/// @return The number of replicas that failed or were stopped; 1 for a failure of the whole call; 0 for none.
+/// @return The number of replicas that failed or were stopped; 1 for a failure of the whole call; 0
+///   for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_count() -> i64 {
     last(|last| last.records.len() as i64).unwrap_or(0)
@@ -274,20 +303,25 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
         let index = usize::try_from(index).ok()?;
         last.records.get(index).map(|record| record.info)
     });
-    let Some(found) = found.flatten() else { return UMBO_STATUS_OUT_OF_RANGE };
+    let Some(found) = found.flatten() else {
+        return UMBO_STATUS_OUT_OF_RANGE;
+    };
     info.write(found);
     UMBO_OK
 }
 
-/// Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`
+/// Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL,
+/// NULL);`
 ///
 /// @param[in] message Up to 16 KiB are copied. `message` may be NULL.
-/// @param[in] payload Any object, such as an exception. The library takes it over and carries it to the thread that called
-///   the library, where umbo_last_error_at() gets it. May be NULL.
-/// @param[in] destroy Releases the payload once, when the error is forgotten: when this thread's last error is replaced or
-///   cleared. If the thread ends before, that is done by the next call of this function with the same `destroy`, or by
-///   umbo_shutdown(), on any thread, and not at all if the process ends. May be NULL.
-/// @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for UMBO_OK.
+/// @param[in] payload Any object, such as an exception. The library takes it over and carries it to
+///   the thread that called the library, where umbo_last_error_at() gets it. May be NULL.
+/// @param[in] destroy Releases the payload once, when the error is forgotten: when this thread's
+///   last error is replaced or cleared. If the thread ends before, that is done by the next call of
+///   this function with the same `destroy`, or by umbo_shutdown(), on any thread, and not at all if
+///   the process ends. May be NULL.
+/// @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for
+///   UMBO_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_last_error(
     status: umbo_status,
@@ -310,7 +344,8 @@ pub unsafe extern "C" fn umbo_set_last_error(
     })
 }
 
-/// Makes the failure of a callback, of which `function` is told, the thread's last error and returns its status.
+/// Makes the failure of a callback, of which `function` is told, the thread's last error and
+/// returns its status.
 fn set_by_program(
     function: &'static str,
     status: umbo_status,
@@ -331,11 +366,18 @@ fn set_by_program(
             (known, format!("the callback failed with {}", known.name()))
         }
         Some(known) => (known, message),
-        None => (Status::Unknown, format!("status {status}, which is none: {message}")),
+        None => (
+            Status::Unknown,
+            format!("status {status}, which is none: {message}"),
+        ),
     };
     let is_given = !payload.pointer().is_null() || payload.destroy().is_some();
     let payload = is_given.then(|| Box::new(payload) as umbo_core::error::Payload);
-    let error = Error::Callback { status, message, payload };
+    let error = Error::Callback {
+        status,
+        message,
+        payload,
+    };
     keep(match name {
         Some(name) => error.named(name),
         None => error,
@@ -361,7 +403,9 @@ pub extern "C" fn umbo_clear_last_error() {
 #[cfg(test)]
 pub(crate) fn last_message() -> String {
     // SAFETY: the message is a C string that nothing replaces meanwhile.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]
@@ -412,10 +456,16 @@ mod tests {
             Error::Replicas(ReplicaFailures {
                 summary: String::new(),
                 overruling_status: None,
-                failures: vec![failure(0, error), failure(1, Error::Cancelled("stopped".into()))],
+                failures: vec![
+                    failure(0, error),
+                    failure(1, Error::Cancelled("stopped".into())),
+                ],
             }),
         );
-        assert_eq!((status, umbo_last_error_count()), (UMBO_STATUS_DATA_LOSS, 2));
+        assert_eq!(
+            (status, umbo_last_error_count()),
+            (UMBO_STATUS_DATA_LOSS, 2)
+        );
         assert_eq!(
             last_message(),
             "replica 0 (CPU:0): DATA_LOSS: the tape is torn\nreplica 1 (CPU:1): CANCELLED: stopped"
@@ -432,7 +482,10 @@ mod tests {
             assert_eq!(info.payload.cast_const().cast(), &raw const destroyed);
             assert_eq!(umbo_last_error_at(2, &mut info), UMBO_STATUS_OUT_OF_RANGE);
             assert_eq!(umbo_last_error_at(-1, &mut info), UMBO_STATUS_OUT_OF_RANGE);
-            assert_eq!(umbo_last_error_at(0, ptr::null_mut()), UMBO_STATUS_INVALID_ARGUMENT);
+            assert_eq!(
+                umbo_last_error_at(0, ptr::null_mut()),
+                UMBO_STATUS_INVALID_ARGUMENT
+            );
         }
         assert_eq!(umbo_last_error_count(), 2);
         assert_eq!(destroyed.load(Ordering::SeqCst), 0);
@@ -444,7 +497,10 @@ mod tests {
     #[test]
     fn bad_arguments_release_the_payload_too() {
         let destroyed = AtomicUsize::new(0);
-        assert_eq!(fail(UMBO_OK, c"fine", &destroyed), UMBO_STATUS_INVALID_ARGUMENT);
+        assert_eq!(
+            fail(UMBO_OK, c"fine", &destroyed),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
         assert_eq!(destroyed.load(Ordering::SeqCst), 1);
         assert_eq!(fail(99, c"odd", &destroyed), UMBO_STATUS_UNKNOWN);
         assert_eq!(last_message(), "status 99, which is none: odd");
@@ -475,7 +531,10 @@ mod tests {
         // SAFETY: the struct is as long as it says, and its message lives until the next failure.
         unsafe {
             assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);
-            assert_eq!(CStr::from_ptr(info.message), c"umbo_iterator_next: the tape is torn");
+            assert_eq!(
+                CStr::from_ptr(info.message),
+                c"umbo_iterator_next: the tape is torn"
+            );
         }
         assert_eq!(info.payload.cast_const().cast(), &raw const destroyed);
         umbo_clear_last_error();
@@ -486,9 +545,18 @@ mod tests {
     fn a_message_that_names_a_function_already_gets_no_second_name() {
         let destroyed = AtomicUsize::new(0);
         for (said, shown) in [
-            (c"umbo_device_parse: name: 'x' is none", "umbo_device_parse: name: 'x' is none"),
-            (c"umbo_ is not a name: really", "umbo_iterator_next: umbo_ is not a name: really"),
-            (c"name: 'x' is none", "umbo_iterator_next: name: 'x' is none"),
+            (
+                c"umbo_device_parse: name: 'x' is none",
+                "umbo_device_parse: name: 'x' is none",
+            ),
+            (
+                c"umbo_ is not a name: really",
+                "umbo_iterator_next: umbo_ is not a name: really",
+            ),
+            (
+                c"name: 'x' is none",
+                "umbo_iterator_next: name: 'x' is none",
+            ),
         ] {
             let passed_on =
                 callback::run(|| fail(UMBO_STATUS_NOT_FOUND, said, &destroyed)).unwrap_err();
@@ -503,7 +571,10 @@ mod tests {
     fn messages_of_other_failures_are_not_picked_up() {
         set("umbo_device_parse", Error::NotFound("stale".into()));
         let error = callback::run(|| UMBO_STATUS_NOT_FOUND).unwrap_err();
-        assert_eq!(error.to_string(), "the callback returned NOT_FOUND without a message");
+        assert_eq!(
+            error.to_string(),
+            "the callback returned NOT_FOUND without a message"
+        );
         let error = callback::run(|| {
             set("umbo_device_parse", Error::NotFound("handled".into()));
             UMBO_STATUS_ABORTED
@@ -522,7 +593,9 @@ mod tests {
     fn what_a_thread_leaves_behind_is_released_by_a_call() {
         static DESTROYED: AtomicUsize = AtomicUsize::new(0);
         let leave = || {
-            std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED)).join().unwrap();
+            std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED))
+                .join()
+                .unwrap();
         };
         leave();
         assert_eq!(DESTROYED.load(Ordering::SeqCst), 0);
@@ -533,7 +606,12 @@ mod tests {
         unsafe extern "C-unwind" fn ignore(_: *mut c_void) {}
         // SAFETY: the function takes any pointer.
         unsafe {
-            umbo_set_last_error(UMBO_STATUS_ABORTED, ptr::null(), ptr::null_mut(), Some(ignore));
+            umbo_set_last_error(
+                UMBO_STATUS_ABORTED,
+                ptr::null(),
+                ptr::null_mut(),
+                Some(ignore),
+            );
         }
         assert_eq!(DESTROYED.load(Ordering::SeqCst), 1);
         forget_all();

@@ -10,50 +10,52 @@ use umbo_core::strategy::{Options, Strategy};
 pub struct umbo_strategy_options {
     /// The number of elements of `compute_devices`, at most 1024.
     pub compute_device_count: i64,
-    /// The names of the compute devices, all different. NULL: `cpu_replicas` decides; if that is 0, all GPUs,
-    /// or CPU:0 if there is none.
+    /// The names of the compute devices, all different. NULL: `cpu_replicas` decides; if that is 0,
+    /// all GPUs, or CPU:0 if there is none.
     #[counted_by(compute_device_count)]
     pub compute_devices: *const *const c_char,
-    /// The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together with
-    /// `compute_devices`.
+    /// The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together
+    /// with `compute_devices`.
     pub cpu_replicas: i64,
-    /// The name of the device of the variables. NULL: the compute device if there is one, else CPU:0.
+    /// The name of the device of the variables. NULL: the compute device if there is one, else
+    /// CPU:0.
     pub parameter_device: *const c_char,
-    /// The number of replicas of all ranks together, 1 to 1024: results have the same bits for any number of ranks
-    /// and devices. At least one for each compute device of each rank; the same on all ranks. Rank r of
-    /// W has the ids from r * replicas_in_sync / W up to (r + 1) * replicas_in_sync / W, exclusive. Replicas
-    /// that share a device run one after the other, each on its own thread; they may wait for each other in
-    /// synchronising calls only. 0: one replica for each compute device.
+    /// The number of replicas of all ranks together, 1 to 1024: results have the same bits for any
+    /// number of ranks and devices. At least one for each compute device of each rank; the same on
+    /// all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
+    /// replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
+    /// on its own thread; they may wait for each other in synchronising calls only. 0: one replica
+    /// for each compute device.
     pub replicas_in_sync: i64,
-    /// 1: each replica's thread runs on the processors of its device, as do threads that it starts (OpenMP,
-    /// BLAS), except while other programs keep them busy. The thread that calls umbo_strategy_run() is not
-    /// bound. 0: the operating system places the threads.
+    /// 1: each replica's thread runs on the processors of its device, as do threads that it starts
+    /// (OpenMP, BLAS), except while other programs keep them busy. The thread that calls
+    /// umbo_strategy_run() is not bound. 0: the operating system places the threads.
     pub bind_threads: i32,
-    /// The stack of each replica's thread in bytes, 262144 to 64 GiB. 0: what `ulimit -s` says, 2 MiB to
-    /// 1 GiB; 8 MiB if that is unlimited.
+    /// The stack of each replica's thread in bytes, 262144 to 64 GiB. 0: what `ulimit -s` says, 2
+    /// MiB to 1 GiB; 8 MiB if that is unlimited.
     pub thread_stack_bytes: usize,
-    /// Called once per thread before its first callback. Set the thread counts of OpenMP and BLAS here. It must
-    /// not start runs. It is called on each thread that calls umbo_strategy_run(), too. Replicas call it at the
-    /// same time. May be NULL.
+    /// Called once per thread before its first callback. Set the thread counts of OpenMP and BLAS
+    /// here. It must not start runs. It is called on each thread that calls umbo_strategy_run(),
+    /// too. Replicas call it at the same time. May be NULL.
     pub replica_thread_start: umbo_replica_thread_fn,
     /// Called on each thread of the library when it ends, with the strategy. May be NULL.
     pub replica_thread_stop: umbo_replica_thread_fn,
     /// Passed to both.
     pub replica_thread_user_data: *mut c_void,
-    /// Releases `replica_thread_user_data` once, when the strategy, its copies and their threads have ended, or if
-    /// the strategy cannot be created. May be NULL.
+    /// Releases `replica_thread_user_data` once, when the strategy, its copies and their threads
+    /// have ended, or if the strategy cannot be created. May be NULL.
     pub replica_thread_user_data_destroy: umbo_destroy_fn,
     /// Joins ranks, whose replicas run in sync (cluster.h). The strategy keeps it. NULL: this
     /// process is alone.
     pub communicator: *const umbo_communicator,
-    /// 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or to variables, elements
-    /// that were not written, views that are used too late). They fail with
-    /// UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings become
-    /// errors, except those about the machine. Runs take longer. The environment variable UMBO_STRICT=1
-    /// makes all strategies strict.
+    /// 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or
+    /// to variables, elements that were not written, views that are used too late). They fail with
+    /// UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings
+    /// become errors, except those about the machine. Runs take longer. The environment variable
+    /// UMBO_STRICT=1 makes all strategies strict.
     pub strict: i32,
-    /// The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they differ, the next run
-    /// fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
+    /// The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
+    /// differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
     pub fingerprint_interval: i64,
 }
 
@@ -67,8 +69,8 @@ pub struct umbo_strategy_options {
 /// - UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about `replicas_in_sync`.
 ///
 /// Device names may be "CPU:1", "/cpu:1", "/device:CPU:1" or
-/// "/job:localhost/replica:0/task:0/device:CPU:1". It starts a thread for each replica but the first, which
-/// runs on the thread that calls umbo_strategy_run(). Collective.
+/// "/job:localhost/replica:0/task:0/device:CPU:1". It starts a thread for each replica but the
+/// first, which runs on the thread that calls umbo_strategy_run(). Collective.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_create(
     options: *const umbo_strategy_options,
@@ -76,14 +78,17 @@ pub unsafe extern "C" fn umbo_strategy_create(
 ) -> umbo_status {
     // SAFETY: the caller gives NULL or options.
     let known = unsafe { options::known_or_default(options) };
-    // SAFETY: the options say how the user data is released, also if they say nothing else that makes
-    // sense.
+    // SAFETY: the options say how the user data is released, also if they say nothing else that
+    // makes sense.
     let (hook, keeps) = unsafe { hook_from(&known) };
     boundary("umbo_strategy_create", move || {
         let _keeps = keeps;
         // SAFETY: the caller keeps the header's promise on pointers.
         let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
-        strategy.write(make(Strategy::new(&Options { thread_hook: hook, ..options })?)?);
+        strategy.write(make(Strategy::new(&Options {
+            thread_hook: hook,
+            ..options
+        })?)?);
         Ok(())
     })
 }
@@ -97,7 +102,10 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     let (names, parameter_device) = unsafe {
         let count = (given.compute_device_count, "options.compute_device_count");
         let names = texts(given.compute_devices, count, "options.compute_devices")?;
-        (names, optional_text(given.parameter_device, "options.parameter_device")?)
+        (
+            names,
+            optional_text(given.parameter_device, "options.parameter_device")?,
+        )
     };
     let names = names.into_iter().map(str::to_owned).collect();
     Ok(Options {
@@ -131,7 +139,8 @@ pub fn umbo_strategy_compute_device(
     name.write(device_name(*found));
 }
 
-/// Waits, without limit, until all late callbacks have returned and all runs of other threads have ended.
+/// Waits, without limit, until all late callbacks have returned and all runs of other threads have
+/// ended.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
 #[c_call(get(strategy))]
@@ -152,7 +161,12 @@ pub struct umbo_metric {
 
 pub(super) fn metric_of(found: &Metric) -> umbo_metric {
     let (sum, weight, mean) = (found.sum, found.weight, found.mean());
-    umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean }
+    umbo_metric {
+        struct_size: size_of::<umbo_metric>(),
+        sum,
+        weight,
+        mean,
+    }
 }
 
 fn unknown_metric(name: &str, known: &[String]) -> Error {
@@ -169,13 +183,13 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
 /// Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
 /// umbo_train_epoch() over all steps that took effect, if that has returned since.
 ///
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The message
-///   lists the names that there are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
+///   message lists the names that there are.
 ///
-/// Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any metric,
-/// and runs that fail, leave those of before. An epoch leaves nothing of before: after one without steps,
-/// as over an empty dataset, there are no metrics. For accuracies, confusion matrices, AUCs and longer
-/// sums see metrics.h.
+/// Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
+/// metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
+/// without steps, as over an empty dataset, there are no metrics. For accuracies, confusion
+/// matrices, AUCs and longer sums see metrics.h.
 #[c_call(result(metric), text(name), borrow(strategy))]
 pub fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

@@ -12,14 +12,14 @@ pub struct umbo_strategy_info {
     pub replica_count: i64,
     /// The number of replicas in this process; 1 or more.
     pub local_replica_count: i64,
-    /// The number of different compute devices in this process. With `replicas_in_sync` there may be more
-    /// replicas, which are dealt out to the devices in turn.
+    /// The number of different compute devices in this process. With `replicas_in_sync` there may
+    /// be more replicas, which are dealt out to the devices in turn.
     pub compute_device_count: i64,
-    /// The number of variables of the strategy that are in use, which umbo_strategy_variable() gets. 0 for the default
-    /// strategy, which keeps no list.
+    /// The number of variables of the strategy that are in use, which umbo_strategy_variable()
+    /// gets. 0 for the default strategy, which keeps no list.
     pub variable_count: i64,
-    /// The number of replicas that are still in the callback of a run that was stopped. Meanwhile the
-    /// strategy is *draining*: values can be read; runs, assignments and applies return
+    /// The number of replicas that are still in the callback of a run that was stopped. Meanwhile
+    /// the strategy is *draining*: values can be read; runs, assignments and applies return
     /// UMBO_STATUS_FAILED_PRECONDITION.
     pub late_replica_count: i64,
     /// The rank of this process, from 0.
@@ -59,12 +59,12 @@ pub fn umbo_strategy_get_info(strategy: *const umbo_strategy, info: *mut umbo_st
 
 /// Hashes all variables of a strategy, so that processes can compare their weights.
 ///
-/// @param[out] fingerprint A hash of the names, dtypes, shapes and committed values of the variables in use, in the
-///   order in which they were made.
+/// @param[out] fingerprint A hash of the names, dtypes, shapes and committed values of the
+///   variables in use, in the order in which they were made.
 /// @return UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
 ///
-/// It reads all weights and exchanges nothing. Processes with one version of the library can compare it; see
-/// `fingerprint_interval` of umbo_strategy_options.
+/// It reads all weights and exchanges nothing. Processes with one version of the library can
+/// compare it; see `fingerprint_interval` of umbo_strategy_options.
 #[c_call(out(fingerprint), get(strategy))]
 pub fn umbo_strategy_fingerprint(strategy: *const umbo_strategy, fingerprint: *mut u64) {
     fingerprint.write(strategy.fingerprint()?);
@@ -72,8 +72,8 @@ pub fn umbo_strategy_fingerprint(strategy: *const umbo_strategy, fingerprint: *m
 
 /// Gets a variable of a strategy.
 ///
-/// @param[in] index Its position among those in use, in the order in which they were made. It changes when one before
-///   it ends.
+/// @param[in] index Its position among those in use, in the order in which they were made. It
+///   changes when one before it ends.
 /// @return UMBO_STATUS_OUT_OF_RANGE: no such variable.
 ///
 /// A loop over all of them adds those of adapters to a checkpoint, too.
@@ -85,6 +85,8 @@ pub fn umbo_strategy_variable(
 ) {
     let mut all = strategy.variables();
     let variables = (all.len(), "the variables of the strategy");
-    let found = at(index as i64, "index", variables, |index| Some(all.swap_remove(index)))?;
+    let found = at(index as i64, "index", variables, |index| {
+        Some(all.swap_remove(index))
+    })?;
     variable.write(make(found)?);
 }

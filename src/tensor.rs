@@ -79,7 +79,9 @@ pub fn umbo_tensor_from_data(
     tensor: *mut *mut umbo_tensor,
 ) {
     // SAFETY: the caller promises as many elements as the shape has.
-    tensor.write(make(unsafe { tensor_of_data(dtype, shape, data, device) }?)?);
+    tensor.write(make(unsafe {
+        tensor_of_data(dtype, shape, data, device)
+    }?)?);
 }
 
 /// A tensor with a copy of the caller's elements.
@@ -93,7 +95,13 @@ pub(crate) unsafe fn tensor_of_data(
     device: DeviceId,
 ) -> Result<Tensor> {
     // SAFETY: the caller promises as many elements as the shape has.
-    let data = unsafe { array(data.cast::<u8>(), (shape.bytes(dtype)? as i64, "shape"), "data") }?;
+    let data = unsafe {
+        array(
+            data.cast::<u8>(),
+            (shape.bytes(dtype)? as i64, "shape"),
+            "data",
+        )
+    }?;
     guarded_as(Tensor::from_bytes(dtype, shape, data, device)?)
 }
 
@@ -139,13 +147,22 @@ pub fn umbo_tensor_from_memory(
         .checked_mul(dtype.size())
         .ok_or_else(|| invalid!("strides", "they reach further than memory can address"))?;
     if bytes > 0 {
-        check(data.cast_const().cast::<u8>(), "data", "memory with the elements is expected")?;
+        check(
+            data.cast_const().cast::<u8>(),
+            "data",
+            "memory with the elements is expected",
+        )?;
     }
     // SAFETY: the caller promises that the elements which shape and strides reach are there
     // and initialised until `destroy` runs, which is when `user_data` is dropped.
     let storage =
         unsafe { Storage::foreign(data.cast(), bytes, device, false, Box::new(user_data)) };
-    tensor.write(make(Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)?);
+    tensor.write(make(Tensor::from_storage(
+        Arc::new(storage),
+        dtype,
+        layout,
+        0,
+    )?)?);
 }
 
 /// Gets a view of the elements, for reading.
@@ -159,7 +176,11 @@ pub fn umbo_tensor_view(tensor: *const umbo_tensor, view: *mut umbo_view) {
 /// Elements that came from a dataset may be shared between iterators: their views stay read-only.
 #[c_call(out(view), borrow(tensor))]
 pub fn umbo_tensor_mutable_view(tensor: *mut umbo_tensor, view: *mut umbo_view) {
-    view.write(if tensor.is_read_only() { view_to_read(tensor) } else { view_to_write(tensor) });
+    view.write(if tensor.is_read_only() {
+        view_to_read(tensor)
+    } else {
+        view_to_write(tensor)
+    });
 }
 
 /// Makes a tensor of every `step`-th position along one axis, from `start` to before `stop`.
@@ -209,7 +230,10 @@ pub fn umbo_tensor_transpose(
     let rank = tensor.shape().rank();
     let mut order = [0usize; MAX_RANK];
     if axes.is_null() {
-        order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
+        order[..rank]
+            .iter_mut()
+            .enumerate()
+            .for_each(|(to, axis)| *axis = rank - 1 - to);
     } else {
         // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
         let axes = unsafe { array(axes, (rank as i64, "axes"), "axes") }?;
@@ -246,7 +270,9 @@ pub fn umbo_tensor_copy_to_host(
     let (dtype, shape) = (tensor.dtype(), tensor.shape());
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
-        write_to_host(dtype, shape, destination, bytes, "destination", |to| copy_into(&tensor, to))
+        write_to_host(dtype, shape, destination, bytes, "destination", |to| {
+            copy_into(&tensor, to)
+        })
     }
 }
 
@@ -260,14 +286,22 @@ pub(crate) fn check_bytes(dtype: DType, shape: Shape, bytes: usize) -> Result<()
     // Elements of another type are the likely mistake.
     let elements = shape.elements();
     let fits = |other: &&DType| elements.checked_mul(other.size()) == Some(bytes);
-    let others: Vec<_> = DType::ALL.iter().filter(fits).map(DType::to_string).collect();
+    let others: Vec<_> = DType::ALL
+        .iter()
+        .filter(fits)
+        .map(DType::to_string)
+        .collect();
     if elements > 0 && !others.is_empty() {
-        problem += &format!("; {bytes} would be as many elements of {}", others.join(" or "));
+        problem += &format!(
+            "; {bytes} would be as many elements of {}",
+            others.join(" or ")
+        );
     }
     Err(Error::invalid("bytes", problem))
 }
 
-/// Has `write` fill the caller's memory, which it sees as a contiguous tensor of this dtype and shape.
+/// Has `write` fill the caller's memory, which it sees as a contiguous tensor of this dtype and
+/// shape.
 ///
 /// # Safety
 /// `destination` is NULL or leads to `bytes` bytes that nobody else uses during the call.
@@ -280,19 +314,34 @@ pub(crate) unsafe fn write_to_host(
     write: impl FnOnce(&mut TensorMut) -> Result<()>,
 ) -> Result<()> {
     if bytes > 0 {
-        check(destination.cast_const().cast::<u8>(), argument, "memory is expected")?;
+        check(
+            destination.cast_const().cast::<u8>(),
+            argument,
+            "memory is expected",
+        )?;
     }
     check_bytes(dtype, shape, bytes)?;
     if bytes == 0 {
         return Ok(());
     }
     if !destination.addr().is_multiple_of(dtype.size()) {
-        return Err(invalid!(argument, "{destination:p} is not a multiple of {}", dtype.size()));
+        return Err(invalid!(
+            argument,
+            "{destination:p} is not a multiple of {}",
+            dtype.size()
+        ));
     }
     // SAFETY: the caller promises the bytes for this call; the storage does not outlive it, and its
     // elements are written before anything reads them.
-    let storage =
-        unsafe { Storage::foreign(destination.cast(), bytes, DeviceId::HOST, false, Box::new(())) };
+    let storage = unsafe {
+        Storage::foreign(
+            destination.cast(),
+            bytes,
+            DeviceId::HOST,
+            false,
+            Box::new(()),
+        )
+    };
     let target = Tensor::from_storage(Arc::new(storage), dtype, Layout::row_major(shape), 0)?;
     // SAFETY: the memory is the caller's, who has it written by this call.
     write(&mut unsafe { target.assume_exclusive() })

@@ -1,4 +1,5 @@
-//! Texts and paths that C gives, and room for those that it gets, ended by a NUL. Texts are UTF-8; paths are bytes.
+//! Texts and paths that C gives, and room for those that it gets, ended by a NUL. Texts are UTF-8;
+//! paths are bytes.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +27,10 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) ->
 fn check_length(bytes: usize, argument: &'static str) -> Result<()> {
     match bytes <= LONGEST {
         true => Ok(()),
-        false => Err(invalid!(argument, "has {bytes} bytes; at most {LONGEST} are expected")),
+        false => Err(invalid!(
+            argument,
+            "has {bytes} bytes; at most {LONGEST} are expected"
+        )),
     }
 }
 
@@ -83,21 +87,26 @@ pub(crate) struct TextBuffer {
 /// Checks room for a text.
 ///
 /// # Safety
-/// `capacity` bytes from `start` on may be written until the `TextBuffer` is used up; NULL goes with none.
+/// `capacity` bytes from `start` on may be written until the `TextBuffer` is used up; NULL goes
+/// with none.
 pub(crate) unsafe fn buffer(
     start: *mut c_char,
     (capacity, _): (usize, &'static str),
     argument: &'static str,
 ) -> Result<TextBuffer> {
     if capacity > 0 {
-        check(start.cast_const(), argument, "room for the text is expected")?;
+        check(
+            start.cast_const(),
+            argument,
+            "room for the text is expected",
+        )?;
     }
     Ok(TextBuffer { start, capacity })
 }
 
 impl TextBuffer {
-    /// Writes a text and a NUL, and the length of the text in any case: if there is too little room, the
-    /// caller asks again with more.
+    /// Writes a text and a NUL, and the length of the text in any case: if there is too little
+    /// room, the caller asks again with more.
     pub(crate) fn write(
         self,
         text: &(impl AsRef<[u8]> + ?Sized),
@@ -107,7 +116,10 @@ impl TextBuffer {
         let text = text.as_ref();
         length.write(text.len());
         if capacity <= text.len() {
-            let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
+            let problem = format!(
+                "{capacity} bytes; the text and its NUL take {}",
+                text.len() + 1
+            );
             return Err(Error::out_of_range("capacity", problem));
         }
         // SAFETY: `buffer`'s caller promised `capacity` bytes, which are more than the text has.
@@ -137,9 +149,17 @@ mod tests {
                 "name: is not UTF-8 from byte 2 on"
             );
             assert_eq!(optional_text(std::ptr::null(), "name").unwrap(), None);
-            assert_eq!(path(c"ab\xff".as_ptr(), "path").unwrap().as_os_str().len(), 3);
+            assert_eq!(
+                path(c"ab\xff".as_ptr(), "path").unwrap().as_os_str().len(),
+                3
+            );
             let long = std::ffi::CString::new("n".repeat(LONGEST + 1)).unwrap();
-            assert!(path(long.as_ptr(), "path").unwrap_err().to_string().contains("4096 bytes"));
+            assert!(
+                path(long.as_ptr(), "path")
+                    .unwrap_err()
+                    .to_string()
+                    .contains("4096 bytes")
+            );
         }
     }
 }

@@ -33,8 +33,8 @@ pub struct umbo_progress {
 /// Called after each step, outside of it, on the thread that called umbo_train_epoch().
 ///
 /// @param[in] progress Valid for the call.
-/// @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns this
-///   status, also on the other ranks, which do not begin another step.
+/// @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns
+///   this status, also on the other ranks, which do not begin another step.
 ///
 /// It may read variables and metrics, set a learning rate, run and evaluate. umbo_strategy_metric()
 /// has the totals of the last step here.
@@ -59,8 +59,8 @@ pub struct umbo_train_epoch_options {
     /// After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. It does
     /// not cut short the waiting for an element, or for other ranks. UMBO_INFINITE: no limit.
     pub timeout_seconds: f64,
-    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting for
-    /// an element either. NULL: none.
+    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting
+    /// for an element either. NULL: none.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit.
     pub max_steps: i64,
@@ -68,8 +68,8 @@ pub struct umbo_train_epoch_options {
     pub flush: i32,
     /// 1: when the pass has ended, the iterator begins the next one. 0: it stays at its end.
     pub reset_iterator: i32,
-    /// Releases the step's `user_data`, exactly once, on any thread, when its last callback is back,
-    /// which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
+    /// Releases the step's `user_data`, exactly once, on any thread, when its last callback is
+    /// back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
     pub user_data_destroy: umbo_destroy_fn,
     /// 1: the metrics are not reset, as when an epoch goes on from a checkpoint.
     pub keep_metrics: i32,
@@ -99,17 +99,17 @@ pub struct umbo_train_epoch_report {
 /// @param[in] optimizer May be NULL, together with `gradients`: nothing is updated.
 /// @param[in] step Gets the element as `args`. Its result is dropped.
 /// @param[out] report May be NULL.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, objects of
-///   another strategy, or an option out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run, in
-///   another strategy's scope, or while the strategy is draining; on all ranks, if the pass ends
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, objects
+///   of another strategy, or an option out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+///   in another strategy's scope, or while the strategy is draining; on all ranks, if the pass ends
 ///   earlier on one than on another. UMBO_STATUS_DEADLINE_EXCEEDED, UMBO_STATUS_CANCELLED: as the
-///   options say. What the iterator, the step, the update or `progress` fails with; the message says
-///   in which step, counted from 1.
+///   options say. What the iterator, the step, the update or `progress` fails with; the message
+///   says in which step, counted from 1.
 ///
 /// The update, and what the step adds to metrics, belong to the step: all of it takes effect, or
 /// nothing. If something fails, the epoch ends, and all is as after the step before. Afterwards
-/// umbo_strategy_metric() has the totals and means over all steps that took effect, and nothing else: after
-/// an epoch without steps, which is UMBO_OK, it is UMBO_STATUS_NOT_FOUND.
+/// umbo_strategy_metric() has the totals and means over all steps that took effect, and nothing
+/// else: after an epoch without steps, which is UMBO_OK, it is UMBO_STATUS_NOT_FOUND.
 ///
 /// The element of a step that failed, was cancelled or was late is the first one of the next epoch
 /// over the iterator; positions and checkpoints in between are before it. It is dropped by
@@ -166,22 +166,29 @@ pub fn umbo_train_epoch(
     };
     let function = replica_function(step, user_data.pointer());
     let user_data: Arc<dyn Any + Send + Sync> = Arc::new(user_data);
-    let done = epoch.run(Arc::new(function), Some(user_data), &checked, &mut |done, applied| {
-        let Some(progress) = options.progress else { return Ok(()) };
-        let applied = applied.map(report_of);
-        let state = umbo_progress {
-            struct_size: size_of::<umbo_progress>(),
-            step_count: done.steps as i64,
-            example_count: done.examples as i64,
-            update_count: done.applied as i64,
-            skipped_count: done.skipped as i64,
-            seconds: done.seconds,
-            last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
-            metrics: options.metrics,
-        };
-        // SAFETY: the caller gives a function of this type and its user data.
-        callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
-    })?;
+    let done = epoch.run(
+        Arc::new(function),
+        Some(user_data),
+        &checked,
+        &mut |done, applied| {
+            let Some(progress) = options.progress else {
+                return Ok(());
+            };
+            let applied = applied.map(report_of);
+            let state = umbo_progress {
+                struct_size: size_of::<umbo_progress>(),
+                step_count: done.steps as i64,
+                example_count: done.examples as i64,
+                update_count: done.applied as i64,
+                skipped_count: done.skipped as i64,
+                seconds: done.seconds,
+                last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
+                metrics: options.metrics,
+            };
+            // SAFETY: the caller gives a function of this type and its user data.
+            callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
+        },
+    )?;
     report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,
@@ -194,5 +201,8 @@ pub fn umbo_train_epoch(
 }
 
 fn alone(argument: &'static str, other: &str) -> Error {
-    invalid!(argument, "there is none, but {other}; give both, or neither to evaluate")
+    invalid!(
+        argument,
+        "there is none, but {other}; give both, or neither to evaluate"
+    )
 }

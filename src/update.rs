@@ -49,13 +49,14 @@ fn update_function(
 /// @param[out] result What was stored, or NULL. `result` may be NULL, which discards it.
 /// @return What `function` returned, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy is
-///   draining.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy
+///   is draining.
 ///
-/// `function` runs on this thread. What it assigns, to any variable of the strategy, becomes central state if
-/// it succeeds. In a replica's callback this is a synchronising call (umbo_replica_context_merge_call()):
-/// `function` runs on the thread that called umbo_strategy_run(), with the arguments and user data of replica 0,
-/// and each replica gets its component of the result. Collective.
+/// `function` runs on this thread. What it assigns, to any variable of the strategy, becomes
+/// central state if it succeeds. In a replica's callback this is a synchronising call
+/// (umbo_replica_context_merge_call()): `function` runs on the thread that called
+/// umbo_strategy_run(), with the arguments and user data of replica 0, and each replica gets its
+/// component of the result. Collective.
 #[c_call(
     optional_value(result),
     get(strategy),

@@ -25,8 +25,8 @@ pub struct umbo_momentum_options {
     pub momentum: f64,
     /// 1: Nesterov's momentum.
     pub nesterov: i32,
-    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum. Without effect if
-    /// `momentum` is 0.
+    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+    /// Without effect if `momentum` is 0.
     pub dampening: f64,
 }
 
@@ -46,7 +46,13 @@ pub struct umbo_adam_options {
 }
 
 /// Options of AdamW.
-#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01)]
+#[c_struct(
+    learning_rate = 0.001,
+    beta1 = 0.9,
+    beta2 = 0.999,
+    epsilon = 1e-8,
+    weight_decay = 0.01
+)]
 pub struct umbo_adamw_options {
     /// Finite and 0 or more.
     pub learning_rate: f64,
@@ -63,7 +69,13 @@ pub struct umbo_adamw_options {
 }
 
 /// Options of LAMB.
-#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01)]
+#[c_struct(
+    learning_rate = 0.001,
+    beta1 = 0.9,
+    beta2 = 0.999,
+    epsilon = 1e-6,
+    weight_decay = 0.01
+)]
 pub struct umbo_lamb_options {
     /// Finite and 0 or more.
     pub learning_rate: f64,
@@ -148,7 +160,8 @@ pub fn umbo_optimizer_create_sgd(
 /// w = w - learning_rate * a                      with nesterov: g + momentum * a in place of a
 /// ```
 ///
-/// With a dampening it adds (1 - dampening) * g, except in the first update of a variable and if momentum is 0.
+/// With a dampening it adds (1 - dampening) * g, except in the first update of a variable and if
+/// momentum is 0.
 #[c_call(out(optimizer), options(options))]
 pub fn umbo_optimizer_create_momentum(
     strategy: *const umbo_strategy,
@@ -194,7 +207,12 @@ pub fn umbo_optimizer_create_adamw(
     optimizer: *mut *mut umbo_optimizer,
 ) {
     let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
-    let rule = Adam::adamw(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    let rule = Adam::adamw(
+        options.beta1,
+        options.beta2,
+        options.epsilon,
+        options.weight_decay,
+    )?;
     let rule = rule.amsgrad(amsgrad);
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
@@ -216,7 +234,12 @@ pub fn umbo_optimizer_create_lamb(
     options: *const umbo_lamb_options,
     optimizer: *mut *mut umbo_optimizer,
 ) {
-    let rule = Adam::lamb(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    let rule = Adam::lamb(
+        options.beta1,
+        options.beta2,
+        options.epsilon,
+        options.weight_decay,
+    )?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
@@ -279,6 +302,11 @@ pub fn umbo_optimizer_create_ftrl(
     options: *const umbo_ftrl_options,
     optimizer: *mut *mut umbo_optimizer,
 ) {
-    let rule = Ftrl::new(options.beta, options.l1, options.l2, options.initial_accumulator)?;
+    let rule = Ftrl::new(
+        options.beta,
+        options.l1,
+        options.l2,
+        options.initial_accumulator,
+    )?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }

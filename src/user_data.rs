@@ -37,7 +37,10 @@ impl UserData {
 
     /// A pointer that the caller keeps.
     pub(crate) fn kept(pointer: *mut c_void) -> UserData {
-        UserData { pointer, destroy: None }
+        UserData {
+            pointer,
+            destroy: None,
+        }
     }
 
     /// What to give to the caller's functions.

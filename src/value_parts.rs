@@ -53,8 +53,8 @@ pub struct umbo_value_info {
     pub dtype: umbo_dtype,
     /// The number of items, fields or components; 1 for a tensor, a variable or indexed slices.
     pub item_count: i64,
-    /// The number of dimensions of a tensor or a variable, or of the tensor that indexed slices are rows
-    /// of; else 0.
+    /// The number of dimensions of a tensor or a variable, or of the tensor that indexed slices are
+    /// rows of; else 0.
     pub ndim: i32,
     /// The size of each dimension; 0 from `ndim` on.
     pub shape: [i64; 8],
@@ -65,12 +65,14 @@ pub struct umbo_value_info {
 pub fn umbo_value_get_info(value: *const umbo_value, info: *mut umbo_value_info) {
     let (kind, elements) = match value {
         Value::Tensor(tensor) => (UMBO_VALUE_TENSOR, Some((tensor.dtype(), tensor.shape()))),
-        Value::Variable(variable) => {
-            (UMBO_VALUE_VARIABLE, Some((variable.dtype(), variable.shape())))
-        }
-        Value::IndexedSlices(slices) => {
-            (UMBO_VALUE_INDEXED_SLICES, Some((slices.values().dtype(), slices.dense_shape())))
-        }
+        Value::Variable(variable) => (
+            UMBO_VALUE_VARIABLE,
+            Some((variable.dtype(), variable.shape())),
+        ),
+        Value::IndexedSlices(slices) => (
+            UMBO_VALUE_INDEXED_SLICES,
+            Some((slices.values().dtype(), slices.dense_shape())),
+        ),
         Value::PerReplica(_) => (UMBO_VALUE_PER_REPLICA, None),
         Value::Nest(nest) => (nest_kind(nest.kind()), None),
     };
@@ -125,7 +127,12 @@ pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *c
         let problem = format!("is {}; only a struct has field names", value.kind_name());
         Error::invalid("value", problem)
     })?;
-    let found = at(index as i64, "index", (names.len(), "the fields"), |index| names.get(index))?;
+    let found = at(
+        index as i64,
+        "index",
+        (names.len(), "the fields"),
+        |index| names.get(index),
+    )?;
     name.write(found.as_c_str().as_ptr());
 }
 
@@ -139,7 +146,11 @@ pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor
 #[c_call(out(variable), borrow(value))]
 pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
     let Value::Variable(found) = value else {
-        return Err(invalid!("value", "is {}, not a variable", value.kind_name()));
+        return Err(invalid!(
+            "value",
+            "is {}, not a variable",
+            value.kind_name()
+        ));
     };
     variable.write(make(found.clone())?);
 }
@@ -148,13 +159,14 @@ pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_va
 ///
 /// @param[in] name Which tensor, as for umbo_value_field(). `name` may be NULL: the value itself.
 /// @param[in] dtype The type of its elements, as a check, or UMBO_DTYPE_NONE.
-/// @param[out] view Valid as long as the tensor's memory; in a callback, until the callback returns.
+/// @param[out] view Valid as long as the tensor's memory; in a callback, until the callback
+///   returns.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no such field.
 /// - UMBO_STATUS_INVALID_ARGUMENT: it is no tensor, or one of another dtype.
 ///
-/// The memory of a batch is used again once nobody holds the batch. To use the view for longer than the
-/// callback, retain the value, or its tensor (umbo_value_tensor()).
+/// The memory of a batch is used again once nobody holds the batch. To use the view for longer than
+/// the callback, retain the value, or its tensor (umbo_value_tensor()).
 #[c_call(out(view), optional_text(name), borrow(value))]
 pub fn umbo_value_view(
     value: *const umbo_value,
@@ -187,7 +199,8 @@ pub fn umbo_value_text(
     let failure = RefCell::new(None);
     let contents = |variable: &Variable| {
         let read = variables::read(variable);
-        read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
+        read.map_err(|error| failure.borrow_mut().get_or_insert(error).status())
+            .ok()
     };
     let text = value.text_with(&contents).to_string();
     failure.take().map_or(Ok(()), Err)?;
@@ -196,7 +209,8 @@ pub fn umbo_value_text(
 
 /// Counts the examples of the global batch that a value holds.
 ///
-/// @param[in] value An element of a distributed dataset, or a value that contains a per-replica value.
+/// @param[in] value An element of a distributed dataset, or a value that contains a per-replica
+///   value.
 /// @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
 #[c_call(out(count), borrow(value))]

@@ -27,13 +27,14 @@ pub type umbo_value_fn = Option<
 
 /// Makes a per-replica value.
 ///
-/// @param[in] function Called once for each local replica, in order, on this thread and in its context.
-/// @return What `function` returned, or UMBO_STATUS_INVALID_ARGUMENT: it stored no value, or values with different
-///   structures.
+/// @param[in] function Called once for each local replica, in order, on this thread and in its
+///   context.
+/// @return What `function` returned, or UMBO_STATUS_INVALID_ARGUMENT: it stored no value, or values
+///   with different structures.
 ///
-/// Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a per-replica value, with
-/// one replica too; the default strategy gives its one value as it is. Components stay on their
-/// devices.
+/// Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a
+/// per-replica value, with one replica too; the default strategy gives its one value as it is.
+/// Components stay on their devices.
 #[c_call(out(result), get(strategy), present(function))]
 pub fn umbo_strategy_values_from_function(
     strategy: *mut umbo_strategy,

@@ -43,8 +43,8 @@ pub struct umbo_variable_options {
     /// The size of each dimension.
     #[counted_by_function]
     pub shape: *const i64,
-    /// 1: optimizers change the variable. 0: they do not. UMBO_AUTO, the default, is 1, with one exception in
-    /// tensorflow.h.
+    /// 1: optimizers change the variable. 0: they do not. UMBO_AUTO, the default, is 1, with one
+    /// exception in tensorflow.h.
     pub trainable: i32,
     /// How values that replicas assign are combined.
     pub aggregation: umbo_aggregation,
@@ -54,8 +54,8 @@ pub struct umbo_variable_options {
     pub initial_mean: f64,
     /// The spread of UMBO_INITIAL_UNIFORM and _NORMAL. Finite, 0 or more.
     pub initial_spread: f64,
-    /// Which elements are drawn, together with the variable's name and with how many variables of that name the
-    /// strategy has drawn before, so that variables of one name differ.
+    /// Which elements are drawn, together with the variable's name and with how many variables of
+    /// that name the strategy has drawn before, so that variables of one name differ.
     pub initial_seed: u64,
 }
 
@@ -64,7 +64,10 @@ pub(super) fn trainable(code: i32, argument: &'static str) -> Result<Option<bool
     match code {
         0 | 1 => Ok(Some(code == 1)),
         _ if i64::from(code) == UMBO_AUTO => Ok(None),
-        _ => Err(invalid!(argument, "{code}; valid are 0 (no), 1 (yes) and UMBO_AUTO (-1)")),
+        _ => Err(invalid!(
+            argument,
+            "{code}; valid are 0 (no), 1 (yes) and UMBO_AUTO (-1)"
+        )),
     }
 }
 
@@ -84,7 +87,8 @@ pub(super) fn new_variable(
 ///
 /// @param[in] strategy The strategy. `strategy` may be NULL: the current one. In a replica's
 ///   callback it is NULL.
-/// @param[in] name The name, not empty, which other variables may have too. `name` may be NULL: "Variable".
+/// @param[in] name The name, not empty, which other variables may have too. `name` may be NULL:
+///   "Variable".
 /// @param[in] initial_value The initial value, which is copied; NULL if `initializer` or
 ///   `initial` of the options says it. Exactly one of the three is given.
 /// @param[in] options The properties; `options` may be NULL.
@@ -130,12 +134,21 @@ pub fn umbo_variable_create(
                 })
             };
             let (dtype, shape) = like()?;
-            let initial = Initial::Fill { dtype, shape, fill: &mut fill };
+            let initial = Initial::Fill {
+                dtype,
+                shape,
+                fill: &mut fill,
+            };
             variables::create(strategy.as_ref(), new, initial)
         }
         (None, None, Some(distribution)) => {
             let (dtype, shape) = like()?;
-            let initial = Initial::Drawn { dtype, shape, distribution, seed: options.initial_seed };
+            let initial = Initial::Drawn {
+                dtype,
+                shape,
+                distribution,
+                seed: options.initial_seed,
+            };
             variables::create(strategy.as_ref(), new, initial)
         }
         (None, None, None) => Err(invalid!(

@@ -7,13 +7,15 @@ use umbo_core::strategy::context::with_current_replica;
 use umbo_core::strategy::in_place::create_in_place;
 use umbo_core::strategy::variables::{self, current_copy, refreshed_copy};
 
-/// Calls with the context of a handle; if that is NULL, with that of the thread's own replica, if it runs one.
+/// Calls with the context of a handle; if that is NULL, with that of the thread's own replica, if
+/// it runs one.
 fn in_place<R>(
     ctx: *const umbo_replica_context,
     body: impl FnOnce(Option<&ReplicaContext>) -> Result<R>,
 ) -> Result<R> {
     match ctx.is_null() {
-        // A copy: what waits for the ends of uses in `body` (`hazard::call_when_unused`) may enter a context.
+        // A copy: what waits for the ends of uses in `body` (`hazard::call_when_unused`) may enter
+        // a context.
         true => body(with_current_replica(|own| own.cloned()).as_ref()),
         false => within(ctx, "ctx", |context| body(Some(context))),
     }
@@ -35,7 +37,8 @@ fn current_view(
         return Ok(ready);
     }
     let variable = get(handle, argument)?;
-    // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the program's promise.
+    // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
+    // program's promise.
     let copy = unsafe { refreshed_copy(context, &variable, dtype.unwrap_or(variable.dtype())) };
     copy.map(view_to_read)
 }
@@ -66,7 +69,9 @@ pub fn umbo_variable_view(
     view: *mut umbo_view,
 ) {
     let dtype = dtype_or_any(dtype, "dtype")?;
-    view.write(in_place(ctx, |context| current_view(variable, "variable", context, dtype))?);
+    view.write(in_place(ctx, |context| {
+        current_view(variable, "variable", context, dtype)
+    })?);
 }
 
 /// Copies the value of a variable to a new tensor on the variable's device.
@@ -138,7 +143,9 @@ pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_v
     let (dtype, shape) = (variable.dtype(), variable.shape());
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
-        write_to_host(dtype, shape, data, bytes, "data", |to| variables::read_into(&variable, to))
+        write_to_host(dtype, shape, data, bytes, "data", |to| {
+            variables::read_into(&variable, to)
+        })
     }
 }
 
@@ -197,7 +204,11 @@ pub fn umbo_variable_assign_all(
     weight: f64,
 ) {
     // SAFETY: the caller promises that the elements are where the views say.
-    let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
+    let values = collect(
+        views
+            .iter()
+            .map(|view| unsafe { tensor_of_view(view, "views") }),
+    )?;
     let weight = unless(weight, UMBO_AUTO);
     assign_all(&ctx, &variables, values, weight)
 }

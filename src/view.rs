@@ -59,7 +59,11 @@ pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
 /// A view through which elements can only be read.
 pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     let layout = tensor.layout();
-    let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
+    let contiguous = if layout.is_contiguous() {
+        UMBO_VIEW_CONTIGUOUS
+    } else {
+        0
+    };
     umbo_view {
         data: tensor.address().cast(),
         mutable_data: std::ptr::null_mut(),
@@ -121,9 +125,17 @@ pub(crate) unsafe fn described<'a>(
     let layout = Layout::strided(shape, &strides[..shape.rank()]);
     let layout = layout.map_err(|error| error.within(argument))?;
     if shape.elements() > 0 {
-        check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
+        check(
+            view.data.cast::<u8>(),
+            argument,
+            "data of its elements is expected",
+        )?;
         if view.data.addr() % dtype.size() != 0 {
-            return Err(invalid!(argument, "its data is not a multiple of {} bytes", dtype.size()));
+            return Err(invalid!(
+                argument,
+                "its data is not a multiple of {} bytes",
+                dtype.size()
+            ));
         }
     }
     Ok((view, dtype, layout, device))
@@ -142,7 +154,9 @@ pub(crate) unsafe fn view_from<'a>(
     let (view, dtype, layout, device) = unsafe { described(pointer, argument) }?;
     if device.is_host_memory() {
         // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
-        return Ok(Incoming::InPlace(unsafe { View::new(view.data.cast(), dtype, layout) }));
+        return Ok(Incoming::InPlace(unsafe {
+            View::new(view.data.cast(), dtype, layout)
+        }));
     }
     // SAFETY: as above; the tensor is dropped before this returns.
     let there = unsafe { tensor_over_view(pointer, argument, Box::new(())) }?;
@@ -160,7 +174,9 @@ pub(crate) unsafe fn tensor_of_view(
     // SAFETY: the caller's promise is the same.
     let incoming = unsafe { view_from(pointer, argument) }?;
     let view = incoming.reading()?;
-    Tensor::made(view.dtype(), view.layout().shape, DeviceId::HOST, |to| to.copy_from_view(&view))
+    Tensor::made(view.dtype(), view.layout().shape, DeviceId::HOST, |to| {
+        to.copy_from_view(&view)
+    })
 }
 
 /// A tensor over what a view of the caller's shows, which keeps `owner`.
@@ -175,13 +191,15 @@ pub(crate) unsafe fn tensor_over_view(
     // SAFETY: the caller's promise.
     let (view, dtype, layout, device) = unsafe { described(pointer, argument) }?;
     let read_only = view.flags & UMBO_VIEW_READ_ONLY != 0 || view.mutable_data.is_null();
-    let bytes = layout
-        .extent()
-        .checked_mul(dtype.size())
-        .ok_or_else(|| invalid!(argument, "its strides reach further than memory can address"))?;
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+        invalid!(
+            argument,
+            "its strides reach further than memory can address"
+        )
+    })?;
     let data = view.data.cast_mut().cast();
-    // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
-    // where the view came from.
+    // SAFETY: the caller promises the elements until the owner is dropped; who may write them is
+    // said where the view came from.
     let storage = unsafe { Storage::foreign(data, bytes, device, read_only, owner) };
     Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
 }

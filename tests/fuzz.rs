@@ -1,5 +1,5 @@
-//! The fuzz targets (`fuzz/`) on random changes of what they read well, without a fuzzer. A program of its own,
-//! into which those are compiled.
+//! The fuzz targets (`fuzz/`) on random changes of what they read well, without a fuzzer. A program
+//! of its own, into which those are compiled.
 //!
 //! `FUZZ_INPUTS` asks for another number of inputs for each target.
 
@@ -15,8 +15,8 @@ mod targets;
 
 use targets::{TARGETS, Target};
 
-/// Changes that parsers are sensitive to: single bits, numbers at the edge, pieces cut out, doubled or
-/// taken from elsewhere.
+/// Changes that parsers are sensitive to: single bits, numbers at the edge, pieces cut out, doubled
+/// or taken from elsewhere.
 fn changed(random: &mut ChaCha8Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
     let mut input = input.to_vec();
     for _ in 0..random.random_range(1..4) {
@@ -25,8 +25,9 @@ fn changed(random: &mut ChaCha8Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
         match random.random_range(0..7) {
             0 if at < input.len() => input[at] ^= 1 << random.random_range(0..8),
             1 if at < input.len() => {
-                input[at] =
-                    *[0, 1, b'9', b'-', b'"', b'[', 0x7f, 0x80, 0xff].choose(random).unwrap();
+                input[at] = *[0, 1, b'9', b'-', b'"', b'[', 0x7f, 0x80, 0xff]
+                    .choose(random)
+                    .unwrap();
             }
             2 => drop(input.drain(at..end)),
             3 => drop(input.splice(at..at, input[at..end].to_vec())),
@@ -38,7 +39,9 @@ fn changed(random: &mut ChaCha8Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
             }
             // Sizes and offsets stand as digits, or as eight bytes.
             _ => {
-                let number = *["0", "-1", "18446744073709551615", "1e400"].choose(random).unwrap();
+                let number = *["0", "-1", "18446744073709551615", "1e400"]
+                    .choose(random)
+                    .unwrap();
                 drop(input.splice(at..end, number.bytes()));
             }
         }
@@ -53,15 +56,29 @@ fn inputs() -> usize {
 
 fn try_one(target: &Target, input: &[u8], what: &str) {
     let result = catch_unwind(|| targets::run(target.name, input));
-    assert!(result.is_ok(), "{}: {what}: {:?}", target.name, String::from_utf8_lossy(input));
+    assert!(
+        result.is_ok(),
+        "{}: {what}: {:?}",
+        target.name,
+        String::from_utf8_lossy(input)
+    );
 }
 
 fn drive(name: &str) {
-    let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
-    let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/regressions").join(name);
+    let target = TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .expect("a target");
+    let regressions = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/regressions")
+        .join(name);
     for file in std::fs::read_dir(regressions).into_iter().flatten() {
         let path = file.unwrap().path();
-        try_one(target, &std::fs::read(&path).unwrap(), &path.display().to_string());
+        try_one(
+            target,
+            &std::fs::read(&path).unwrap(),
+            &path.display().to_string(),
+        );
     }
     let mut inputs_there = (target.seeds)();
     for seed in &inputs_there {

@@ -1,5 +1,6 @@
 //! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
-//! writes them anew. Their generator is compiled into this program, and that of the C programs over all functions.
+//! writes them anew. Their generator is compiled into this program, and that of the C programs over
+//! all functions.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -46,7 +47,11 @@ fn the_committed_headers_are_what_the_source_says() {
     }
     let names = headers.iter().map(|(name, _)| name.clone());
     let names: Vec<_> = names.filter(|name| name.ends_with(".h")).collect();
-    assert_eq!(generate::committed(root()).unwrap(), names, "headers without a skeleton");
+    assert_eq!(
+        generate::committed(root()).unwrap(),
+        names,
+        "headers without a skeleton"
+    );
 }
 
 /// The Rust files below a folder, the generator excepted.
@@ -70,11 +75,16 @@ fn declared(header: &str) -> impl Iterator<Item = &str> {
         } else if let Some(rest) = line.strip_prefix("UMBO_ENUM(") {
             rest.strip_suffix(") {")
         } else if let Some((_, callback)) = line.split_once(" (*") {
-            callback.split(')').next().filter(|_| line.starts_with("typedef "))
+            callback
+                .split(')')
+                .next()
+                .filter(|_| line.starts_with("typedef "))
         } else if line.starts_with("} ") || line.starts_with("typedef ") {
             before(";")
         } else if let Some(constant) = line.strip_prefix("  UMBO_") {
-            constant.contains(" = ").then(|| line.trim_start().split(' ').next())?
+            constant
+                .contains(" = ")
+                .then(|| line.trim_start().split(' ').next())?
         } else {
             line.strip_prefix("#define ")?.split(' ').next()
         }
@@ -93,18 +103,30 @@ fn everything_of_the_c_layer_is_in_one_header() {
     let mut seen = 0;
     for path in paths {
         let source = fs::read_to_string(&path).expect("the file can be read");
-        for start in
-            ["\npub fn ", "extern \"C\" fn ", "\npub type ", "\npub struct ", "\npub const "]
-        {
+        for start in [
+            "\npub fn ",
+            "extern \"C\" fn ",
+            "\npub type ",
+            "\npub struct ",
+            "\npub const ",
+        ] {
             for rest in source.split(start).skip(1) {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
                 let name = &rest[..end.expect("more follows")];
                 if !name.starts_with("umbo_") && !name.starts_with("UMBO_") {
                     continue;
                 }
-                let places: Vec<_> =
-                    names.iter().filter(|(_, of)| *of == name).map(|(header, _)| header).collect();
-                assert_eq!(places.len(), 1, "{name} of {} is in {places:?}", path.display());
+                let places: Vec<_> = names
+                    .iter()
+                    .filter(|(_, of)| *of == name)
+                    .map(|(header, _)| header)
+                    .collect();
+                assert_eq!(
+                    places.len(),
+                    1,
+                    "{name} of {} is in {places:?}",
+                    path.display()
+                );
                 seen += 1;
             }
         }
@@ -116,7 +138,11 @@ fn everything_of_the_c_layer_is_in_one_header() {
 fn no_line_is_too_long_and_no_prototype_says_struct() {
     for (header, text) in generated() {
         for (number, line) in text.lines().enumerate() {
-            assert!(line.chars().count() <= 100, "{header}:{}: {line}", number + 1);
+            assert!(
+                line.chars().count() <= 100,
+                "{header}:{}: {line}",
+                number + 1
+            );
             let definition = line.starts_with("typedef struct ") || line.starts_with([' ', '/']);
             // Those of others, which their own header may define too, have no other name.
             let own = line.replace("struct DLManagedTensor", "");
@@ -130,8 +156,8 @@ fn no_line_is_too_long_and_no_prototype_says_struct() {
     }
 }
 
-/// What belongs together stands in one order: how many before the array; the function, what it is given, and what
-/// releases that; then options, and what the call gives.
+/// What belongs together stands in one order: how many before the array; the function, what it is
+/// given, and what releases that; then options, and what the call gives.
 #[test]
 fn arguments_come_in_one_order() {
     let mut seen = 0;
@@ -151,14 +177,22 @@ fn arguments_come_in_one_order() {
                 seen += 1;
             }
             if let (Some(options), Some(user_data)) = (place("options"), place("user_data")) {
-                assert!(options > user_data, "{function}: options stand before the user data");
+                assert!(
+                    options > user_data,
+                    "{function}: options stand before the user data"
+                );
                 seen += 1;
             }
             let counts = ["int64_t count", "int64_t capacity"];
-            let counts = parameters.iter().position(|one| counts.contains(&one.as_str()));
+            let counts = parameters
+                .iter()
+                .position(|one| counts.contains(&one.as_str()));
             if let Some(count) = counts {
                 let before = &parameters[..count];
-                assert!(!before.iter().any(|one| one.contains("*const *")), "{function}: an array");
+                assert!(
+                    !before.iter().any(|one| one.contains("*const *")),
+                    "{function}: an array"
+                );
                 let after = parameters.get(count + 1);
                 let is_array = |one: &&String| one.contains('*') && *one != "int64_t *count";
                 let fits = names[count] == "count" || after.filter(is_array).is_some();
@@ -175,8 +209,10 @@ fn every_status_must_be_looked_at_but_the_one_that_was_given() {
     let headers = generated();
     let lines = headers.iter().flat_map(|(_, text)| text.lines());
     let of_status = lines.filter(|line| line.contains("UMBO_API umbo_status "));
-    let ignorable: Vec<_> =
-        of_status.filter(|line| !line.starts_with("UMBO_MUST_USE ")).flat_map(declared).collect();
+    let ignorable: Vec<_> = of_status
+        .filter(|line| !line.starts_with("UMBO_MUST_USE "))
+        .flat_map(declared)
+        .collect();
     assert_eq!(ignorable, ["umbo_set_last_error"]);
 }
 
@@ -308,7 +344,9 @@ pub const UMBO_MODE_WELL: umbo_mode = 0;
     let macro_of_c = "{ sizeof(umbo_thing_options), 0.5, 0, UMBO_MODE_WELL, 2.5, NULL }";
     assert!(made.contains(macro_of_c), "{made}");
     let names = ["options", "conversion", "reading"];
-    let skeleton = names.map(|name| format!("{{{{{name} umbo_thing_options}}}}\n")).concat();
+    let skeleton = names
+        .map(|name| format!("{{{{{name} umbo_thing_options}}}}\n"))
+        .concat();
     let made = made_of("cpp", source, &skeleton).expect("it can be made");
     let expected = r#"/* Generated from src; do not edit. */
 struct thing_options {
@@ -365,15 +403,38 @@ typedef struct umbo_part {
 fn the_generator_refuses_what_it_does_not_understand() {
     let refused = |name: &str, source: &str, skeleton: &str, words: &str| {
         let problem = made_of(name, source, skeleton).expect_err(name);
-        assert!(problem.starts_with("thing.h.in: ") && problem.contains(words), "{problem}");
+        assert!(
+            problem.starts_with("thing.h.in: ") && problem.contains(words),
+            "{problem}"
+        );
     };
     let all = "{{declarations thing.rs}}\n";
     refused("file", THING, "{{declarations other.rs}}\n", "other.rs");
-    refused("directive", THING, "{{declaration thing.rs}}\n", "is not known");
+    refused(
+        "directive",
+        THING,
+        "{{declaration thing.rs}}\n",
+        "is not known",
+    );
     let elsewhere = "pub const UMBO_X: umbo_elsewhere = 1;\n";
-    refused("elsewhere", elsewhere, all, "its type umbo_elsewhere is in another file");
+    refused(
+        "elsewhere",
+        elsewhere,
+        all,
+        "its type umbo_elsewhere is in another file",
+    );
     let wide = THING.replace("umbo_mode = i32", "umbo_mode = i64");
-    refused("wide", &wide, all, "umbo_mode has constants, but is not an i32");
+    refused(
+        "wide",
+        &wide,
+        all,
+        "umbo_mode has constants, but is not an i32",
+    );
     let nested = THING.replace("name: *const c_char", "name: umbo_elsewhere");
-    refused("nested", &nested, all, "nothing is known to begin 'umbo_elsewhere name' with");
+    refused(
+        "nested",
+        &nested,
+        all,
+        "nothing is known to begin 'umbo_elsewhere name' with",
+    );
 }

@@ -11,12 +11,15 @@ use super::file::{holding, written_by};
 /// More elements of a dataset than this are not looked at one by one.
 const ELEMENTS: usize = 64;
 
-/// Reads every byte of the first elements, and makes sure that there are as many elements as are announced.
+/// Reads every byte of the first elements, and makes sure that there are as many elements as are
+/// announced.
 fn read(dataset: &Dataset) {
     let pass = dataset.iterator().expect("a pass over what was accepted");
     let mut bytes = 0u64;
     for _ in 0..ELEMENTS {
-        let Some(element) = pass.next().expect("an element of what was accepted") else { break };
+        let Some(element) = pass.next().expect("an element of what was accepted") else {
+            break;
+        };
         bytes = bytes.wrapping_add(sum(&element));
     }
     std::hint::black_box(bytes);
@@ -34,7 +37,9 @@ fn sum_of(tensor: &Tensor) -> u64 {
     let whole = tensor.to_contiguous().expect("memory for an element");
     // SAFETY: it is contiguous, of so many bytes, and nobody writes it.
     let bytes = unsafe { std::slice::from_raw_parts(whole.address(), whole.bytes()) };
-    bytes.iter().fold(0, |sum, &byte| sum.wrapping_add(u64::from(byte)))
+    bytes
+        .iter()
+        .fold(0, |sum, &byte| sum.wrapping_add(u64::from(byte)))
 }
 
 pub fn npy(bytes: &[u8]) {
@@ -73,7 +78,9 @@ pub fn idx(bytes: &[u8]) {
 
 fn counting(dtype: DType, sizes: &[usize]) -> Tensor {
     let shape = Shape::new(sizes).expect("a shape");
-    let bytes: Vec<u8> = (0..shape.bytes(dtype).expect("a size")).map(|at| at as u8 % 2).collect();
+    let bytes: Vec<u8> = (0..shape.bytes(dtype).expect("a size"))
+        .map(|at| at as u8 % 2)
+        .collect();
     Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST).expect("a tensor")
 }
 
@@ -91,10 +98,17 @@ pub fn npy_seeds() -> Vec<Vec<u8>> {
             written_by(|path| save_npy(&counting(*dtype, sizes), path).expect("a file"))
         })
         .collect();
-    // As another program may write them: in the other byte order, in Fortran's, with a longer header.
+    // As another program may write them: in the other byte order, in Fortran's, with a longer
+    // header.
     for (header, bytes) in [
-        ("{'descr': '>f8', 'fortran_order': False, 'shape': (2,), }", 16),
-        ("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", 12),
+        (
+            "{'descr': '>f8', 'fortran_order': False, 'shape': (2,), }",
+            16,
+        ),
+        (
+            "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }",
+            12,
+        ),
         ("{\"shape\":(2,),'descr':'|u1','fortran_order':False}", 2),
     ] {
         let mut file = b"\x93NUMPY\x02\x00".to_vec();
@@ -107,10 +121,16 @@ pub fn npy_seeds() -> Vec<Vec<u8>> {
 }
 
 pub fn npz_seeds() -> Vec<Vec<u8>> {
-    let (x, label) = (counting(DType::Float32, &[3, 2]), counting(DType::Int64, &[3]));
+    let (x, label) = (
+        counting(DType::Float32, &[3, 2]),
+        counting(DType::Int64, &[3]),
+    );
     let of =
         |arrays: &[(&str, &Tensor)]| written_by(|path| save_npz(arrays, path).expect("an archive"));
-    vec![of(&[("x", &x), ("label", &label)]), of(&[("layer.0.weight", &x)])]
+    vec![
+        of(&[("x", &x), ("label", &label)]),
+        of(&[("layer.0.weight", &x)]),
+    ]
 }
 
 pub fn idx_seeds() -> Vec<Vec<u8>> {

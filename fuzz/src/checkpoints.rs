@@ -30,7 +30,10 @@ struct Training {
 
 impl Training {
     fn new() -> Training {
-        let options = Options { cpu_replicas: 1, ..Options::default() };
+        let options = Options {
+            cpu_replicas: 1,
+            ..Options::default()
+        };
         let strategy = Strategy::new(&options).expect("a strategy");
         let variables = vec![
             variable(&strategy, "kernel", &[2, 3], DType::Float32),
@@ -54,9 +57,15 @@ impl Training {
         ] {
             metrics.define(name, kind).expect("a metric");
         }
-        let shuffle = ShuffleOptions { buffer_size: 3, seed: 1, keep_order_each_pass: false };
+        let shuffle = ShuffleOptions {
+            buffer_size: 3,
+            seed: 1,
+            keep_order_each_pass: false,
+        };
         let numbers = Dataset::range(0, 9, 1).and_then(|all| all.shuffle(&shuffle));
-        let batches = numbers.and_then(|all| all.batch(2, false)).expect("batches");
+        let batches = numbers
+            .and_then(|all| all.batch(2, false))
+            .expect("batches");
         let batches = distribute_dataset(&strategy, &batches, &Default::default()).expect("parts");
         let pass = Arc::new(batches.iterator().expect("a pass"));
         pass.next().expect("a first batch");
@@ -70,10 +79,19 @@ impl Training {
         add("gradients", gradients.expect("gradients") as _);
         add("metrics", metrics as _);
         add("pass", Arc::new(SavedIterator(pass)) as _);
-        checkpoint.set_number("epoch", Number::Integer(3)).expect("a number");
-        checkpoint.set_number("best", Number::Float(f64::NAN)).expect("a number");
+        checkpoint
+            .set_number("epoch", Number::Integer(3))
+            .expect("a number");
+        checkpoint
+            .set_number("best", Number::Float(f64::NAN))
+            .expect("a number");
         let saved = written_by(|path| checkpoint.save(path).expect("a file"));
-        Training { checkpoint, variables, saved, _strategy: strategy }
+        Training {
+            checkpoint,
+            variables,
+            saved,
+            _strategy: strategy,
+        }
     }
 
     /// What is in it, as it would be saved.
@@ -125,7 +143,10 @@ pub fn weights(bytes: &[u8]) {
         with_training(|training| {
             let before = training.weights();
             let loaded = training.checkpoint.load_weights(path, None);
-            assert!(loaded.is_err() || file.is_ok(), "weights of a file that cannot be opened");
+            assert!(
+                loaded.is_err() || file.is_ok(),
+                "weights of a file that cannot be opened"
+            );
             if loaded.is_err() {
                 assert_eq!(training.weights(), before, "a refused file changed weights");
             }
@@ -134,22 +155,31 @@ pub fn weights(bytes: &[u8]) {
 }
 
 fn bits_of<T: Into<f64>>(values: Vec<T>) -> Vec<u64> {
-    values.into_iter().map(|value| value.into().to_bits()).collect()
+    values
+        .into_iter()
+        .map(|value| value.into().to_bits())
+        .collect()
 }
 
-/// A file whose checksums are made right before it is restored, so that what is behind them is reached:
-/// what is refused changes nothing, and what is accepted can be saved and restored again.
+/// A file whose checksums are made right before it is restored, so that what is behind them is
+/// reached: what is refused changes nothing, and what is accepted can be saved and restored again.
 pub fn resealed(bytes: &[u8]) {
     let bytes = sealed(bytes);
     with_training(|training| {
         let before = training.state();
         match holding(&bytes, |path| training.checkpoint.restore(path)) {
-            Err(_) => assert!(training.state() == before, "a refused file changed something"),
+            Err(_) => assert!(
+                training.state() == before,
+                "a refused file changed something"
+            ),
             Ok(()) => {
                 let after = training.state();
                 let again = holding(&after, |path| training.checkpoint.restore(path));
                 again.expect("what was restored and saved is restored again");
-                assert!(training.state() == after, "restoring what was saved changed something");
+                assert!(
+                    training.state() == after,
+                    "restoring what was saved changed something"
+                );
                 let first = holding(&training.saved, |path| training.checkpoint.restore(path));
                 first.expect("the first state is restored");
             }
@@ -168,16 +198,31 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
     let data = &bytes[8 + length..];
     let mut own: Json = serde_json::from_str(header["__metadata__"]["umbo"].as_str()?).ok()?;
     let checksums = own.get_mut("checksums")?.as_object_mut()?;
-    let tensors = header.as_object()?.iter().filter(|(name, _)| *name != "__metadata__");
+    let tensors = header
+        .as_object()?
+        .iter()
+        .filter(|(name, _)| *name != "__metadata__");
     let tensors = tensors.map(|(name, info)| {
-        let offset = |at: usize| info["data_offsets"][at].as_u64().map(|offset| offset as usize);
-        let elements = offset(0).zip(offset(1)).and_then(|(start, end)| data.get(start..end));
-        (name.clone(), Json::String(digits(crc32fast::hash(elements.unwrap_or_default()))))
+        let offset = |at: usize| {
+            info["data_offsets"][at]
+                .as_u64()
+                .map(|offset| offset as usize)
+        };
+        let elements = offset(0)
+            .zip(offset(1))
+            .and_then(|(start, end)| data.get(start..end));
+        (
+            name.clone(),
+            Json::String(digits(crc32fast::hash(elements.unwrap_or_default()))),
+        )
     });
     checksums.insert("tensors".into(), Json::Object(tensors.collect()));
     checksums.insert("header".into(), Json::String(digits(0)));
     let mut header = header.as_object()?.clone();
-    header.insert("__metadata__".into(), serde_json::json!({ "umbo": own.to_string() }));
+    header.insert(
+        "__metadata__".into(),
+        serde_json::json!({ "umbo": own.to_string() }),
+    );
     // In the order of the names, of which that of the metadata is first.
     let mut header = serde_json::to_vec(&header).ok()?;
     header.resize(header.len().next_multiple_of(8), b' ');
@@ -185,7 +230,8 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
     all.append(&mut header);
     let place = all.windows(START.len()).position(|part| part == START)? + START.len();
     let checksum = digits(crc32fast::hash(&all));
-    all.get_mut(place..place + 8)?.copy_from_slice(checksum.as_bytes());
+    all.get_mut(place..place + 8)?
+        .copy_from_slice(checksum.as_bytes());
     all.extend(data);
     Some(all)
 }

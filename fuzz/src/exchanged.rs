@@ -8,8 +8,8 @@ use umbo_core::tensor::dlpack::{
     DataType, DlDevice, DlTensor, Legacy, ManagedForm, Version, Versioned, import,
 };
 
-/// As many elements as the memory has. What reaches further is the producer's lie, which nobody can see, so
-/// a target that reads elements would not find mistakes of ours.
+/// As many elements as the memory has. What reaches further is the producer's lie, which nobody can
+/// see, so a target that reads elements would not find mistakes of ours.
 const BYTES: usize = 64;
 
 /// Takes numbers from the input, and zeros behind its end.
@@ -50,24 +50,52 @@ pub fn run(bytes: &[u8]) {
     }
     let [code, bits, low, high] = numbers.take();
     let elements = DlTensor {
-        data: if has_data == 0 { ptr::null_mut() } else { memory.as_mut_ptr().cast::<c_void>() },
+        data: if has_data == 0 {
+            ptr::null_mut()
+        } else {
+            memory.as_mut_ptr().cast::<c_void>()
+        },
         device: DlDevice {
             kind: i32::from(pinned as i8),
             index: i32::from_le_bytes(numbers.take()),
         },
         rank,
-        data_type: DataType { code, bits, lanes: u16::from_le_bytes([low, high]) },
+        data_type: DataType {
+            code,
+            bits,
+            lanes: u16::from_le_bytes([low, high]),
+        },
         shape: shape.as_mut_ptr(),
-        strides: if has_strides == 0 { ptr::null_mut() } else { strides.as_mut_ptr() },
+        strides: if has_strides == 0 {
+            ptr::null_mut()
+        } else {
+            strides.as_mut_ptr()
+        },
         byte_offset: u64::from_le_bytes(numbers.take()),
     };
     let manager = ptr::null_mut();
     if legacy % 2 == 0 {
-        attempt(Legacy { elements, manager, deleter: Some(release) }, rank);
+        attempt(
+            Legacy {
+                elements,
+                manager,
+                deleter: Some(release),
+            },
+            rank,
+        );
     } else {
         let [major, minor] = numbers.take().map(u32::from);
         let (version, flags) = (Version { major, minor }, u64::from_le_bytes(numbers.take()));
-        attempt(Versioned { version, manager, deleter: Some(release), flags, elements }, rank);
+        attempt(
+            Versioned {
+                version,
+                manager,
+                deleter: Some(release),
+                flags,
+                elements,
+            },
+            rank,
+        );
     }
 }
 
@@ -75,10 +103,15 @@ pub fn run(bytes: &[u8]) {
 fn attempt<F: ManagedForm>(managed: F, rank: i32) {
     let managed = NonNull::from(Box::leak(Box::new(managed)));
     let before = RELEASED.load(Ordering::Relaxed);
-    // SAFETY: the struct and what it leads to live until this function ends; nobody writes the elements.
+    // SAFETY: the struct and what it leads to live until this function ends; nobody writes the
+    // elements.
     match unsafe { import(managed) } {
         Err(_) => {
-            assert_eq!(RELEASED.load(Ordering::Relaxed), before, "released and refused");
+            assert_eq!(
+                RELEASED.load(Ordering::Relaxed),
+                before,
+                "released and refused"
+            );
             // SAFETY: leaked above, and nobody's but ours.
             drop(unsafe { Box::from_raw(managed.as_ptr()) });
         }

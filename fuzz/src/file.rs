@@ -5,8 +5,8 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 
-/// Calls `read` with the path of a file that holds `bytes`. The file is gone afterwards, and what `read`
-/// has mapped of it stays as it was.
+/// Calls `read` with the path of a file that holds `bytes`. The file is gone afterwards, and what
+/// `read` has mapped of it stays as it was.
 pub fn holding<T>(bytes: &[u8], read: impl FnOnce(&std::path::Path) -> T) -> T {
     // SAFETY: the name is a C string, and the number that comes back is a new file of this process.
     let mut file = unsafe {
@@ -14,8 +14,13 @@ pub fn holding<T>(bytes: &[u8], read: impl FnOnce(&std::path::Path) -> T) -> T {
         assert!(number >= 0, "no file in memory");
         File::from_raw_fd(number)
     };
-    file.write_all(bytes).and_then(|()| file.rewind()).expect("memory for the file");
-    read(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
+    file.write_all(bytes)
+        .and_then(|()| file.rewind())
+        .expect("memory for the file");
+    read(&PathBuf::from(format!(
+        "/proc/self/fd/{}",
+        file.as_raw_fd()
+    )))
 }
 
 /// What `write` writes into a file whose path it is given.

@@ -236,8 +236,8 @@ static inline void umbo_communicator_release(const umbo_communicator *communicat
  * Finds a function of an MPI.
  *
  * @param[in] name Its name, such as "MPI_Isend".
- * @return The function, which behaves as that of the standard ABI and stays, cast to `void *`; NULL
- *   if there is none.
+ * @return The function, which behaves as that of the standard ABI and stays, cast to `void *`;
+ *   NULL if there is none.
  */
 typedef void * (*umbo_mpi_find_fn)(const char *name, void *user_data);
 
@@ -279,12 +279,12 @@ UMBO_DEFAULT(umbo_mpi_options, UMBO_MPI_OPTIONS_INIT)
  *   alone.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: a process did not call this in time.
  *
- * All these ranks call it. The library is found at run time, and nothing of MPI is needed to build;
- * for other MPIs umbo_mpi.c, the source of the CMake target `umbo::mpi`, sets `find`. If MPI is not
- * initialised, this function does it, for one thread at a time, and the release of the last
- * communicator finalises it: create the communicator early and keep it. Only threads that call this
- * library call MPI. A rank that cannot go on calls umbo_communicator_abort(), or ends without a
- * release; the launcher then ends the job.
+ * All these ranks call it. The library is found at run time, and nothing of MPI is needed to
+ * build; for other MPIs umbo_mpi.c, the source of the CMake target `umbo::mpi`, sets `find`. If
+ * MPI is not initialised, this function does it, for one thread at a time, and the release of the
+ * last communicator finalises it: create the communicator early and keep it. Only threads that
+ * call this library call MPI. A rank that cannot go on calls umbo_communicator_abort(), or ends
+ * without a release; the launcher then ends the job.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
     void *mpi_communicator, const umbo_mpi_options *options, umbo_communicator **communicator);
@@ -295,15 +295,15 @@ typedef struct umbo_cluster_resolver_info {
   /** The number of jobs. */
   int64_t job_count;
   /**
-   * The job that this process is a task of; NULL if the configuration names none. Lives as long as
-   * the resolver.
+   * The job that this process is a task of; NULL if the configuration names none. Lives as long
+   * as the resolver.
    */
   const char *task_type;
   /** The number of this process in its job; UMBO_NONE if the configuration gives none. */
   int64_t task_index;
   /**
-   * The rank of this process; UMBO_NONE if nothing gives one. With TF_CONFIG the tasks of "chief"
-   * come first, then those of "worker"; other tasks have no rank.
+   * The rank of this process; UMBO_NONE if nothing gives one. With TF_CONFIG the tasks of
+   * "chief" come first, then those of "worker"; other tasks have no rank.
    */
   int64_t rank;
   /** The number of ranks; 0 if nothing gives it. */
@@ -322,9 +322,9 @@ UMBO_DEFAULT(umbo_cluster_resolver_info, UMBO_CLUSTER_RESOLVER_INFO_INIT)
  * @return UMBO_STATUS_INVALID_ARGUMENT: not JSON of this form, or a task that the cluster does not
  *   have; the message names the place.
  *
- * The tasks of a job are an array of addresses, or an object that maps numbers to addresses. Fields
- * other than "cluster" and "task" are ignored. A task of type "evaluator" need not be in the
- * cluster.
+ * The tasks of a job are an array of addresses, or an object that maps numbers to addresses.
+ * Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not be in
+ * the cluster.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
     const char *text, umbo_cluster_resolver **resolver);

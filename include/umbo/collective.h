@@ -78,8 +78,8 @@ UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
  * Without axes, components of one shape and dtype are added element by element. MEAN divides by
  * the number of components.
  *
- * With axes, each component is summed along them, then the sums are added. Components may differ in
- * these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
+ * With axes, each component is summed along them, then the sums are added. Components may differ
+ * in these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
  * elements that were added; the mean of none is NaN.
  *
  * A plain tensor or variable counts once for each replica if there are axes, else it is its own
@@ -117,8 +117,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_gather(
 /**
  * Gets the components of a value in this process as a tuple, in every context.
  *
- * @param[out] results A tuple of the components of a per-replica value, of a nest for each replica,
- *   or of the plain value alone.
+ * @param[out] results A tuple of the components of a per-replica value, of a nest for each
+ *   replica, or of the plain value alone.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_local_results(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **results);

@@ -484,8 +484,8 @@ UMBO_API uint32_t umbo_version_number(void);
  *
  * @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
  * @param[in] callback `callback` may be NULL: standard error again.
- * @param[in] destroy Releases `user_data` after the last call of the callback, and if this function
- *   fails. May be NULL.
+ * @param[in] destroy Releases `user_data` after the last call of the callback, and if this
+ *   function fails. May be NULL.
  *
  * Without a callback, warnings and errors that no call returns go to standard error: lines that
  * begin with "umbo: ", each message once, 65 at most. The environment variable UMBO_LOG (off,

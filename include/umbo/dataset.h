@@ -298,8 +298,9 @@ typedef struct umbo_map_options {
   /** The spec of the results. NULL: that of the elements. */
   const umbo_element_spec *element_spec;
   /**
-   * How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on the
-   * thread that asks for the element. There may be more than processors, for calls that wait.
+   * How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on
+   * the thread that asks for the element. There may be more than processors, for calls that
+   * wait.
    */
   int64_t parallel_call_count;
 } umbo_map_options;
@@ -341,8 +342,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
 typedef struct umbo_shuffle_options {
   size_t struct_size;
   /**
-   * From how many elements the next one is drawn, 1 or more. UMBO_ALL, the default: every order is
-   * equally likely.
+   * From how many elements the next one is drawn, 1 or more. UMBO_ALL, the default: every order
+   * is equally likely.
    */
   int64_t buffer_capacity;
   /** The seed of the orders, which are the same on every machine. */
@@ -388,8 +389,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  * allocates it.
  *
  * Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same
- * elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first pass
- * for all.
+ * elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first
+ * pass for all.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
     umbo_dataset **dataset, const umbo_shuffle_options *options);
@@ -405,8 +406,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  * elements are kept until the batch is complete. If an element fails, umbo_iterator_next() does,
  * and the elements before it are in the next batch.
  *
- * If the dataset has elements, but too few for a single batch with `drop_remainder`, the log gets a
- * warning; in strict mode it is UMBO_STATUS_INVALID_ARGUMENT.
+ * If the dataset has elements, but too few for a single batch with `drop_remainder`, the log gets
+ * a warning; in strict mode it is UMBO_STATUS_INVALID_ARGUMENT.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder);
@@ -473,9 +474,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in] count How many, 0 or more, or UMBO_ALL.
  *
- * Those of ranges and slices are left out at once, as are whole repetitions of them, also shuffled,
- * and of what is cached. Others are made when the first element is asked for; their failures are
- * those of umbo_iterator_next().
+ * Those of ranges and slices are left out at once, as are whole repetitions of them, also
+ * shuffled, and of what is cached. Others are made when the first element is asked for; their
+ * failures are those of umbo_iterator_next().
  *
  * A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
  * elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
@@ -551,8 +552,8 @@ UMBO_ENUM(umbo_split) {
   /**
    * Each batch by itself: each replica gets its share of a full batch, of 9 rows over 4 replicas 3,
    * 2, 2 and 2. Of a smaller batch each gets the same rows, as far as they exist: of a last batch
-   * of 6 in batches of 8, 2 replicas get 4 and 2. If nobody knows the size of a full batch, each
-   * batch is a full one.
+   * of 6 in batches of 8, 2 replicas get 4 and
+   * 2. If nobody knows the size of a full batch, each batch is a full one.
    */
   UMBO_SPLIT_BALANCED = 1
 };
@@ -595,10 +596,11 @@ typedef struct umbo_distribute_options {
   /** How batches are split. */
   umbo_split split;
   /**
-   * 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED these
-   * are all batches that are smaller than a full one, for any number of replicas. 0: they come with
-   * the rows there are; missing components have no rows, or are 0 where elements are scalars. With
-   * UMBO_SPLIT_CEIL, or without a known size of a full batch, each batch is a whole step.
+   * 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED
+   * these are all batches that are smaller than a full one, for any number of replicas. 0: they
+   * come with the rows there are; missing components have no rows, or are 0 where elements are
+   * scalars. With UMBO_SPLIT_CEIL, or without a known size of a full batch, each batch is a
+   * whole step.
    */
   int32_t drop_partial_step;
   /** 1: all components stay on CPU:0. 0: component k is on compute device k. */
@@ -609,14 +611,14 @@ typedef struct umbo_distribute_options {
    */
   int64_t prefetch_count;
   /**
-   * Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also without
-   * other ranks.
+   * Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
+   * without other ranks.
    */
   umbo_sharding sharding;
   /**
-   * UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also compare
-   * the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of each.
-   * UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
+   * UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also
+   * compare the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of
+   * each. UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
    * umbo_dataset_from_files(), whose functions may draw random numbers on each rank. 0: never.
    */
   int64_t compared_steps;
@@ -722,9 +724,9 @@ static inline void umbo_distributed_dataset_release(
 /**
  * Gets the next element of a pass, and waits until it is there.
  *
- * @param[out] element The element. At the end of the pass it gets NULL, and so it does in all later
- *   calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice in a row
- *   is warned: a loop over several epochs that never resets makes only the first.
+ * @param[out] element The element. At the end of the pass it gets NULL, and so it does in all
+ *   later calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice
+ *   in a row is warned: a loop over several epochs that never resets makes only the first.
  * @return UMBO_OK, also at the end of the pass, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: no element is lost; the next call tries again.
@@ -765,10 +767,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  * A loop over several epochs calls it at the end of each: the iterator stays at its end otherwise.
  * umbo_train_epoch() does it by itself.
  *
- * The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
- * one that is being made, and goes back to the element that was returned last: the new pass does
- * not depend on how many were made ahead. A shuffled dataset has another order, unless its options
- * say otherwise.
+ * The iterator keeps its memory and threads. If elements are made ahead, the function waits for
+ * the one that is being made, and goes back to the element that was returned last: the new pass
+ * does not depend on how many were made ahead. A shuffled dataset has another order, unless its
+ * options say otherwise.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
 

@@ -57,8 +57,8 @@ typedef struct umbo_device_info {
   /** The canonical name, which lives as long as the process. NULL: the device does not exist. */
   const char *name;
   /**
-   * How many physical devices of its type there are: one CPU, which is the host, and the GPUs that
-   * the CUDA driver shows to this process.
+   * How many physical devices of its type there are: one CPU, which is the host, and the GPUs
+   * that the CUDA driver shows to this process.
    */
   int64_t physical_count;
   /**

@@ -157,12 +157,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot
  *   be made.
  *
- * The trace has spans of replicas, workers, input threads, copies to and from GPUs, and the program
- * (umbo_trace_span_begin()), and the bytes that were reduced, copied, exchanged and updated. The
- * file is JSON for ui.perfetto.dev and chrome://tracing; `umbo trace FILE --html PAGE` and `umbo
- * doctor FILE` read it, too. If the process dies, it can be read up to at most a fifth of a second
- * before. The environment variable UMBO_TRACE names a file (%p: the process's number) to write a
- * trace from the first strategy on.
+ * The trace has spans of replicas, workers, input threads, copies to and from GPUs, and the
+ * program (umbo_trace_span_begin()), and the bytes that were reduced, copied, exchanged and
+ * updated. The file is JSON for ui.perfetto.dev and chrome://tracing; `umbo trace FILE --html
+ * PAGE` and `umbo doctor FILE` read it, too. If the process dies, it can be read up to at most a
+ * fifth of a second before. The environment variable UMBO_TRACE names a file (%p: the process's
+ * number) to write a trace from the first strategy on.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trace_start(
     const char *path, const umbo_trace_options *options);

@@ -98,8 +98,8 @@ typedef struct umbo_equivalence_options {
   size_t struct_size;
   /**
    * The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0:
-   * the same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for float32,
-   * more for larger batches, 0.012 for float16, 0.026 for bfloat16.
+   * the same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for
+   * float32, more for larger batches, 0.012 for float16, 0.026 for bfloat16.
    */
   double relative_tolerance;
   /** A difference up to this never counts; 0 or more. */
@@ -138,8 +138,8 @@ typedef struct umbo_equivalence_finding {
   /** The element that `text` mentions, in row-major order; UMBO_NONE: none. */
   int64_t element_index;
   /**
-   * The factor by which the gradient is too large (more than 1) or too small (less than 1) on all
-   * replicas. 0: no single factor describes it.
+   * The factor by which the gradient is too large (more than 1) or too small (less than 1) on
+   * all replicas. 0: no single factor describes it.
    */
   double factor;
   /** The largest difference between two splits, as a fraction of the largest element. */
@@ -162,14 +162,16 @@ UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
  * @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples
  *   or more along dimension 0.
  * @param[in] gradients What the callback writes. NULL: only metrics are compared.
- * @param[out] equivalence What was found; a mistake of the callback is no failure of this function.
+ * @param[out] equivalence What was found; a mistake of the callback is no failure of this
+ *   function.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
  *   another strategy, or a tolerance out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
  *   in another strategy's scope, while the strategy is draining, or while `gradients` wait for an
- *   apply. What umbo_strategy_run() returns, if the callback fails on the usual split of the batch.
+ *   apply. What umbo_strategy_run() returns, if the callback fails on the usual split of the
+ *   batch.
  *
- * The check runs the callback on several splits of the batch, 6 times on each replica, and up to 22
- * times if something differs. It compares gradients, weights and metrics, of
+ * The check runs the callback on several splits of the batch, 6 times on each replica, and up to
+ * 22 times if something differs. It compares gradients, weights and metrics, of
  * umbo_replica_context_add_metric() and of every umbo_metrics. With one replica it finds only what
  * a single run shows.
  *

@@ -49,8 +49,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, vo
  * @return As umbo_set_device_stream().
  *
  * The library allocates and frees in the order of the GPU's stream. A GPU that has no memory pools
- * is UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical GPU,
- * as streams do.
+ * is UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical
+ * GPU, as streams do.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_memory_pool(const char *device, void *pool);
 
@@ -81,8 +81,8 @@ UMBO_DEFAULT(umbo_nccl_options, UMBO_NCCL_OPTIONS_INIT)
  *   physical GPU.
  * @param[in] options May be NULL.
  * @return
- * - UMBO_STATUS_UNAVAILABLE: NCCL was not found, is older than 2.14, or reports an error (two ranks
- *   on one GPU).
+ * - UMBO_STATUS_UNAVAILABLE: NCCL was not found, is older than 2.14, or reports an error (two
+ *   ranks on one GPU).
  * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, or an option out of range.
  * - UMBO_STATUS_NOT_FOUND: no such device.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not call this in time.

@@ -128,13 +128,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
  * Gets the gradient of a variable that the next apply would use, before clipping and weight decay.
  *
  * @param[in] optimizer Its loss scale is taken out. NULL: there is none.
- * @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices of
- *   the rows that were named, ascending, each once. With accumulated runs it is divided by the
+ * @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
+ *   of the rows that were named, ascending, each once. With accumulated runs it is divided by the
  *   weight of those that there are.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no replica
- *   contributed to it, or it is frozen and runs are accumulated, which leaves it out.
- *   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights are
- *   0.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no
+ *   replica contributed to it, or it is frozen and runs are accumulated, which leaves it out.
+ *   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights
+ *   are 0.
  *
  * Nothing is used up. Waits for a run of another thread. Collective: each rank gets the gradient
  * over all ranks, which exchange more than in an apply.
@@ -203,8 +203,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
  *
  * Rows come in any order, in one call or several. The gradient of a row that is named several
  * times is the sum, in replica order and the order of the calls, so that its bits do not depend on
- * timing. Indices are checked by the call that submits. Allocates nothing if an earlier step had as
- * many rows in as many calls.
+ * timing. Indices are checked by the call that submits. Allocates nothing if an earlier step had
+ * as many rows in as many calls.
  *
  * The update is *lazy*: it changes only the rows that were named and the optimizer's state for
  * them, so momentum and weight decay act on these rows only. LAMB cannot update rows. 0 rows count
@@ -254,8 +254,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
  *   memory of the replica's device.
  * @param[in] destroy Gets `user_data` when nothing reads the elements any more. NULL: none.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a view that does not fit.
- *   UMBO_STATUS_NOT_FOUND: no such device. UMBO_STATUS_FAILED_PRECONDITION: also if the replica has
- *   viewed or attached this gradient in this step (umbo_gradients_discard() takes that back).
+ *   UMBO_STATUS_NOT_FOUND: no such device. UMBO_STATUS_FAILED_PRECONDITION: also if the replica
+ *   has viewed or attached this gradient in this step (umbo_gradients_discard() takes that back).
  *
  * The replica writes the elements until it submits. After that nobody writes them until `destroy`
  * is called: after the apply that uses the gradient, a run that fails, or a discard; at the latest

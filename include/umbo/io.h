@@ -125,8 +125,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
  * Waits for a step in progress. The file is replaced as a whole: whenever the process or the
  * machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
  * the disk. If only its folder could not be synchronised, the call succeeds and logs a warning.
- * Of a symbolic link the target is replaced, or made. The new file has the mode of the old one, and
- * its owner and group if the system permits that.
+ * Of a symbolic link the target is replaced, or made. The new file has the mode of the old one,
+ * and its owner and group if the system permits that.
  * A NaN in a variable is logged as a warning; a strict strategy fails.
  *
  * Collective: each rank writes its part of the state beside the file, in a folder that all see.
@@ -138,12 +138,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  * Restores everything that was added, and the strategy's step number, from a file. Replicas and
  * ranks may be more or fewer than when it was saved.
  *
- * @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular file,
- *   or objects that do not fit; the message lists all that is missing, unexpected or of another
- *   dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the strategy is
- *   draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a later
- *   version of Umbo has written it. What the system says; what functions of an iterator's pipeline
- *   return.
+ * @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular
+ *   file, or objects that do not fit; the message lists all that is missing, unexpected or of
+ *   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
+ *   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
+ *   later version of Umbo has written it. What the system says; what functions of an iterator's
+ *   pipeline return.
  *
  * Collective: all ranks restore, or none.
  */
@@ -155,7 +155,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
     const umbo_checkpoint *checkpoint, const char *path);
 
 /**
- * Loads values of variables from a safetensors file of any program. All other state stays as it is.
+ * Loads values of variables from a safetensors file of any program. All other state stays as it
+ * is.
  *
  * @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
  * @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
@@ -186,9 +187,10 @@ typedef struct umbo_checkpoint_manager_options {
   /** 1: a larger metric is better. 0: a smaller one. */
   int32_t larger_is_better;
   /**
-   * 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the library
-   * writes it while training goes on; the program then calls umbo_checkpoint_manager_wait(), or
-   * releases the manager, before it ends, or loses what is not written yet.
+   * 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the
+   * library writes it while training goes on; the program then calls
+   * umbo_checkpoint_manager_wait(), or releases the manager, before it ends, or loses what is
+   * not written yet.
    */
   int32_t asynchronous;
   /** A checkpoint is due so many steps after the last one; at least 1, or UMBO_INFINITE. */
@@ -196,8 +198,8 @@ typedef struct umbo_checkpoint_manager_options {
   /** A checkpoint is due so many seconds after the last one, or UMBO_INFINITE. */
   double every_seconds;
   /**
-   * 1: this training starts fresh. Checkpoints in the folder count as if they were not there, and
-   * the first save moves them to a folder in it: `before-1`, or the next free name.
+   * 1: this training starts fresh. Checkpoints in the folder count as if they were not there,
+   * and the first save moves them to a folder in it: `before-1`, or the next free name.
    */
   int32_t start_fresh;
 } umbo_checkpoint_manager_options;
@@ -217,8 +219,8 @@ UMBO_DEFAULT(umbo_checkpoint_manager_options, UMBO_CHECKPOINT_MANAGER_OPTIONS_IN
  * link has no effect.
  *
  * A folder is for one training, and one process saves to it at a time: the first save locks it,
- * until the manager is released or the process ends. If it has checkpoints, a manager saves only if
- * its checkpoint was restored from one of them. So a program that may be started again calls
+ * until the manager is released or the process ends. If it has checkpoints, a manager saves only
+ * if its checkpoint was restored from one of them. So a program that may be started again calls
  * umbo_checkpoint_manager_restore_latest() first.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
@@ -233,10 +235,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * @param[in] force 1: saves in any case. 0: if one is due.
  * @param[out] saved 1: it was saved. 0: none was due. May be NULL.
  * @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has
- *   checkpoints of another training, if another process saves there, or if another folder has taken
- *   its place. Also the failure of an earlier asynchronous checkpoint that no call has returned
- *   yet; the message names its step. This call has done its work then, and `saved` says whether it
- *   saved.
+ *   checkpoints of another training, if another process saves there, or if another folder has
+ *   taken its place. Also the failure of an earlier asynchronous checkpoint that no call has
+ *   returned yet; the message names its step. This call has done its work then, and `saved` says
+ *   whether it saved.
  *
  * The checkpoint is saved if its file is in place. An old file that cannot be removed then is a
  * warning in the log, once; the other files are removed, and later saves try again.

@@ -169,12 +169,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  * Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
  * none. If any of it is wrong, none of it is added.
  *
- * @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples], or
- *   scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
+ * @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
+ *   or scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
  *   scores of shape [examples] or [examples, 1]. No score is NaN.
  * @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has its
- *   row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's range.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
+ *   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
+ *   range.
  *
  * Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
  * becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.

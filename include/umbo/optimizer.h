@@ -315,13 +315,14 @@ typedef struct umbo_update_tile {
 } umbo_update_tile;
 
 /**
- * Updates weights and states of some elements, each from its own weight, states and gradient alone.
+ * Updates weights and states of some elements, each from its own weight, states and gradient
+ * alone.
  *
  * @param[in] tile Valid until the function returns.
  *
- * Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
- * twice for each element, first on copies of weights and states, and must do the same both times.
- * It cannot fail, because other tiles are changed already. Functions of the library are
+ * Several threads call it at once, on tiles that have nothing in common. With several ranks it
+ * runs twice for each element, first on copies of weights and states, and must do the same both
+ * times. It cannot fail, because other tiles are changed already. Functions of the library are
  * UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it
  * may not change for good.
  */
@@ -471,8 +472,8 @@ typedef struct umbo_optimizer_options {
   /** The largest magnitude of each element of a gradient. More than 0, or UMBO_INFINITE. */
   double clip_value;
   /**
-   * A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
-   * it is added, and SKIP checks the sum when it is applied.
+   * A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run
+   * before it is added, and SKIP checks the sum when it is applied.
    */
   umbo_non_finite non_finite;
   /** Whether there is a loss scale, and whether it adapts. */
@@ -539,8 +540,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_add_group(
 typedef struct umbo_apply_options {
   size_t struct_size;
   /**
-   * 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`; with
-   * runs that earlier applies have accumulated, also without another run.
+   * 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`;
+   * with runs that earlier applies have accumulated, also without another run.
    */
   int32_t flush;
   /** 1: report the norm also without clipping; it costs what `global_clip_norm` does. */
@@ -554,8 +555,8 @@ UMBO_DEFAULT(umbo_apply_options, UMBO_APPLY_OPTIONS_INIT)
 typedef struct umbo_apply_report {
   size_t struct_size;
   /**
-   * 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it will
-   * not (`skipped`, or the total weight was 0) and the gradients are used up.
+   * 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it
+   * will not (`skipped`, or the total weight was 0) and the gradients are used up.
    */
   int32_t applied;
   /**
@@ -575,8 +576,8 @@ typedef struct umbo_apply_report {
   /** How many applies of this optimizer have taken effect, with this one. */
   int64_t iterations;
   /**
-   * The norm of all gradients together, without the loss scale, before clipping and weight decay.
-   * UMBO_NONE: it was not measured.
+   * The norm of all gradients together, without the loss scale, before clipping and weight
+   * decay. UMBO_NONE: it was not measured.
    */
   double gradient_norm;
   /** The learning rate of the update; 0 if there was none. */
@@ -610,8 +611,8 @@ UMBO_DEFAULT(umbo_apply_report, UMBO_APPLY_REPORT_INIT)
  *
  * If it fails, nothing changes, but that ranks which have exchanged the gradients have used them
  * up. Outside of a run it waits for the run of another thread and acts at once. Inside a run it is
- * deferred to the run's commit point, and fails with the run, or makes the run fail; in a replica's
- * callback all replicas make the call (umbo_replica_context_merge_call()).
+ * deferred to the run's commit point, and fails with the run, or makes the run fail; in a
+ * replica's callback all replicas make the call (umbo_replica_context_merge_call()).
  * With k `accumulation_steps` every k-th apply updates; the others add to a sum.
  *
  * Collective. Ranks with different settings or progress are UMBO_STATUS_FAILED_PRECONDITION.
@@ -713,7 +714,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_info(
  * @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
  *   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
  *   and "non_finite" is never UMBO_NON_FINITE_AUTO.
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there are.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
+ *   are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
     const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,

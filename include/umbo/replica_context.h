@@ -40,21 +40,21 @@ typedef struct umbo_replica_context_info {
   /** The canonical name of its compute device. Lives as long as the process. */
   const char *device;
   /**
-   * The CUstream of its GPU, whose primary context is current in the callback; NULL on a CPU. The
-   * library uses the GPU's memory through this stream only: what a callback queues on it sees the
-   * arguments, and the run waits for it. Order other streams against it by events. It lives as long
-   * as the process; never destroy it.
+   * The CUstream of its GPU, whose primary context is current in the callback; NULL on a CPU.
+   * The library uses the GPU's memory through this stream only: what a callback queues on it
+   * sees the arguments, and the run waits for it. Order other streams against it by events. It
+   * lives as long as the process; never destroy it.
    */
   void *stream;
   /**
-   * The number of examples of the replicas before this one, 0 if it is not known. `first_example`
-   * plus a row is the number of an example, a key for dropout that does not depend on the number of
-   * replicas.
+   * The number of examples of the replicas before this one, 0 if it is not known.
+   * `first_example` plus a row is the number of an example, a key for dropout that does not
+   * depend on the number of replicas.
    */
   int64_t first_example;
   /**
-   * The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the arguments
-   * have no per-replica value, as elements of distributed datasets are.
+   * The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the
+   * arguments have no per-replica value, as elements of distributed datasets are.
    */
   int64_t local_example_count;
   /**
@@ -82,8 +82,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_get_info(
  *
  * @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
  *
- * It is 1 if another replica has failed, the run was cancelled, or its time is over. It is cheap: a
- * long loop can call it every few thousand operations.
+ * It is 1 if another replica has failed, the run was cancelled, or its time is over. It is cheap:
+ * a long loop can call it every few thousand operations.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_is_cancelled(
     const umbo_replica_context *ctx, int32_t *result);

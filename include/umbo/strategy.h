@@ -49,14 +49,14 @@ typedef struct umbo_replica_thread {
   /** The number of elements of `processors`. */
   int64_t processor_count;
   /**
-   * The numbers of the replica's processors, ascending: those of its device if threads are bound;
-   * else, and for a GPU, all that this rank may use.
+   * The numbers of the replica's processors, ascending: those of its device if threads are
+   * bound; else, and for a GPU, all that this rank may use.
    */
   const int32_t *processors;
   /**
-   * How many threads OpenMP, a BLAS and the like should use for this replica, so that all replicas
-   * of this rank together use its processors once; 1 or more. Ranks that the launcher has not bound
-   * share the machine.
+   * How many threads OpenMP, a BLAS and the like should use for this replica, so that all
+   * replicas of this rank together use its processors once; 1 or more. Ranks that the launcher
+   * has not bound share the machine.
    */
   int32_t computing_thread_count;
 } umbo_replica_thread;
@@ -79,21 +79,22 @@ typedef struct umbo_strategy_options {
    */
   const char *const *compute_devices;
   /**
-   * The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together with
-   * `compute_devices`.
+   * The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together
+   * with `compute_devices`.
    */
   int64_t cpu_replicas;
   /**
-   * The name of the device of the variables. NULL: the compute device if there is one, else CPU:0.
+   * The name of the device of the variables. NULL: the compute device if there is one, else
+   * CPU:0.
    */
   const char *parameter_device;
   /**
    * The number of replicas of all ranks together, 1 to 1024: results have the same bits for any
-   * number of ranks and devices. At least one for each compute device of each rank; the same on all
-   * ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) * replicas_in_sync /
-   * W, exclusive. Replicas that share a device run one after the other, each on its own thread;
-   * they may wait for each other in synchronising calls only. 0: one replica for each compute
-   * device.
+   * number of ranks and devices. At least one for each compute device of each rank; the same on
+   * all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
+   * replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
+   * on its own thread; they may wait for each other in synchronising calls only. 0: one replica
+   * for each compute device.
    */
   int64_t replicas_in_sync;
   /**
@@ -103,14 +104,14 @@ typedef struct umbo_strategy_options {
    */
   int32_t bind_threads;
   /**
-   * The stack of each replica's thread in bytes, 262144 to 64 GiB. 0: what `ulimit -s` says, 2 MiB
-   * to 1 GiB; 8 MiB if that is unlimited.
+   * The stack of each replica's thread in bytes, 262144 to 64 GiB. 0: what `ulimit -s` says, 2
+   * MiB to 1 GiB; 8 MiB if that is unlimited.
    */
   size_t thread_stack_bytes;
   /**
    * Called once per thread before its first callback. Set the thread counts of OpenMP and BLAS
-   * here. It must not start runs. It is called on each thread that calls umbo_strategy_run(), too.
-   * Replicas call it at the same time. May be NULL.
+   * here. It must not start runs. It is called on each thread that calls umbo_strategy_run(),
+   * too. Replicas call it at the same time. May be NULL.
    */
   umbo_replica_thread_fn replica_thread_start;
   /** Called on each thread of the library when it ends, with the strategy. May be NULL. */
@@ -118,8 +119,8 @@ typedef struct umbo_strategy_options {
   /** Passed to both. */
   void *replica_thread_user_data;
   /**
-   * Releases `replica_thread_user_data` once, when the strategy, its copies and their threads have
-   * ended, or if the strategy cannot be created. May be NULL.
+   * Releases `replica_thread_user_data` once, when the strategy, its copies and their threads
+   * have ended, or if the strategy cannot be created. May be NULL.
    */
   umbo_destroy_fn replica_thread_user_data_destroy;
   /**
@@ -128,16 +129,16 @@ typedef struct umbo_strategy_options {
    */
   const umbo_communicator *communicator;
   /**
-   * 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or to
-   * variables, elements that were not written, views that are used too late). They fail with
+   * 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or
+   * to variables, elements that were not written, views that are used too late). They fail with
    * UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings
    * become errors, except those about the machine. Runs take longer. The environment variable
    * UMBO_STRICT=1 makes all strategies strict.
    */
   int32_t strict;
   /**
-   * The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they differ,
-   * the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
+   * The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
+   * differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
    */
   int64_t fingerprint_interval;
 } umbo_strategy_options;
@@ -239,18 +240,18 @@ typedef struct umbo_strategy_info {
   /** The number of replicas in this process; 1 or more. */
   int64_t local_replica_count;
   /**
-   * The number of different compute devices in this process. With `replicas_in_sync` there may be
-   * more replicas, which are dealt out to the devices in turn.
+   * The number of different compute devices in this process. With `replicas_in_sync` there may
+   * be more replicas, which are dealt out to the devices in turn.
    */
   int64_t compute_device_count;
   /**
-   * The number of variables of the strategy that are in use, which umbo_strategy_variable() gets. 0
-   * for the default strategy, which keeps no list.
+   * The number of variables of the strategy that are in use, which umbo_strategy_variable()
+   * gets. 0 for the default strategy, which keeps no list.
    */
   int64_t variable_count;
   /**
-   * The number of replicas that are still in the callback of a run that was stopped. Meanwhile the
-   * strategy is *draining*: values can be read; runs, assignments and applies return
+   * The number of replicas that are still in the callback of a run that was stopped. Meanwhile
+   * the strategy is *draining*: values can be read; runs, assignments and applies return
    * UMBO_STATUS_FAILED_PRECONDITION.
    */
   int64_t late_replica_count;
@@ -279,12 +280,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
 /**
  * Hashes all variables of a strategy, so that processes can compare their weights.
  *
- * @param[out] fingerprint A hash of the names, dtypes, shapes and committed values of the variables
- *   in use, in the order in which they were made.
+ * @param[out] fingerprint A hash of the names, dtypes, shapes and committed values of the
+ *   variables in use, in the order in which they were made.
  * @return UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
  *
- * It reads all weights and exchanges nothing. Processes with one version of the library can compare
- * it; see `fingerprint_interval` of umbo_strategy_options.
+ * It reads all weights and exchanges nothing. Processes with one version of the library can
+ * compare it; see `fingerprint_interval` of umbo_strategy_options.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
     const umbo_strategy *strategy, uint64_t *fingerprint);
@@ -357,14 +358,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_current_replica_context(umbo_replica_con
  * A training step: called on each replica.
  *
  * @param[in] ctx The replica's context, lent for the call.
- * @param[in] args The run's arguments, lent for the call, with this replica's component in place of
- *   each per-replica value. NULL if there are none.
+ * @param[in] args The run's arguments, lent for the call, with this replica's component in place
+ *   of each per-replica value. NULL if there are none.
  * @param[in] user_data The same on all replicas.
  * @param[out] result NULL on entry. The library takes over a value that is stored there.
  * @return Any status but UMBO_OK fails the run.
  *
- * The replicas run at the same time and may wait for each other. Each has its own thread; replica 0
- * runs on the thread that called, unless the run has a deadline or a token. A replica without
+ * The replicas run at the same time and may wait for each other. Each has its own thread; replica
+ * 0 runs on the thread that called, unless the run has a deadline or a token. A replica without
  * examples runs, too.
  */
 typedef umbo_status (*umbo_replica_fn)(
@@ -374,9 +375,9 @@ typedef umbo_status (*umbo_replica_fn)(
 typedef struct umbo_run_options {
   size_t struct_size;
   /**
-   * The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED. With several
-   * ranks it limits the callbacks of this rank and not the wait for the others, which the
-   * communicator's own time limit ends.
+   * The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED. With
+   * several ranks it limits the callbacks of this rank and not the wait for the others, which
+   * the communicator's own time limit ends.
    */
   double timeout_seconds;
   /** When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL. */
@@ -397,24 +398,24 @@ UMBO_DEFAULT(umbo_run_options, UMBO_RUN_OPTIONS_INIT)
  * @param[in] args A value: a tuple or a struct for several arguments. Each per-replica value in it
  *   has a component for each replica. May be NULL.
  * @param[in] options May be NULL: no limits.
- * @param[out] result The merged results; NULL if no replica returned a value. `result` may be NULL,
- *   which discards them.
+ * @param[out] result The merged results; NULL if no replica returned a value. `result` may be
+ *   NULL, which discards them.
  * @return The status of the first replica whose callback failed by itself (the last error lists
  *   all), or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an option out of range, a per-replica value with another number
  *   of components, a result from some replicas only, or limits inside a merge call.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
- *   strategy's scope, the strategy is draining, the replicas made different synchronising calls, or
- *   ranks have read different data (UMBO_SHARDING_DATA).
+ *   strategy's scope, the strategy is draining, the replicas made different synchronising calls,
+ *   or ranks have read different data (UMBO_SHARDING_DATA).
  * - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over, or a rank was waited for too long.
  * - UMBO_STATUS_CANCELLED: the token is cancelled.
  *
- * Results are merged leaf by leaf: a tensor that all replicas returned is that tensor; other leaves
- * become per-replica values. With one replica nothing is wrapped.
+ * Results are merged leaf by leaf: a tensor that all replicas returned is that tensor; other
+ * leaves become per-replica values. With one replica nothing is wrapped.
  *
- * If all callbacks succeed, assignments and applies of the step take effect; else none does. If one
- * fails, replicas in a synchronising call get UMBO_STATUS_CANCELLED there, and others run to their
- * end, or until they see umbo_replica_context_is_cancelled().
+ * If all callbacks succeed, assignments and applies of the step take effect; else none does. If
+ * one fails, replicas in a synchronising call get UMBO_STATUS_CANCELLED there, and others run to
+ * their end, or until they see umbo_replica_context_is_cancelled().
  *
  * With limits each replica has a thread of its own, and the calling thread watches. A run that is
  * stopped returns, and changes no variable. Callbacks that have not returned are late
@@ -510,8 +511,8 @@ typedef umbo_status (*umbo_update_fn)(
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy
  *   is draining.
  *
- * `function` runs on this thread. What it assigns, to any variable of the strategy, becomes central
- * state if it succeeds. In a replica's callback this is a synchronising call
+ * `function` runs on this thread. What it assigns, to any variable of the strategy, becomes
+ * central state if it succeeds. In a replica's callback this is a synchronising call
  * (umbo_replica_context_merge_call()): `function` runs on the thread that called
  * umbo_strategy_run(), with the arguments and user data of replica 0, and each replica gets its
  * component of the result. Collective.
@@ -545,9 +546,9 @@ typedef umbo_status (*umbo_value_fn)(
  * @return What `function` returned, or UMBO_STATUS_INVALID_ARGUMENT: it stored no value, or values
  *   with different structures.
  *
- * Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a per-replica
- * value, with one replica too; the default strategy gives its one value as it is. Components stay
- * on their devices.
+ * Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a
+ * per-replica value, with one replica too; the default strategy gives its one value as it is.
+ * Components stay on their devices.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_values_from_function(
     umbo_strategy *strategy, umbo_value_fn function, void *user_data, umbo_value **result);

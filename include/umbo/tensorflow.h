@@ -49,7 +49,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strateg
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
 
 /**
- * Creates an independent strategy with the same devices. Variables stay with the first. Collective.
+ * Creates an independent strategy with the same devices. Variables stay with the first.
+ * Collective.
  *
  * @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
  */
@@ -61,8 +62,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
 
 /**
- * Creates an independent variable of the same strategy, with the name, options and present value of
- * another.
+ * Creates an independent variable of the same strategy, with the name, options and present value
+ * of another.
  *
  * @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
  */
@@ -70,8 +71,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
- * When copies of a variable are synchronised. There is one copy, so only the default of `trainable`
- * follows.
+ * When copies of a variable are synchronised. There is one copy, so only the default of
+ * `trainable` follows.
  */
 UMBO_ENUM(umbo_synchronization) {
   /** The strategy decides. */
@@ -89,8 +90,8 @@ UMBO_ENUM(umbo_synchronization) {
  *
  * @param[in] request What the variable will be, lent for the call. The creator can change it.
  * @param[out] variable NULL on entry. The library takes over a variable that is stored there: what
- *   umbo_variable_request_next() made, or another. If none is stored, the variable is made from the
- *   request.
+ *   umbo_variable_request_next() made, or another. If none is stored, the variable is made from
+ *   the request.
  * @return Any status but UMBO_OK fails the creation.
  *
  * If a creator makes variables of its own, it is called for them, too.
@@ -233,7 +234,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
  * Computes the batch size of one replica.
  *
  * @param[in] context What a dataset function was given.
- * @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide `global_batch_size`.
+ * @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide
+ *   `global_batch_size`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
     const umbo_input_context *context, int64_t global_batch_size, int64_t *batch_size);
@@ -244,8 +246,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
  *
  * @param[in] arrays A tensor or a nest of tensors. Lists of arrays are stacked.
  * @return
- * - UMBO_STATUS_INVALID_ARGUMENT: a scalar, arrays that differ in dimension 0, a per-replica value,
- *   or a variable.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a scalar, arrays that differ in dimension 0, a per-replica
+ *   value, or a variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
  *   strategy's scope.
  */

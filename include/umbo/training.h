@@ -53,8 +53,8 @@ typedef struct umbo_progress {
  * Called after each step, outside of it, on the thread that called umbo_train_epoch().
  *
  * @param[in] progress Valid for the call.
- * @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns this
- *   status, also on the other ranks, which do not begin another step.
+ * @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns
+ *   this status, also on the other ranks, which do not begin another step.
  *
  * It may read variables and metrics, set a learning rate, run and evaluate. umbo_strategy_metric()
  * has the totals of the last step here.
@@ -76,8 +76,8 @@ typedef struct umbo_train_epoch_options {
    */
   double timeout_seconds;
   /**
-   * Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting for
-   * an element either. NULL: none.
+   * Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting
+   * for an element either. NULL: none.
    */
   const umbo_cancellation *cancellation;
   /** The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit. */
@@ -87,8 +87,8 @@ typedef struct umbo_train_epoch_options {
   /** 1: when the pass has ended, the iterator begins the next one. 0: it stays at its end. */
   int32_t reset_iterator;
   /**
-   * Releases the step's `user_data`, exactly once, on any thread, when its last callback is back,
-   * which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
+   * Releases the step's `user_data`, exactly once, on any thread, when its last callback is
+   * back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
    */
   umbo_destroy_fn user_data_destroy;
   /** 1: the metrics are not reset, as when an epoch goes on from a checkpoint. */
@@ -128,12 +128,12 @@ UMBO_DEFAULT(umbo_train_epoch_report, UMBO_TRAIN_EPOCH_REPORT_INIT)
  * @param[in] optimizer May be NULL, together with `gradients`: nothing is updated.
  * @param[in] step Gets the element as `args`. Its result is dropped.
  * @param[out] report May be NULL.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, objects of
- *   another strategy, or an option out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run, in
- *   another strategy's scope, or while the strategy is draining; on all ranks, if the pass ends
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, objects
+ *   of another strategy, or an option out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+ *   in another strategy's scope, or while the strategy is draining; on all ranks, if the pass ends
  *   earlier on one than on another. UMBO_STATUS_DEADLINE_EXCEEDED, UMBO_STATUS_CANCELLED: as the
- *   options say. What the iterator, the step, the update or `progress` fails with; the message says
- *   in which step, counted from 1.
+ *   options say. What the iterator, the step, the update or `progress` fails with; the message
+ *   says in which step, counted from 1.
  *
  * The update, and what the step adds to metrics, belong to the step: all of it takes effect, or
  * nothing. If something fails, the epoch ends, and all is as after the step before. Afterwards

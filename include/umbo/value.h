@@ -177,7 +177,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
  *
  * @param[in] name Which tensor, as for umbo_value_field(). `name` may be NULL: the value itself.
  * @param[in] dtype The type of its elements, as a check, or UMBO_DTYPE_NONE.
- * @param[out] view Valid as long as the tensor's memory; in a callback, until the callback returns.
+ * @param[out] view Valid as long as the tensor's memory; in a callback, until the callback
+ *   returns.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_NOT_FOUND: no such field.
  * - UMBO_STATUS_INVALID_ARGUMENT: it is no tensor, or one of another dtype.

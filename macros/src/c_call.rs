@@ -17,12 +17,18 @@ impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Argument> {
         let what = input.parse()?;
         if !input.peek(syn::token::Paren) {
-            return Ok(Argument { what, parameters: Vec::new() });
+            return Ok(Argument {
+                what,
+                parameters: Vec::new(),
+            });
         }
         let inner;
         parenthesized!(inner in input);
         let parameters = Punctuated::<Ident, Token![,]>::parse_terminated(&inner)?;
-        Ok(Argument { what, parameters: parameters.into_iter().collect() })
+        Ok(Argument {
+            what,
+            parameters: parameters.into_iter().collect(),
+        })
     }
 }
 
@@ -32,7 +38,8 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     let mut runs = quote!(boundary);
     let mut before = TokenStream::new();
     let mut body = body_of(function.block.stmts);
-    // The order is from the last to the first, because a borrowed object must exist in everything that follows.
+    // The order is from the last to the first, because a borrowed object must exist in everything
+    // that follows.
     for Argument { what, parameters } in arguments.iter().rev() {
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("owned", [data, destroy]) => {
@@ -79,8 +86,8 @@ fn body_of(statements: Vec<Stmt>) -> TokenStream {
     }
 }
 
-/// The code in `rest`, after code that checks and binds a parameter by the function of `ffi::arguments` with the name
-/// `what`.
+/// The code in `rest`, after code that checks and binds a parameter by the function of
+/// `ffi::arguments` with the name `what`.
 fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) -> TokenStream {
     let name = parameter.unraw().to_string();
     let others = others.iter().map(|other| {

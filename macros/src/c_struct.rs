@@ -19,7 +19,10 @@ impl Parse for FieldDefault {
     fn parse(input: ParseStream<'_>) -> Result<FieldDefault> {
         let name = input.parse()?;
         input.parse::<Token![=]>()?;
-        Ok(FieldDefault { name, value: input.parse()? })
+        Ok(FieldDefault {
+            name,
+            value: input.parse()?,
+        })
     }
 }
 
@@ -50,7 +53,10 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     check(&item)?;
     let name = item.ident.clone();
     let Fields::Named(FieldsNamed { named: fields, .. }) = &mut item.fields else {
-        return Err(Error::new(name.span(), "the fields of a struct for C have names"));
+        return Err(Error::new(
+            name.span(),
+            "the fields of a struct for C have names",
+        ));
     };
     let mut checks = TokenStream::new();
     for field in fields.iter_mut() {
@@ -58,7 +64,9 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     }
     let size = format!(" sizeof({name}).");
     fields.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
-    let set = defaults.iter().map(|FieldDefault { name, value }| quote!(options.#name = #value;));
+    let set = defaults
+        .iter()
+        .map(|FieldDefault { name, value }| quote!(options.#name = #value;));
     Ok(quote! {
         #[derive(Clone, Copy)]
         #[repr(C)]
@@ -82,12 +90,16 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     })
 }
 
-/// Takes the attribute of an array from a field. Returns the code that checks the array and its count against each
-/// other. An array without an attribute is refused, so that no struct forgets the check.
+/// Takes the attribute of an array from a field. Returns the code that checks the array and its
+/// count against each other. An array without an attribute is refused, so that no struct forgets
+/// the check.
 fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
     let is_about_count =
         |path: &syn::Path| path.is_ident("counted_by") || path.is_ident("counted_by_function");
-    let at = field.attrs.iter().position(|attribute| is_about_count(attribute.path()));
+    let at = field
+        .attrs
+        .iter()
+        .position(|attribute| is_about_count(attribute.path()));
     let attribute = at.map(|at| field.attrs.remove(at));
     let Some(attribute) = attribute else {
         return match is_array(&field.ty) {
@@ -101,7 +113,10 @@ fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
     if attribute.path().is_ident("counted_by_function") {
         return Ok(None);
     }
-    let Count { field: count, is_optional } = attribute.parse_args()?;
+    let Count {
+        field: count,
+        is_optional,
+    } = attribute.parse_args()?;
     let array = field.ident.as_ref().expect("the fields have names");
     let (array_name, count_name) = (array.to_string(), count.to_string());
     Ok(Some(quote! {
@@ -113,16 +128,20 @@ fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
     }))
 }
 
-/// Whether a field is an array of numbers or texts. Other pointers lead to a text, an object, or something of the
-/// program's.
+/// Whether a field is an array of numbers or texts. Other pointers lead to a text, an object, or
+/// something of the program's.
 fn is_array(kind: &Type) -> bool {
-    let Type::Ptr(TypePtr { elem, .. }) = kind else { return false };
+    let Type::Ptr(TypePtr { elem, .. }) = kind else {
+        return false;
+    };
     match &**elem {
         Type::Ptr(_) => true,
         Type::Path(path) => path.path.get_ident().is_some_and(|name| {
-            ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "usize", "f32", "f64"]
-                .iter()
-                .any(|number| name == number)
+            [
+                "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "usize", "f32", "f64",
+            ]
+            .iter()
+            .any(|number| name == number)
         }),
         _ => false,
     }
@@ -136,7 +155,10 @@ fn check(item: &ItemStruct) -> Result<()> {
             other => matches!(other, Type::Ptr(_) | Type::Array(_)),
         };
         if !plain {
-            return Err(Error::new_spanned(&field.ty, "not any bits are a value of this type"));
+            return Err(Error::new_spanned(
+                &field.ty,
+                "not any bits are a value of this type",
+            ));
         }
     }
     Ok(())
@@ -200,9 +222,10 @@ mod tests {
             }
         };
         let made = expand(TokenStream::new(), item).unwrap().to_string();
-        for (array, is_optional, name) in
-            [(quote!(axes), false, "axes"), (quote!(names), true, "names")]
-        {
+        for (array, is_optional, name) in [
+            (quote!(axes), false, "axes"),
+            (quote!(names), true, "names"),
+        ] {
             let check = quote! {
                 crate::options::check_array(
                     argument,
@@ -225,8 +248,11 @@ mod tests {
             quote!(*const *const c_char),
             quote!(*const *mut umbo_x),
         ] {
-            let error =
-                expand(TokenStream::new(), quote! { struct umbo_x { array: #array } }).unwrap_err();
+            let error = expand(
+                TokenStream::new(),
+                quote! { struct umbo_x { array: #array } },
+            )
+            .unwrap_err();
             assert!(error.to_string().contains("counted_by"), "{error}");
         }
     }

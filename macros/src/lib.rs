@@ -1,17 +1,19 @@
-//! The attributes with which the C layer is written. The generator of the headers reads the functions and structs in
-//! the sources that have these attributes.
+//! The attributes with which the C layer is written. The generator of the headers reads the
+//! functions and structs in the sources that have these attributes.
 
 mod c_call;
 mod c_struct;
 
 use proc_macro::TokenStream;
 
-/// Makes a C function of a Rust function. The C function is exported under the same name and returns a `umbo_status`.
-/// It runs the body, a `Result<()>`, in `ffi::boundary`, with the function's name, with which an error message begins.
-/// A body that ends with a statement has succeeded.
+/// Makes a C function of a Rust function. The C function is exported under the same name and
+/// returns a `umbo_status`. It runs the body, a `Result<()>`, in `ffi::boundary`, with the
+/// function's name, with which an error message begins. A body that ends with a statement has
+/// succeeded.
 ///
-/// The arguments of the attribute name the checks, in the order in which they happen. Each check binds its parameter
-/// again, by the function of `ffi::arguments` with the same name. An error names the parameter.
+/// The arguments of the attribute name the checks, in the order in which they happen. Each check
+/// binds its parameter again, by the function of `ffi::arguments` with the same name. An error
+/// names the parameter.
 ///
 /// | argument | what the parameter becomes |
 /// |---|---|
@@ -38,23 +40,24 @@ use proc_macro::TokenStream;
 ///
 /// - `borrow(h)`: the object itself, for code that neither waits nor runs the caller's code.
 /// - `within(h)`: the same as `borrow` together with `context`.
-/// - `transforms(p)`: the dataset of the handle at `p`. The function's result is another dataset, whose handle replaces
-///   it.
+/// - `transforms(p)`: the dataset of the handle at `p`. The function's result is another dataset,
+///   whose handle replaces it.
 ///
 /// The following arguments stand alone or first:
 ///
-/// - `owned(user_data, destroy)`: the caller transfers user data, which is destroyed whatever else happens. `user_data`
-///   becomes the `UserData`.
-/// - `owned_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has the function that
-///   destroys it, whatever else is wrong with the options.
+/// - `owned(user_data, destroy)`: the caller transfers user data, which is destroyed whatever else
+///   happens. `user_data` becomes the `UserData`.
+/// - `owned_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has
+///   the function that destroys it, whatever else is wrong with the options.
 /// - `quietly`: the function returns nothing and logs errors, like a release.
 ///
 /// # Safety
 ///
-/// The functions are unsafe, and their callers make this promise, which the header's opening comment demands. Each
-/// pointer is NULL or points to what its declaration names, with the stated number of elements or the stated size, and
-/// with a NUL at the end if it is a text. This holds until the call is over. Outputs may be written. Handles may be any
-/// number. So the unsafe calls that are made for the arguments above need no SAFETY comment of their own.
+/// The functions are unsafe, and their callers make this promise, which the header's opening
+/// comment demands. Each pointer is NULL or points to what its declaration names, with the stated
+/// number of elements or the stated size, and with a NUL at the end if it is a text. This holds
+/// until the call is over. Outputs may be written. Handles may be any number. So the unsafe calls
+/// that are made for the arguments above need no SAFETY comment of their own.
 #[proc_macro_attribute]
 pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
     c_call::expand(arguments.into(), function.into())
@@ -62,19 +65,20 @@ pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Makes a struct one of those that begin with their size and may grow (`ffi::options`): it is `repr(C)` and has a
-/// first field `struct_size: usize`. The attribute names the defaults that are not zero: `#[c_struct(keep = 5)]`. The
-/// generator of the headers also reads it, for `UMBO_..._INIT` and the structs of C++.
+/// Makes a struct one of those that begin with their size and may grow (`ffi::options`): it is
+/// `repr(C)` and has a first field `struct_size: usize`. The attribute names the defaults that are
+/// not zero: `#[c_struct(keep = 5)]`. The generator of the headers also reads it, for
+/// `UMBO_..._INIT` and the structs of C++.
 ///
-/// A field that is an array (a pointer to numbers or to pointers) says where the number of its elements is.
-/// `#[counted_by(FIELD)]` refuses an array without elements, and elements without an array, wherever the struct comes in;
-/// with `#[counted_by(FIELD, optional)]` the array may be absent. Under `#[counted_by_function]` the function that reads
-/// the struct checks this.
+/// A field that is an array (a pointer to numbers or to pointers) says where the number of its
+/// elements is. `#[counted_by(FIELD)]` refuses an array without elements, and elements without an
+/// array, wherever the struct comes in; with `#[counted_by(FIELD, optional)]` the array may be
+/// absent. Under `#[counted_by_function]` the function that reads the struct checks this.
 ///
 /// # Safety
 ///
-/// All fields are numbers, pointers, optional functions, or arrays or structs of these. So all bytes zero is a valid
-/// value, and so is every value that C writes.
+/// All fields are numbers, pointers, optional functions, or arrays or structs of these. So all
+/// bytes zero is a valid value, and so is every value that C writes.
 #[proc_macro_attribute]
 pub fn c_struct(defaults: TokenStream, item: TokenStream) -> TokenStream {
     c_struct::expand(defaults.into(), item.into())

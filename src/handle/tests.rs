@@ -48,9 +48,15 @@ fn null_is_named() {
 #[test]
 fn another_kind_is_named() {
     let handle: *mut umbo_value = make(Value::Tensor(tensor(1.0))).unwrap();
-    assert_eq!(message(look(handle.cast())), "tensor: is a value handle, not a tensor");
+    assert_eq!(
+        message(look(handle.cast())),
+        "tensor: is a value handle, not a tensor"
+    );
     let wrong: *mut umbo_tensor = handle.cast();
-    assert_eq!(message(release(wrong, "tensor")), "tensor: is a value handle, not a tensor");
+    assert_eq!(
+        message(release(wrong, "tensor")),
+        "tensor: is a value handle, not a tensor"
+    );
     assert_eq!(borrow(handle, "value", Value::count).unwrap(), 1);
     release(handle, "value").unwrap();
     assert!(message(look(handle.cast())).starts_with("tensor: the handle was released"));
@@ -65,12 +71,25 @@ fn made_up_handles_are_recognised() {
     let no_such_kind = bits | 0xff << KIND_SHIFT;
     let other_kind = bits & !(0xff << KIND_SHIFT) | (Kind::Optimizer as u64) << KIND_SHIFT;
     let address = bits_of_an_address();
-    for forged in [next_generation, no_such_slot, no_such_kind, other_kind, address, 1, u64::MAX] {
+    for forged in [
+        next_generation,
+        no_such_slot,
+        no_such_kind,
+        other_kind,
+        address,
+        1,
+        u64::MAX,
+    ] {
         let forged: *const umbo_tensor = ptr::without_provenance(forged as usize);
-        for problem in
-            [message(look(forged)), message(release(forged, "t")), message(another(forged, "t"))]
-        {
-            assert!(problem.contains("is not a handle of this library"), "{problem}");
+        for problem in [
+            message(look(forged)),
+            message(release(forged, "t")),
+            message(another(forged, "t")),
+        ] {
+            assert!(
+                problem.contains("is not a handle of this library"),
+                "{problem}"
+            );
         }
     }
     assert!(look(handle).is_ok());
@@ -85,7 +104,8 @@ fn bits_of_an_address() -> u64 {
 #[test]
 fn a_retired_slot_is_not_used_again() {
     let (index, slot) = TABLE.take().unwrap();
-    slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
+    slot.state
+        .store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
     let last: *mut umbo_tensor = fill(index, slot, umbo_tensor::wrap(tensor(1.0)), TAKEN);
     assert!(look(last).is_ok());
     release(last, "tensor").unwrap();
@@ -117,7 +137,8 @@ fn what_is_lent_is_stale_when_the_call_is_over() {
 fn lending_moves_on_when_a_slot_is_used_up() {
     let mut place = LentHandle::<umbo_tensor>::new().unwrap();
     let slot = TABLE.slot(place.place.index).unwrap();
-    slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
+    slot.state
+        .store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
     let last = place.lend(tensor(1.0)).unwrap();
     let next = place.lend(tensor(2.0)).unwrap();
     assert_ne!(slot_of(bits(last)), slot_of(bits(next)));
@@ -138,13 +159,14 @@ fn the_table_grows_past_its_first_chunks() {
     }
 }
 
-/// So many rounds, or a few of them where an interpreter runs them, which tries other orders with each seed.
+/// So many rounds, or a few of them where an interpreter runs them, which tries other orders with
+/// each seed.
 fn scaled(rounds: u32) -> u32 {
     if cfg!(miri) { rounds / 20 } else { rounds }
 }
 
-/// Threads look through a handle that another one keeps releasing and making anew. A thread that gets
-/// an object gets a whole one: the tensor of the generation that the handle names.
+/// Threads look through a handle that another one keeps releasing and making anew. A thread that
+/// gets an object gets a whole one: the tensor of the generation that the handle names.
 #[test]
 fn looking_races_with_releasing() {
     let current = AtomicU64::new(0);

@@ -1,5 +1,5 @@
-//! What of the C++ layer follows from the C API alone: enums, and structs of options whose fields are numbers,
-//! flags and enums, with the defaults of C.
+//! What of the C++ layer follows from the C API alone: enums, and structs of options whose fields
+//! are numbers, flags and enums, with the defaults of C.
 
 use super::items::{Declaration, DeclarationKind, Field};
 use super::{Zeros, initial};
@@ -12,27 +12,34 @@ const OTHERS: [(&str, &str); 4] = [
     ("struct", "structure"),
 ];
 
-/// The C++ enum, called `own`, of a C enum, and the function that makes the one of the other. What constants
-/// begin with is left out of their names.
+/// The C++ enum, called `own`, of a C enum, and the function that makes the one of the other. What
+/// constants begin with is left out of their names.
 pub fn enumeration(name: &str, own: &str, start: &str, items: &[Declaration]) -> String {
     let of_enum = |item: &&Declaration| matches!(&item.kind, DeclarationKind::Constant { of: Some(of), .. } if of == name);
     let mut text = format!("enum class {own} : std::int32_t {{\n");
     for Declaration { name: constant, .. } in items.iter().filter(of_enum) {
-        let short = constant.strip_prefix(start).or(constant.strip_prefix("UMBO_"));
+        let short = constant
+            .strip_prefix(start)
+            .or(constant.strip_prefix("UMBO_"));
         let short = short.unwrap_or_default().to_lowercase();
         let other = OTHERS.iter().find(|(keyword, _)| *keyword == short);
         let short = other.map_or(short.as_str(), |(_, other)| other);
         text.push_str(&format!("    {short} = {constant},\n"));
     }
     text + &format!(
-        "}};\n\nconstexpr {name} to_c({own} which) noexcept {{\n    return static_cast<{name}>(which);\n}}\n"
+        "}};\n\nconstexpr {name} to_c({own} which) noexcept {{\n    return \
+         static_cast<{name}>(which);\n}}\n"
     )
 }
 
-/// How C++ has a field of C: its type, its default, how C gets it from `how.NAME`, and how C++ from `raw.NAME`.
+/// How C++ has a field of C: its type, its default, how C gets it from `how.NAME`, and how C++ from
+/// `raw.NAME`.
 fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String> {
     let value = initial(field, zeros)?;
-    let (kind, name) = field.declaration.rsplit_once([' ', '*']).unwrap_or_default();
+    let (kind, name) = field
+        .declaration
+        .rsplit_once([' ', '*'])
+        .unwrap_or_default();
     let (given, raw) = (format!("how.{name}"), format!("raw.{name}"));
     let member = match kind {
         "double" => ["double".to_owned(), value, given, raw],
@@ -42,15 +49,21 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String>
             ["bool".to_owned(), start, to_c, format!("{raw} != 0")]
         }
         "const char " => {
-            let (to_c, own) =
-                (format!("{given}.c_str()"), format!("{raw} == nullptr ? \"\" : {raw}"));
+            let (to_c, own) = (
+                format!("{given}.c_str()"),
+                format!("{raw} == nullptr ? \"\" : {raw}"),
+            );
             ["std::string".to_owned(), "{}".to_owned(), to_c, own]
         }
         _ => match kind.strip_prefix("umbo_") {
             Some(own) => {
                 let own = format!("umbo::{own}");
                 // One that is no constant is 0.
-                let start = if value.starts_with("UMBO_ENUM_VALUE") { "" } else { &value };
+                let start = if value.starts_with("UMBO_ENUM_VALUE") {
+                    ""
+                } else {
+                    &value
+                };
                 let (start, from_c) = (format!("{own}{{{start}}}"), format!("{own}{{{raw}}}"));
                 [own, start, format!("to_c({given})"), from_c]
             }
@@ -74,7 +87,8 @@ pub fn options(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, St
 pub fn conversion(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
     let own = name.trim_start_matches("umbo_");
     let mut text = format!(
-        "inline {name} raw_options(const {own} &how) noexcept {{\n    auto raw = {name}_default();\n"
+        "inline {name} raw_options(const {own} &how) noexcept {{\n    auto raw = \
+         {name}_default();\n"
     );
     for field in &fields[1..] {
         let (name, [_, _, converted, _]) = member(field, zeros)?;

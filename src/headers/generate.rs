@@ -4,17 +4,19 @@
 //! Each header has a skeleton, `src/headers/NAME.h.in`, which a person has written: the
 //! introduction, the includes, and where what comes from the sources goes:
 //!
-//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`. A header is a set of
-//!   whole files, and knows types of others by their plain names.
+//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`. A header is a set
+//!   of whole files, and knows types of others by their plain names.
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
 //!   special about a release of the last handle follows, up to `{{end}}`.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
-//! - `{{options NAME}}`, in the skeleton `FILE.hpp.in` of a file of `include/umbo/cpp`: the C++ struct of a C
-//!   struct; `{{conversion NAME}}` and `{{reading NAME}}`: the functions that make the one of the other;
-//!   `{{enum NAME OWN START}}`: both of an enum, `START` being what its constants begin with.
+//! - `{{options NAME}}`, in the skeleton `FILE.hpp.in` of a file of `include/umbo/cpp`: the C++
+//!   struct of a C struct; `{{conversion NAME}}` and `{{reading NAME}}`: the functions that make
+//!   the one of the other; `{{enum NAME OWN START}}`: both of an enum, `START` being what its
+//!   constants begin with.
 //!
-//! A struct with `#[c_struct]`, which the caller begins, gets a macro `UMBO_X_INIT`, with the defaults that the
-//! attribute says and zeros for the rest, and `umbo_x_default()`, which gives the same as a value.
+//! A struct with `#[c_struct]`, which the caller begins, gets a macro `UMBO_X_INIT`, with the
+//! defaults that the attribute says and zeros for the rest, and `umbo_x_default()`, which gives the
+//! same as a value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +49,10 @@ pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
     let mut headers = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| error.to_string())?.path();
-        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let file = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         if let Some(name) = file.strip_suffix(".in") {
             let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
             let text = header(&read(&path)?, &sources, &zeros)
@@ -103,7 +108,11 @@ fn sources(folder: &Path) -> Result<SourceItems, String> {
             if path.join("mod.rs").exists() {
                 open.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                let name = path
+                    .strip_prefix(folder)
+                    .unwrap_or(&path)
+                    .display()
+                    .to_string();
                 let items = items(&read(&path)?).map_err(|problem| format!("{name}: {problem}"))?;
                 found.insert(name, items);
             }
@@ -125,10 +134,14 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
     let mut lines = skeleton.lines();
     while let Some(line) = lines.next() {
         if let Some(noun) = directive(line, "handle ") {
-            let special = lines.by_ref().take_while(|line| directive(line, "end").is_none());
+            let special = lines
+                .by_ref()
+                .take_while(|line| directive(line, "end").is_none());
             ownership(noun, special.map(str::to_owned).collect(), &mut text);
         } else if let Some(file) = directive(line, "declarations ") {
-            let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
+            let items = sources
+                .get(file)
+                .ok_or_else(|| format!("{file} is not there"))?;
             declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
         } else if let Some(name) = directive(line, "options ") {
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
@@ -155,9 +168,13 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
     Ok(text)
 }
 
-/// The inline functions that retain and release handles of a noun. `special` says more about the release.
+/// The inline functions that retain and release handles of a noun. `special` says more about the
+/// release.
 fn ownership(noun: &str, special: Vec<String>, text: &mut String) {
-    let (words, kind) = (noun.replace('_', " "), format!("UMBO_HANDLE_{}", noun.to_uppercase()));
+    let (words, kind) = (
+        noun.replace('_', " "),
+        format!("UMBO_HANDLE_{}", noun.to_uppercase()),
+    );
     let handle = format!("const umbo_{noun} *{noun}");
     let retain = format!("Makes another handle to the same {words}: umbo_retain().");
     let mut release = vec!["Releases a handle: umbo_release().".to_owned()];
@@ -191,7 +208,10 @@ fn ownership(noun: &str, special: Vec<String>, text: &mut String) {
 
 /// What a directive of this name says, if the line is one.
 fn directive<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    line.trim().strip_prefix("{{")?.strip_suffix("}}")?.strip_prefix(name)
+    line.trim()
+        .strip_prefix("{{")?
+        .strip_suffix("}}")?
+        .strip_prefix(name)
 }
 
 fn with_version(line: &str) -> String {
@@ -217,7 +237,10 @@ fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
         zeros.insert(name.clone(), zero);
     }
     for Declaration { name, kind, .. } in items() {
-        if let DeclarationKind::Constant { value, of: Some(of) } = kind
+        if let DeclarationKind::Constant {
+            value,
+            of: Some(of),
+        } = kind
             && value == "0"
         {
             zeros.insert(of.clone(), name.clone());
@@ -237,7 +260,9 @@ fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
 }
 
 fn has_size(fields: &[Field]) -> bool {
-    fields.first().is_some_and(|field| field.declaration == SIZE)
+    fields
+        .first()
+        .is_some_and(|field| field.declaration == SIZE)
 }
 
 /// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
@@ -291,18 +316,27 @@ fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<()
                     initial_value(name, &initialiser(name, fields, zeros)?, text);
                 }
             }
-            DeclarationKind::Callback { returns, parameters } => {
+            DeclarationKind::Callback {
+                returns,
+                parameters,
+            } => {
                 prototype(&format!("typedef {returns} (*{name})("), parameters, text);
             }
-            DeclarationKind::Function { returns, parameters } => {
+            DeclarationKind::Function {
+                returns,
+                parameters,
+            } => {
                 // Structs that another header may define too are known by their tags.
                 let tagged =
                     |one: &String| one.replace("DLManagedTensor", "struct DLManagedTensor");
                 let parameters: Vec<String> = parameters.iter().map(tagged).collect();
                 // Who gives a status gets it back, and knows it.
                 let given = parameters.iter().any(|one| one.starts_with("umbo_status "));
-                let must_use =
-                    if returns == "umbo_status" && !given { "UMBO_MUST_USE " } else { "" };
+                let must_use = if returns == "umbo_status" && !given {
+                    "UMBO_MUST_USE "
+                } else {
+                    ""
+                };
                 let blank = if returns.ends_with('*') { "" } else { " " };
                 let start = format!("{must_use}UMBO_API {returns}{blank}{name}(");
                 prototype(&start, &parameters, text);
@@ -317,7 +351,11 @@ fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {
     for (position, constant) in constants.iter().enumerate() {
         comment(&constant.documentation, "  ", text);
         if let DeclarationKind::Constant { value, .. } = &constant.kind {
-            let comma = if position + 1 < constants.len() { "," } else { "" };
+            let comma = if position + 1 < constants.len() {
+                ","
+            } else {
+                ""
+            };
             text.push_str(&format!("  {} = {value}{comma}\n", constant.name));
         }
     }
@@ -333,7 +371,10 @@ fn initial(field: &Field, zeros: &Zeros) -> Result<String, String> {
     let unreadable = || format!("nothing is known to begin '{declaration}' with");
     let (declaration, count) = match declaration.split_once('[') {
         Some((before, count)) => {
-            let count = count.trim_end_matches(']').parse().map_err(|_| unreadable())?;
+            let count = count
+                .trim_end_matches(']')
+                .parse()
+                .map_err(|_| unreadable())?;
             (before, Some(count))
         }
         None => (declaration.as_str(), None),
@@ -345,7 +386,9 @@ fn initial(field: &Field, zeros: &Zeros) -> Result<String, String> {
         _ if kind.ends_with("_t") => "0",
         _ => zeros.get(kind).ok_or_else(unreadable)?,
     };
-    Ok(count.map_or(zero.to_owned(), |count| format!("{{ {} }}", vec![zero; count].join(", "))))
+    Ok(count.map_or(zero.to_owned(), |count| {
+        format!("{{ {} }}", vec![zero; count].join(", "))
+    }))
 }
 
 /// The macro that begins a struct with its size and its defaults.
@@ -417,7 +460,11 @@ fn broken(lines: &[String], width: usize) -> Vec<String> {
         if line.len() > width
             && let Some(end) = line[..=width].rfind(' ')
         {
-            let continued = if line.starts_with(['-', '@', ' ']) { "  " } else { "" };
+            let continued = if line.starts_with(['-', '@', ' ']) {
+                "  "
+            } else {
+                ""
+            };
             rest = format!("{continued}{}", &line[end + 1..]);
             line.truncate(end);
         }
@@ -437,7 +484,11 @@ fn prototype(start: &str, parameters: &[String], text: &mut String) {
     text.push_str(start);
     let mut line = String::new();
     for (position, parameter) in parameters.iter().enumerate() {
-        let end = if position + 1 < parameters.len() { "," } else { ");" };
+        let end = if position + 1 < parameters.len() {
+            ","
+        } else {
+            ");"
+        };
         if line.is_empty() || line.len() + parameter.len() + end.len() + 1 > WIDTH {
             text.push_str(&line);
             line = format!("\n    {parameter}{end}");

@@ -1,8 +1,9 @@
-//! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what cbindgen
-//! does not, the attributes.
+//! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what
+//! cbindgen does not, the attributes.
 //!
-//! cbindgen sees items as they stand in its source, and not what attributes make of them. So it is given a
-//! source of its own, in which the functions with `#[c_call]` and the structs with `#[c_struct]` are written out.
+//! cbindgen sees items as they stand in its source, and not what attributes make of them. So it is
+//! given a source of its own, in which the functions with `#[c_call]` and the structs with
+//! `#[c_struct]` are written out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,9 +40,15 @@ pub enum DeclarationKind {
     /// Another name of a type.
     Alias(String),
     /// A type of functions: what they return and take.
-    Callback { returns: String, parameters: Vec<String> },
+    Callback {
+        returns: String,
+        parameters: Vec<String>,
+    },
     /// A function: what it returns and takes.
-    Function { returns: String, parameters: Vec<String> },
+    Function {
+        returns: String,
+        parameters: Vec<String>,
+    },
 }
 
 /// A field of a struct.
@@ -73,7 +80,12 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
         }
         let (attributes, name) = (attributes(source), name.to_string());
         let is_begun = attribute(attributes, "c_struct").is_some();
-        items.push(Declaration { documentation: documentation(attributes), name, kind, is_begun });
+        items.push(Declaration {
+            documentation: documentation(attributes),
+            name,
+            kind,
+            is_begun,
+        });
     }
     items.sort_by_key(|item| match item.kind {
         DeclarationKind::Constant { .. } => 0,
@@ -83,7 +95,8 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     Ok(items)
 }
 
-/// What the headers declare of an item, if they do: its name, and the item as cbindgen is to see it.
+/// What the headers declare of an item, if they do: its name, and the item as cbindgen is to see
+/// it.
 fn declared(item: Source) -> Option<(Ident, Source)> {
     let (visibility, name) = match &item {
         Source::Const(item) => (&item.vis, &item.ident),
@@ -104,8 +117,8 @@ fn declared(item: Source) -> Option<(Ident, Source)> {
     }
 }
 
-/// A function as `#[c_call]` makes it, without its body. The attribute adds the status that is returned, unless
-/// it says `quietly`.
+/// A function as `#[c_call]` makes it, without its body. The attribute adds the status that is
+/// returned, unless it says `quietly`.
 fn written_out(mut function: ItemFn) -> ItemFn {
     if let Some(call) = attribute(&function.attrs, "c_call") {
         let is_quiet =
@@ -126,7 +139,9 @@ fn with_size(mut item: ItemStruct) -> ItemStruct {
         && let Fields::Named(fields) = &mut item.fields
     {
         let size = format!(" sizeof({}).", item.ident);
-        fields.named.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
+        fields
+            .named
+            .insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
         item.attrs.push(parse_quote!(#[repr(C)]));
     }
     item
@@ -155,11 +170,16 @@ fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, DeclarationKind
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = env::temp_dir().join(format!("umbo-headers-{}-{number}.rs", process::id()));
     fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
-    let bindings = Builder::new().with_config(config).with_src(&path).generate();
+    let bindings = Builder::new()
+        .with_config(config)
+        .with_src(&path)
+        .generate();
     let _ = fs::remove_file(&path);
 
     let mut text = Vec::new();
-    bindings.map_err(|error| error.to_string())?.write(&mut text);
+    bindings
+        .map_err(|error| error.to_string())?
+        .write(&mut text);
     parse(&String::from_utf8(text).map_err(|error| error.to_string())?)
 }
 
@@ -171,11 +191,18 @@ fn parse(text: &str) -> Result<BTreeMap<String, DeclarationKind>, String> {
         if line == "typedef struct {" {
             fields = Some(Vec::new());
         } else if let Some(mut list) = fields.take() {
-            if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
+            if let Some(name) = line
+                .strip_prefix("} ")
+                .and_then(|line| line.strip_suffix(';'))
+            {
                 items.insert(name.to_owned(), DeclarationKind::Struct(list));
             } else {
                 let declaration = line.trim_end_matches(';').to_owned();
-                list.push(Field { documentation: Vec::new(), declaration, default: None });
+                list.push(Field {
+                    documentation: Vec::new(),
+                    declaration,
+                    default: None,
+                });
                 fields = Some(list);
             }
         } else {
@@ -190,11 +217,16 @@ fn parse(text: &str) -> Result<BTreeMap<String, DeclarationKind>, String> {
 fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
     if let Some(define) = line.strip_prefix("#define ") {
         let (name, value) = define.split_once(' ')?;
-        let value =
-            value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+        let value = value
+            .strip_prefix('(')
+            .and_then(|value| value.strip_suffix(')'))
+            .unwrap_or(value);
         return Some((
             name.to_owned(),
-            DeclarationKind::Constant { value: value.to_owned(), of: None },
+            DeclarationKind::Constant {
+                value: value.to_owned(),
+                of: None,
+            },
         ));
     }
     let line = line.strip_suffix(';')?;
@@ -202,7 +234,10 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
         let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
         let name = &before[before.rfind([' ', '*'])? + 1..];
         let returns = before.strip_suffix(name)?.trim().to_owned();
-        let kind = DeclarationKind::Function { returns, parameters: list(parameters) };
+        let kind = DeclarationKind::Function {
+            returns,
+            parameters: list(parameters),
+        };
         return Some((name.to_owned(), kind));
     };
     if let Some((returns, rest)) = definition.split_once("(*") {
@@ -210,7 +245,10 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
         let returns = returns.trim().to_owned();
         return Some((
             name.to_owned(),
-            DeclarationKind::Callback { returns, parameters: list(parameters) },
+            DeclarationKind::Callback {
+                returns,
+                parameters: list(parameters),
+            },
         ));
     }
     let (of, name) = definition.rsplit_once(' ')?;
@@ -223,15 +261,22 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
 }
 
 fn list(parameters: &str) -> Vec<String> {
-    parameters.split(',').map(|parameter| parameter.trim().to_owned()).collect()
+    parameters
+        .split(',')
+        .map(|parameter| parameter.trim().to_owned())
+        .collect()
 }
 
 /// Adds to the fields of a struct their documentation, and the defaults that `#[c_struct]` says.
 fn complete(fields: &mut [Field], source: &ItemStruct) -> Result<(), String> {
     let defaults = match attribute(&source.attrs, "c_struct") {
-        Some(Attribute { meta: Meta::List(list), .. }) => {
+        Some(Attribute {
+            meta: Meta::List(list),
+            ..
+        }) => {
             let parser = Punctuated::<MetaNameValue, Token![,]>::parse_terminated;
-            list.parse_args_with(parser).map_err(|error| error.to_string())?
+            list.parse_args_with(parser)
+                .map_err(|error| error.to_string())?
         }
         _ => Punctuated::new(),
     };
@@ -247,15 +292,25 @@ fn complete(fields: &mut [Field], source: &ItemStruct) -> Result<(), String> {
 /// The value of a default, as C writes it.
 fn value(of: &Expr) -> Result<String, String> {
     match of {
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.base10_digits().to_owned()),
-        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => Ok(number.to_string()),
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => Ok(number.base10_digits().to_owned()),
+        Expr::Lit(ExprLit {
+            lit: Lit::Float(number),
+            ..
+        }) => Ok(number.to_string()),
         Expr::Unary(of) if matches!(of.op, UnOp::Neg(_)) => Ok(format!("-{}", value(&of.expr)?)),
         Expr::Binary(of) if matches!(of.op, BinOp::Shl(_)) => {
             Ok(format!("{} << {}", value(&of.left)?, value(&of.right)?))
         }
         // C converts by itself.
         Expr::Cast(of) => value(&of.expr),
-        Expr::Path(of) => of.path.get_ident().map(ToString::to_string).ok_or("a path".into()),
+        Expr::Path(of) => of
+            .path
+            .get_ident()
+            .map(ToString::to_string)
+            .ok_or("a path".into()),
         _ => Err("its value is no number".into()),
     }
 }
@@ -267,14 +322,21 @@ fn enum_of(of: &Type) -> Option<String> {
 
 /// The lines of documentation.
 fn documentation(attributes: &[Attribute]) -> Vec<String> {
-    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value()),
+    let lines = attributes
+        .iter()
+        .filter_map(|attribute| match &attribute.meta {
+            Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+                Expr::Lit(ExprLit {
+                    lit: Lit::Str(line),
+                    ..
+                }) => Some(line.value()),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    });
-    lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect()
+        });
+    lines
+        .map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned())
+        .collect()
 }
 
 fn attributes(item: &Source) -> &[Attribute] {
@@ -289,5 +351,7 @@ fn attributes(item: &Source) -> &[Attribute] {
 
 /// The attribute of this name.
 fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attribute> {
-    attributes.iter().find(|attribute| attribute.path().is_ident(name))
+    attributes
+        .iter()
+        .find(|attribute| attribute.path().is_ident(name))
 }

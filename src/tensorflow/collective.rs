@@ -9,7 +9,8 @@ use umbo_core::strategy::collective::Destination;
 pub struct umbo_destination {
     /// The name of a device.
     pub device: *const c_char,
-    /// A value, whose device gets the result. With a per-replica value the device of each component gets a copy.
+    /// A value, whose device gets the result. With a per-replica value the device of each component
+    /// gets a copy.
     pub like: *const umbo_value,
     /// A variable, whose device gets the result.
     pub variable: *const umbo_variable,
@@ -31,19 +32,24 @@ pub(crate) unsafe fn destination(
     let like = get_optional(given.like, "destination.like")?;
     let variable = get_optional(given.variable, "destination.variable")?;
     match (device, like, variable) {
-        (Some(""), None, None) => {
-            Err(invalid!("destination.device", "is empty; name a device, such as CPU:0"))
-        }
-        (Some(name), None, None) => {
-            Ok(Destination::Device(registry::REGISTRY.resolve(name, "destination.device")?))
-        }
+        (Some(""), None, None) => Err(invalid!(
+            "destination.device",
+            "is empty; name a device, such as CPU:0"
+        )),
+        (Some(name), None, None) => Ok(Destination::Device(
+            registry::REGISTRY.resolve(name, "destination.device")?,
+        )),
         (None, Some(like), None) => Ok(Destination::Like(like)),
         (None, None, Some(variable)) => Ok(Destination::Like(Value::Variable(variable))),
-        _ => Err(invalid!("destination", "set exactly one of device, like and variable")),
+        _ => Err(invalid!(
+            "destination",
+            "set exactly one of device, like and variable"
+        )),
     }
 }
 
-/// Reduces a value over the replicas onto a destination, as umbo_strategy_reduce() does without axes.
+/// Reduces a value over the replicas onto a destination, as umbo_strategy_reduce() does without
+/// axes.
 ///
 /// @param[out] result A plain value; with a per-replica destination, a per-replica value.
 /// @return
@@ -51,7 +57,13 @@ pub(crate) unsafe fn destination(
 /// - The others of umbo_strategy_reduce().
 ///
 /// Collective.
-#[c_call(out(result), destination(destination), get(strategy), constant(op), get(value))]
+#[c_call(
+    out(result),
+    destination(destination),
+    get(strategy),
+    constant(op),
+    get(value)
+)]
 pub fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
@@ -62,15 +74,20 @@ pub fn umbo_strategy_reduce_to(
     result.write(make(strategy.reduce_to(op, &value, &destination)?)?);
 }
 
-/// Reduces several values, each onto its own destination, as umbo_strategy_reduce_to() does, but a plain value
-/// counts as one component: its SUM is the value itself.
+/// Reduces several values, each onto its own destination, as umbo_strategy_reduce_to() does, but a
+/// plain value counts as one component: its SUM is the value itself.
 ///
 /// @param[in] count 1 or more.
 /// @param[out] results A tuple of the results.
 /// @return That of umbo_strategy_reduce_to().
 ///
 /// Collective.
-#[c_call(out(results), array(values, count), array(destinations, count), get(strategy))]
+#[c_call(
+    out(results),
+    array(values, count),
+    array(destinations, count),
+    get(strategy)
+)]
 pub fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
@@ -79,19 +96,27 @@ pub fn umbo_strategy_batch_reduce_to(
     destinations: *const *const umbo_destination,
     results: *mut *mut umbo_value,
 ) {
-    let pairs = collect(values.iter().zip(destinations).map(|(&value, &destination)| {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let destination = unsafe { arguments::destination(destination, "destination") }?;
-        Ok((get(value, "values")?, destination))
-    }))?;
-    results.write(make(strategy.batch_reduce_to(constant(op, "op")?, &pairs)?)?);
+    let pairs = collect(
+        values
+            .iter()
+            .zip(destinations)
+            .map(|(&value, &destination)| {
+                // SAFETY: the caller gives NULL or a struct of the size that it states.
+                let destination = unsafe { arguments::destination(destination, "destination") }?;
+                Ok((get(value, "values")?, destination))
+            }),
+    )?;
+    results.write(make(
+        strategy.batch_reduce_to(constant(op, "op")?, &pairs)?,
+    )?);
 }
 
 /// Copies a tensor, indexed slices or a variable to a destination.
 ///
 /// @param[out] result A plain value; with a per-replica destination, a per-replica value.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or not exactly one field of the destination is set.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or not exactly one field of the
+///   destination is set.
 /// - UMBO_STATUS_NOT_FOUND: no such device.
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().

@@ -1,5 +1,6 @@
-//! What only programs need that follow the reference call by call: the default strategy, deep copies, variable
-//! creators, destinations. `umbo/tensorflow.h` declares it, and has other names inline.
+//! What only programs need that follow the reference call by call: the default strategy, deep
+//! copies, variable creators, destinations. `umbo/tensorflow.h` declares it, and has other names
+//! inline.
 
 pub mod collective;
 pub mod input;

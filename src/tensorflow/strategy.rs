@@ -12,7 +12,8 @@ pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(Strategy::default_strategy())?);
 }
 
-/// Makes a strategy current for this thread, which is then in cross-replica context wherever no scope is open.
+/// Makes a strategy current for this thread, which is then in cross-replica context wherever no
+/// scope is open.
 ///
 /// @param[in] strategy The thread keeps it. NULL: the default strategy again.
 /// @return UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
@@ -21,7 +22,8 @@ pub fn umbo_set_strategy(strategy: *mut umbo_strategy) {
     set_strategy(strategy)
 }
 
-/// Creates an independent strategy with the same devices. Variables stay with the first. Collective.
+/// Creates an independent strategy with the same devices. Variables stay with the first.
+/// Collective.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
 #[c_call(out(copy), get(strategy))]
@@ -39,7 +41,8 @@ pub fn umbo_strategy_created_variable(
     result.write(i32::from(variables::created_in_scope(&strategy, &variable)));
 }
 
-/// Creates an independent variable of the same strategy, with the name, options and present value of another.
+/// Creates an independent variable of the same strategy, with the name, options and present value
+/// of another.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
 #[c_call(out(copy), get(variable))]

@@ -6,7 +6,8 @@ use umbo_core::strategy::context::enter_creator_scope;
 use umbo_core::strategy::creator::{NewVariable, VariableRequest};
 use umbo_core::values::variable::Synchronization;
 
-/// When copies of a variable are synchronised. There is one copy, so only the default of `trainable` follows.
+/// When copies of a variable are synchronised. There is one copy, so only the default of
+/// `trainable` follows.
 pub type umbo_synchronization = i32;
 
 /// The strategy decides.
@@ -27,7 +28,8 @@ constants! { Synchronization {
 ///
 /// @param[in] request What the variable will be, lent for the call. The creator can change it.
 /// @param[out] variable NULL on entry. The library takes over a variable that is stored there: what
-///   umbo_variable_request_next() made, or another. If none is stored, the variable is made from the request.
+///   umbo_variable_request_next() made, or another. If none is stored, the variable is made from
+///   the request.
 /// @return Any status but UMBO_OK fails the creation.
 ///
 /// If a creator makes variables of its own, it is called for them, too.
@@ -41,13 +43,14 @@ pub type umbo_variable_creator_fn = Option<
 
 /// Enters a scope in which a creator is called for each new variable of this thread.
 ///
-/// @param[in] destroy Releases the user data when the scope is left and its last variable is made. May be NULL.
+/// @param[in] destroy Releases the user data when the scope is left and its last variable is made.
+///   May be NULL.
 /// @param[out] scope Leave it with umbo_scope_exit().
 ///
-/// Creators are called from the innermost scope outwards. A strategy's own creator, which chooses the parameter
-/// device, has its turn where the strategy's scope was entered. Runs of this thread are inside the scope; with
-/// several replicas only replica 0 makes variables, and `creator` is called on its thread. An initializer runs before
-/// the creators, which see the initial value.
+/// Creators are called from the innermost scope outwards. A strategy's own creator, which chooses
+/// the parameter device, has its turn where the strategy's scope was entered. Runs of this thread
+/// are inside the scope; with several replicas only replica 0 makes variables, and `creator` is
+/// called on its thread. An initializer runs before the creators, which see the initial value.
 #[c_call(owned(user_data, destroy), out(scope), present(creator))]
 pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
@@ -121,7 +124,14 @@ pub fn umbo_variable_request_set_info(
     let trainable = trainable(info.trainable, "info.trainable")?;
     let aggregation = constant(info.aggregation, "info.aggregation")?;
     let synchronization = constant(info.synchronization, "info.synchronization")?;
-    request.describe(|new| *new = NewVariable { name, trainable, synchronization, aggregation });
+    request.describe(|new| {
+        *new = NewVariable {
+            name,
+            trainable,
+            synchronization,
+            aggregation,
+        }
+    });
 }
 
 /// Gets a new handle to the initial value, with its dtype and shape. Do not write it.

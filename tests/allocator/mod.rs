@@ -1,4 +1,5 @@
-//! The allocator of a test binary: it counts requests, of each thread and of the process, and refuses some.
+//! The allocator of a test binary: it counts requests, of each thread and of the process, and
+//! refuses some.
 
 #![allow(dead_code, reason = "each test needs some of it")]
 
@@ -6,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requests for less are never refused: they are the library's own small records. What has a size that the
-/// caller decides is at least as large in tests that refuse.
+/// Requests for less are never refused: they are the library's own small records. What has a size
+/// that the caller decides is at least as large in tests that refuse.
 pub const LARGE: usize = 4096;
 
 static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);

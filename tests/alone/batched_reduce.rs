@@ -43,24 +43,38 @@ fn items(value: &Value) -> &[Value] {
 
 #[test]
 fn a_list_enters_the_workers_once() {
-    let true = crate::is_alone(a_list_enters_the_workers_once) else { return };
-    let options = Options { cpu_replicas: REPLICAS, ..Options::default() };
+    let true = crate::is_alone(a_list_enters_the_workers_once) else {
+        return;
+    };
+    let options = Options {
+        cpu_replicas: REPLICAS,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     // Sizes around the workers' blocks, none, and some that are worth workers alone.
-    let sizes = [1, 63, 64, 65, 0, 1000, 4096, 4097, 20_000, 100_000, 5, 300_000];
-    let leaves: Vec<Value> =
-        sizes.iter().enumerate().map(|(number, &count)| leaf(number, count)).collect();
+    let sizes = [
+        1, 63, 64, 65, 0, 1000, 4096, 4097, 20_000, 100_000, 5, 300_000,
+    ];
+    let leaves: Vec<Value> = sizes
+        .iter()
+        .enumerate()
+        .map(|(number, &count)| leaf(number, count))
+        .collect();
     let how = ReductionOptions::default();
     // So that workers take part whether they have parked or not.
     workers::fix_costs(Some(workers::Costs::NONE));
     for op in [ReduceOp::Sum, ReduceOp::Mean] {
         workers::set_count(1).unwrap();
-        let expected: Vec<Vec<u8>> =
-            leaves.iter().map(|leaf| bytes(&strategy.reduce(op, leaf, &how).unwrap())).collect();
+        let expected: Vec<Vec<u8>> = leaves
+            .iter()
+            .map(|leaf| bytes(&strategy.reduce(op, leaf, &how).unwrap()))
+            .collect();
         for count in [2, 3, 5] {
             workers::set_count(count).unwrap();
             let before = workers::entries();
-            let nest = strategy.reduce(op, &Value::tuple(leaves.clone()).unwrap(), &how).unwrap();
+            let nest = strategy
+                .reduce(op, &Value::tuple(leaves.clone()).unwrap(), &how)
+                .unwrap();
             assert_eq!(workers::entries(), before + 1);
             assert_eq!(items(&nest).iter().map(bytes).collect::<Vec<_>>(), expected);
 
@@ -77,8 +91,10 @@ fn a_list_enters_the_workers_once() {
         }
     }
     // One leaf that cannot be reduced, and nothing is.
-    let mut pairs: Vec<(Value, Destination)> =
-        leaves.iter().map(|leaf| (leaf.clone(), Destination::Like(leaf.clone()))).collect();
+    let mut pairs: Vec<(Value, Destination)> = leaves
+        .iter()
+        .map(|leaf| (leaf.clone(), Destination::Like(leaf.clone())))
+        .collect();
     let list = strategy.batch_reduce_to(ReduceOp::Sum, &pairs).unwrap();
     for (copies, leaf) in items(&list).iter().zip(&leaves) {
         let sum = bytes(&strategy.reduce(ReduceOp::Sum, leaf, &how).unwrap());

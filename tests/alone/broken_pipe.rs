@@ -39,13 +39,16 @@ fn block() {
 
 #[test]
 fn no_signal_comes_of_what_nobody_reads() {
-    let true = crate::is_alone(no_signal_comes_of_what_nobody_reads) else { return };
+    let true = crate::is_alone(no_signal_comes_of_what_nobody_reads) else {
+        return;
+    };
     // SAFETY: the signal ends the process, as it does in C.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let [reader, writer] = pipe();
     drop(reader);
     // SAFETY: both descriptors are this process's.
-    assert_eq!(unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) }, libc::STDERR_FILENO);
+    let stream = unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+    assert_eq!(stream, libc::STDERR_FILENO);
     log::log_anyway(Level::Warning, "nobody reads this");
     assert_eq!(signal(), [false, false]);
     // What the program has blocked stays so, and a signal of its own stays there.

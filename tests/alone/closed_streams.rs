@@ -1,5 +1,5 @@
-//! A process that has closed standard streams, as daemons do: what its threads print there is in no file that is being
-//! written.
+//! A process that has closed standard streams, as daemons do: what its threads print there is in no
+//! file that is being written.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -23,15 +23,21 @@ type Write<'a> = (&'a str, &'a dyn Fn(&Path));
 /// Closes those of the standard streams that are in the set, while `work` runs.
 fn without(closed: &[i32], work: impl FnOnce()) {
     // SAFETY: this process is the test's own, which gets its streams back.
-    let kept: Vec<i32> = closed.iter().map(|&stream| unsafe { libc::dup(stream) }).collect();
+    let kept: Vec<i32> = closed
+        .iter()
+        .map(|&stream| unsafe { libc::dup(stream) })
+        .collect();
     // A copy must not be one of the closed ones.
     assert!(kept.iter().all(|copy| *copy > 2));
     // SAFETY: as above.
-    closed.iter().for_each(|&stream| assert_eq!(unsafe { libc::close(stream) }, 0));
+    closed
+        .iter()
+        .for_each(|&stream| assert_eq!(unsafe { libc::close(stream) }, 0));
     work();
     for (&stream, copy) in closed.iter().zip(kept) {
         // SAFETY: as above.
-        assert_eq!(unsafe { (libc::dup2(copy, stream), libc::close(copy)) }, (stream, 0));
+        let ended = unsafe { (libc::dup2(copy, stream), libc::close(copy)) };
+        assert_eq!(ended, (stream, 0));
     }
 }
 
@@ -51,19 +57,30 @@ fn print_until(done: &AtomicBool, closed: &[i32]) {
 fn descriptors_of(path: &Path) -> Vec<i32> {
     let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let ours = open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|file| file == path));
-    ours.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect()
+    ours.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap())
+        .collect()
 }
 
 #[test]
 fn no_file_takes_the_place_of_a_closed_stream() {
-    let true = crate::is_alone(no_file_takes_the_place_of_a_closed_stream) else { return };
+    let true = crate::is_alone(no_file_takes_the_place_of_a_closed_stream) else {
+        return;
+    };
     let folder = std::env::temp_dir().join(format!("umbo-streams-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
     let file = |name: &str| -> PathBuf { folder.join(name) };
-    let strategy = Strategy::new(&Options { cpu_replicas: 1, ..Options::default() }).unwrap();
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 1,
+        ..Options::default()
+    })
+    .unwrap();
     let values = vec![0.5f32; 1 << 17];
-    let array =
-        Tensor::from_slice(&values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap();
+    let array = Tensor::from_slice(
+        &values,
+        Shape::new(&[values.len()]).unwrap(),
+        DeviceId::HOST,
+    )
+    .unwrap();
     let checkpoint = Checkpoint::new(&strategy);
     let new = crate::fresh::new_variable("w", Aggregation::Mean);
     let variable = create(Some(&strategy), new, Initial::Value(&array)).unwrap();
@@ -103,12 +120,21 @@ fn no_file_takes_the_place_of_a_closed_stream() {
             next = File::open("/").unwrap().as_raw_fd();
         });
         assert_eq!(next, closed[0]);
-        assert!(found.len() == 2 && found.iter().all(|&one| one > 2), "{closed:?}: {found:?}");
+        assert!(
+            found.len() == 2 && found.iter().all(|&one| one > 2),
+            "{closed:?}: {found:?}"
+        );
         for ((name, _), expected) in writes.iter().zip(&expected) {
-            assert!(fs::read(file(name)).unwrap() == *expected, "{name} without {closed:?}");
+            assert!(
+                fs::read(file(name)).unwrap() == *expected,
+                "{name} without {closed:?}"
+            );
         }
         let trace = fs::read_to_string(file("trace")).unwrap();
-        assert!(!trace.contains("NOISE") && trace.contains("summary"), "{closed:?}: {trace}");
+        assert!(
+            !trace.contains("NOISE") && trace.contains("summary"),
+            "{closed:?}: {trace}"
+        );
     }
     fs::remove_dir_all(&folder).unwrap();
 }

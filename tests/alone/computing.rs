@@ -1,5 +1,5 @@
-//! Heavy computations: the same results on many threads, on one, where the system has no thread, and after the end of
-//! all threads; and rayon's global pool is never started.
+//! Heavy computations: the same results on many threads, on one, where the system has no thread,
+//! and after the end of all threads; and rayon's global pool is never started.
 
 use std::time::Duration;
 
@@ -31,17 +31,24 @@ fn computes() -> bool {
     let doubled = map(&list, ELEMENTS, |element| 2 * element).unwrap();
     // One in the other.
     let nested = map(&[0, 1, 2], ELEMENTS, |&item: &usize| {
-        map(&list, ELEMENTS, |element| element + item).unwrap().into_iter().sum::<usize>()
+        map(&list, ELEMENTS, |element| element + item)
+            .unwrap()
+            .into_iter()
+            .sum::<usize>()
     });
     let sum = ELEMENTS * (ELEMENTS + 1) / 2;
     list.iter().copied().eq(1..=ELEMENTS)
-        && doubled.into_iter().eq((1..=ELEMENTS).map(|element| 2 * element))
+        && doubled
+            .into_iter()
+            .eq((1..=ELEMENTS).map(|element| 2 * element))
         && nested.unwrap() == [0, 1, 2].map(|item| sum + item * ELEMENTS)
 }
 
 #[test]
 fn heavy_work_is_the_same_whoever_does_it() {
-    let true = crate::is_alone(heavy_work_is_the_same_whoever_does_it) else { return };
+    let true = crate::is_alone(heavy_work_is_the_same_whoever_does_it) else {
+        return;
+    };
     // Without threads, and with fewer than are wanted; the pool's that were started end again.
     allowing(0, || assert!(computes()));
     assert_eq!(alive(), 0);
@@ -56,18 +63,27 @@ fn heavy_work_is_the_same_whoever_does_it() {
 
     // The pool's threads and no others have computed, on all processors.
     let names = map(&[(); 100], ELEMENTS, |()| {
-        (thread::current_name(), affinity::current_thread_processors().unwrap())
+        (
+            thread::current_name(),
+            affinity::current_thread_processors().unwrap(),
+        )
     });
     for (name, processors) in names.unwrap() {
         assert_eq!(name.starts_with("umbo-compute-"), expected() > 0, "{name}");
         assert!(expected() == 0 || processors == *affinity::process_processors());
     }
 
-    // Where there is little to do nobody is asked, nor from a thread of the program's own pool, which
-    // would do the program's work while it waits.
+    // Where there is little to do nobody is asked, nor from a thread of the program's own pool,
+    // which would do the program's work while it waits.
     let here = thread::current_name();
-    assert_eq!(map(&[1, 2], 10, |_| thread::current_name()).unwrap(), [here.clone(), here]);
-    let programs = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    assert_eq!(
+        map(&[1, 2], 10, |_| thread::current_name()).unwrap(),
+        [here.clone(), here]
+    );
+    let programs = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
     let ours = |(): &()| thread::current_name().starts_with("umbo-compute-");
     let ours = programs.install(|| map(&[(); 10], ELEMENTS, ours)).unwrap();
     assert!(ours.into_iter().all(|ours| !ours));
@@ -76,7 +92,10 @@ fn heavy_work_is_the_same_whoever_does_it() {
     if expected() > 0 {
         for error in map(&[(); 4], ELEMENTS, |()| shutdown::shut_down().unwrap_err()).unwrap() {
             assert_eq!(error.status(), Status::FailedPrecondition);
-            assert!(error.to_string().contains("heavy computations are in use"), "{error}");
+            assert!(
+                error.to_string().contains("heavy computations are in use"),
+                "{error}"
+            );
         }
         assert_eq!(alive(), expected());
     }
@@ -108,17 +127,28 @@ fn heavy_work_is_the_same_whoever_does_it() {
     shutdown::shut_down().unwrap();
 
     // Threads of parallel maps end with their iterators, and are named until then.
-    let options = MapOptions { parallel_calls: 3, element_spec: None };
-    let mapped = Dataset::range(0, 10, 1).unwrap().map(|element| Ok(element.clone()), options);
+    let options = MapOptions {
+        parallel_calls: 3,
+        element_spec: None,
+    };
+    let mapped = Dataset::range(0, 10, 1)
+        .unwrap()
+        .map(|element| Ok(element.clone()), options);
     let iterator = mapped.unwrap().iterator().unwrap();
     iterator.next().unwrap().unwrap();
     let error = shutdown::shut_down().unwrap_err();
     assert_eq!(error.status(), Status::FailedPrecondition);
     let text = error.to_string();
-    assert!(text.contains("3 threads of parallel maps: release their iterators"), "{text}");
+    assert!(
+        text.contains("3 threads of parallel maps: release their iterators"),
+        "{text}"
+    );
     drop(iterator);
     shutdown::shut_down().unwrap();
 
     // The first to start rayon's global pool.
-    rayon::ThreadPoolBuilder::new().num_threads(1).build_global().unwrap();
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global()
+        .unwrap();
 }

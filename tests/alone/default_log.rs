@@ -1,4 +1,5 @@
-//! Where messages go when nobody has asked for them: each process here has an environment of its own.
+//! Where messages go when nobody has asked for them: each process here has an environment of its
+//! own.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::process::Command;
@@ -10,11 +11,12 @@ use crate::calls::{made, ok, refused};
 
 unsafe extern "C-unwind" fn to_output(_: umbo_log_level, text: *const c_char, _: *mut c_void) {
     // SAFETY: the text lives as long as the call.
-    println!("sink: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy());
+    let text = unsafe { CStr::from_ptr(text) };
+    println!("sink: {}", text.to_string_lossy());
 }
 
-/// Makes a strategy, of which there is something to say at the level of information. Releases a tensor three times,
-/// and a dataset twice.
+/// Makes a strategy, of which there is something to say at the level of information. Releases a
+/// tensor three times, and a dataset twice.
 fn release_too_often() {
     // SAFETY: outputs are variables. The library notices handles that are none any more.
     unsafe {
@@ -39,7 +41,12 @@ fn child() {
     }
     // SAFETY: the function needs no data.
     let set = |callback| unsafe {
-        ok(umbo_set_log_callback(UMBO_LOG_WARNING, callback, ptr::null_mut(), None));
+        ok(umbo_set_log_callback(
+            UMBO_LOG_WARNING,
+            callback,
+            ptr::null_mut(),
+            None,
+        ));
     };
     // SAFETY: as above.
     let unknown = unsafe { umbo_set_log_callback(9, Some(to_output), ptr::null_mut(), None) };
@@ -57,12 +64,18 @@ fn child() {
 fn lines(environment: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "default_log::child"]);
-    command.env_remove("UMBO_LOG").env("IS_CHILD", "1").envs(environment.iter().copied());
+    command
+        .env_remove("UMBO_LOG")
+        .env("IS_CHILD", "1")
+        .envs(environment.iter().copied());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let of = |bytes: Vec<u8>, start: &str| {
         let text = String::from_utf8(bytes).unwrap();
-        text.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| line.starts_with(start))
+            .map(str::to_owned)
+            .collect()
     };
     (of(output.stderr, "umbo: "), of(output.stdout, "sink: "))
 }
@@ -84,7 +97,12 @@ fn the_environment_turns_them_off_or_has_all_printed() {
     }
     for (on, informs) in [("error", 0), ("warning", 0), ("info", 1), ("debug", 1)] {
         let (printed, _) = lines(&[("UMBO_LOG", on)]);
-        let of = |start: &str| printed.iter().filter(|line| line.starts_with(start)).count();
+        let of = |start: &str| {
+            printed
+                .iter()
+                .filter(|line| line.starts_with(start))
+                .count()
+        };
         let counts = (of("umbo: ERROR"), of("umbo: INFO: strategy"));
         assert_eq!(counts, (3, informs), "{on}: {printed:?}");
     }
@@ -111,12 +129,28 @@ fn instructions_that_there_are_not_are_noted() {
 fn a_callback_gets_all_of_them() {
     let (printed, received) = lines(&[("WITH_SINK", "1")]);
     // What was printed before is not printed again without the callback.
-    assert_eq!((printed.len(), received.len()), (2, 3), "{printed:?} {received:?}");
+    assert_eq!(
+        (printed.len(), received.len()),
+        (2, 3),
+        "{printed:?} {received:?}"
+    );
     let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "off")]);
-    assert_eq!((printed.len(), received.len()), (0, 0), "{printed:?} {received:?}");
+    assert_eq!(
+        (printed.len(), received.len()),
+        (0, 0),
+        "{printed:?} {received:?}"
+    );
     let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "error")]);
-    assert_eq!((printed.len(), received.len()), (6, 3), "{printed:?} {received:?}");
+    assert_eq!(
+        (printed.len(), received.len()),
+        (6, 3),
+        "{printed:?} {received:?}"
+    );
     // The environment's level counts for the callback, too.
     let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "info")]);
-    assert_eq!((printed.len(), received.len()), (8, 4), "{printed:?} {received:?}");
+    assert_eq!(
+        (printed.len(), received.len()),
+        (8, 4),
+        "{printed:?} {received:?}"
+    );
 }

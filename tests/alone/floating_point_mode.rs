@@ -32,14 +32,19 @@ fn work() -> [u32; 2] {
     let [all, kept] = [const { AtomicUsize::new(0) }; 2];
     workers::for_each_byte_range(usize::MAX, 4 << 20, &|worker, _| {
         all.fetch_or(1 << worker, Ordering::Relaxed);
-        kept.fetch_or(usize::from(half_of_the_smallest() == 1 << 22) << worker, Ordering::Relaxed);
+        kept.fetch_or(
+            usize::from(half_of_the_smallest() == 1 << 22) << worker,
+            Ordering::Relaxed,
+        );
     });
     [all, kept].map(|workers| workers.into_inner().count_ones())
 }
 
 #[test]
 fn denormal_numbers_count_on_every_thread() {
-    let true = crate::is_alone(denormal_numbers_count_on_every_thread) else { return };
+    let true = crate::is_alone(denormal_numbers_count_on_every_thread) else {
+        return;
+    };
     let before = mode();
     workers::fix_costs(Some(workers::Costs::NONE));
     // Every worker takes part.

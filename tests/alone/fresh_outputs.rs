@@ -15,7 +15,9 @@ fn place(tensor: &Tensor) -> usize {
 // One test, for the same reason.
 #[test]
 fn free_memory_is_used_again_within_bounds() {
-    let true = crate::is_alone(free_memory_is_used_again_within_bounds) else { return };
+    let true = crate::is_alone(free_memory_is_used_again_within_bounds) else {
+        return;
+    };
     let shape = Shape::new(&[ELEMENTS]).unwrap();
     let parts: Vec<Tensor> = (1..=2)
         .map(|value| {
@@ -30,12 +32,24 @@ fn free_memory_is_used_again_within_bounds() {
     drop(first);
     let third = sum();
     assert_eq!(place(&third), at);
-    assert!(third.to_vec::<f32>().unwrap().iter().all(|&value| value == 3.0));
+    assert!(
+        third
+            .to_vec::<f32>()
+            .unwrap()
+            .iter()
+            .all(|&value| value == 3.0)
+    );
     drop(third);
 
     // Zeros are zeros, whatever was there; other sizes do not fit.
     let zeros = Tensor::zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
-    assert!(zeros.to_vec::<f32>().unwrap().iter().all(|&value| value == 0.0));
+    assert!(
+        zeros
+            .to_vec::<f32>()
+            .unwrap()
+            .iter()
+            .all(|&value| value == 0.0)
+    );
     let both = gather(&parts, 0, DeviceId::HOST, None).unwrap();
     assert_ne!(place(&both), at);
     assert_eq!(place(&sum()), at);
@@ -43,7 +57,10 @@ fn free_memory_is_used_again_within_bounds() {
     let many: Vec<Tensor> = (0..40).map(|_| sum()).collect();
     drop(many);
     let (kept, bytes) = blocks::kept();
-    assert!((1..=16).contains(&kept) && bytes <= 256 << 20, "{kept} blocks of {bytes} bytes");
+    assert!(
+        (1..=16).contains(&kept) && bytes <= 256 << 20,
+        "{kept} blocks of {bytes} bytes"
+    );
 
     // Threads come and go with blocks.
     std::thread::scope(|scope| {

@@ -21,8 +21,14 @@ fn array(dtype: DType, shape: &[usize]) -> Dataset {
 fn over(dataset: &Dataset, replicas: u32) -> Vec<PassIterator> {
     let devices: Vec<_> = (0..replicas).map(DeviceId::cpu).collect();
     let default = DistributeOptions::default();
-    let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
-    let at_once = DistributeOptions { read_ahead: Some(0), ..default };
+    let balanced = DistributeOptions {
+        splitting: Splitting::Balanced,
+        ..default
+    };
+    let at_once = DistributeOptions {
+        read_ahead: Some(0),
+        ..default
+    };
     [
         distribute(dataset, devices.len(), &devices, &default),
         distribute(dataset, devices.len(), &devices, &at_once),
@@ -60,12 +66,20 @@ const PARALLEL_CALLS: usize = 4;
 
 #[test]
 fn steady_state_allocates_nothing() {
-    let true = crate::is_alone(steady_state_allocates_nothing) else { return };
+    let true = crate::is_alone(steady_state_allocates_nothing) else {
+        return;
+    };
     let before = crate::allocator::of_all_threads();
     drop(std::hint::black_box(Box::new(before)));
-    assert!(crate::allocator::of_all_threads() > before, "allocations are not counted");
+    assert!(
+        crate::allocator::of_all_threads() > before,
+        "allocations are not counted"
+    );
     let rows = Dataset::zip(
-        &[array(DType::UInt8, &[1000, 28, 28]), array(DType::UInt8, &[1000])],
+        &[
+            array(DType::UInt8, &[1000, 28, 28]),
+            array(DType::UInt8, &[1000]),
+        ],
         Some(&["x", "y"]),
     )
     .unwrap();
@@ -75,11 +89,17 @@ fn steady_state_allocates_nothing() {
     let elements = Dataset::zip(&[batches.clone(), batches.clone()], None).unwrap();
     let in_order = rows.batch(64, false).unwrap();
     let numbers = Dataset::range(0, 500, 3).unwrap();
-    let parallel = MapOptions { parallel_calls: PARALLEL_CALLS as i64, element_spec: None };
+    let parallel = MapOptions {
+        parallel_calls: PARALLEL_CALLS as i64,
+        element_spec: None,
+    };
     let mapped = in_order.map(same, parallel).unwrap();
     let pipelines = [
         ("mapped in parallel", mapped.clone()),
-        ("mapped in parallel, prefetched", mapped.prefetch(2).unwrap()),
+        (
+            "mapped in parallel, prefetched",
+            mapped.prefetch(2).unwrap(),
+        ),
         ("numbers", numbers.batch(5, false).unwrap()),
         ("padded", numbers.padded_batch(5, false).unwrap()),
         (
@@ -94,13 +114,24 @@ fn steady_state_allocates_nothing() {
         ("shuffled", batches.clone()),
         ("shuffled, repeated", batches.repeat(-1).unwrap()),
         ("shuffled, prefetched", batches.prefetch(2).unwrap()),
-        ("shuffled, prefetched, repeated", batches.prefetch(2).unwrap().repeat(-1).unwrap()),
+        (
+            "shuffled, prefetched, repeated",
+            batches.prefetch(2).unwrap().repeat(-1).unwrap(),
+        ),
         ("repeated, prefetched", endless.prefetch(3).unwrap()),
-        ("batches shuffled", batches.shuffle(&ShuffleOptions::default()).unwrap()),
+        (
+            "batches shuffled",
+            batches.shuffle(&ShuffleOptions::default()).unwrap(),
+        ),
         ("zipped batches", elements.prefetch(1).unwrap()),
         (
             "batches of elements",
-            rows.repeat(1).unwrap().prefetch(4).unwrap().batch(8, false).unwrap(),
+            rows.repeat(1)
+                .unwrap()
+                .prefetch(4)
+                .unwrap()
+                .batch(8, false)
+                .unwrap(),
         ),
     ];
     for (name, dataset) in pipelines {

@@ -27,21 +27,38 @@ fn without_a_thread_nothing_is_lost_and_the_next_call_tries_again() {
         return;
     };
     let same = |element: &Value| Ok(element.clone());
-    let options = MapOptions { parallel_calls: 4, element_spec: None };
+    let options = MapOptions {
+        parallel_calls: 4,
+        element_spec: None,
+    };
     let source = Dataset::range(0, 10, 1).unwrap();
     let parallel = source.map(same, options).unwrap();
     let devices = [DeviceId::cpu(0)];
-    let ahead = DistributeOptions { read_ahead: Some(2), ..Default::default() };
+    let ahead = DistributeOptions {
+        read_ahead: Some(2),
+        ..Default::default()
+    };
     let ways: [(&str, Make<'_>); 5] = [
-        ("prefetched", Box::new(|| source.prefetch(2).unwrap().iterator().unwrap())),
+        (
+            "prefetched",
+            Box::new(|| source.prefetch(2).unwrap().iterator().unwrap()),
+        ),
         ("prefetched twice", {
             let twice = source.prefetch(2).unwrap().prefetch(3).unwrap();
             Box::new(move || twice.iterator().unwrap())
         }),
         ("parallel", Box::new(|| parallel.iterator().unwrap())),
-        ("parallel, prefetched", Box::new(|| parallel.prefetch(2).unwrap().iterator().unwrap())),
+        (
+            "parallel, prefetched",
+            Box::new(|| parallel.prefetch(2).unwrap().iterator().unwrap()),
+        ),
         ("read ahead", {
-            Box::new(|| distribute(&source, 1, &devices, &ahead).unwrap().iterator().unwrap())
+            Box::new(|| {
+                distribute(&source, 1, &devices, &ahead)
+                    .unwrap()
+                    .iterator()
+                    .unwrap()
+            })
         }),
     ];
     for (way, make) in ways {

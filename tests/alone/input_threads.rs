@@ -17,7 +17,10 @@ fn wait_for(count: usize, called: &str) {
     let patience = Instant::now() + Duration::from_secs(60);
     while threads(called) != count {
         let seen = threads(called);
-        assert!(Instant::now() < patience, "{seen} threads '{called}' in place of {count}");
+        assert!(
+            Instant::now() < patience,
+            "{seen} threads '{called}' in place of {count}"
+        );
         std::thread::yield_now();
     }
 }
@@ -32,17 +35,29 @@ fn threads(called: &str) -> usize {
 
 #[test]
 fn dropping_an_iterator_at_any_point_ends_its_threads() {
-    let true = crate::is_alone(dropping_an_iterator_at_any_point_ends_its_threads) else { return };
+    let true = crate::is_alone(dropping_an_iterator_at_any_point_ends_its_threads) else {
+        return;
+    };
     let shape = Shape::new(&[1000, 4]).unwrap();
     let array = Tensor::zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
     let dataset = Dataset::from_tensor_slices(&Value::Tensor(array)).unwrap();
-    let endless = dataset.repeat(-1).unwrap().batch(10, false).unwrap().prefetch(2).unwrap();
+    let endless = dataset
+        .repeat(-1)
+        .unwrap()
+        .batch(10, false)
+        .unwrap()
+        .prefetch(2)
+        .unwrap();
     let nested = endless.prefetch(3).unwrap();
     let devices = [DeviceId::cpu(0), DeviceId::cpu(1)];
     let distributed = distribute(&nested, 2, &devices, &DistributeOptions::default()).unwrap();
     for taken in [0, 1, 7] {
         let iterator = distributed.iterator().unwrap();
-        assert_eq!(threads("umbo-prefetch"), 0, "nothing is read before the first element");
+        assert_eq!(
+            threads("umbo-prefetch"),
+            0,
+            "nothing is read before the first element"
+        );
         let mut held = None;
         for _ in 0..taken {
             held = iterator.next().unwrap();
@@ -66,10 +81,14 @@ fn dropping_an_iterator_at_any_point_ends_its_threads() {
 
 #[test]
 fn threads_of_a_bound_thread_are_bound_to_nothing() {
-    let true = crate::is_alone(threads_of_a_bound_thread_are_bound_to_nothing) else { return };
+    let true = crate::is_alone(threads_of_a_bound_thread_are_bound_to_nothing) else {
+        return;
+    };
     static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let record = |element: &Value| {
-        SEEN.lock().unwrap().push(current_thread_processors()?.count());
+        SEEN.lock()
+            .unwrap()
+            .push(current_thread_processors()?.count());
         Ok(element.clone())
     };
     let all = process_processors().count();
@@ -77,17 +96,32 @@ fn threads_of_a_bound_thread_are_bound_to_nothing() {
         let one = process_processors().processors().take(1).collect();
         bind_current_thread(&one).unwrap();
         let dataset = Dataset::range(0, 20, 1).unwrap();
-        let at_once = |parallel_calls| MapOptions { parallel_calls, element_spec: None };
+        let at_once = |parallel_calls| MapOptions {
+            parallel_calls,
+            element_spec: None,
+        };
         let parallel = dataset.map(record, at_once(5)).unwrap().iterator().unwrap();
-        assert_eq!(threads("umbo-map"), 0, "nothing is read before the first element");
+        assert_eq!(
+            threads("umbo-map"),
+            0,
+            "nothing is read before the first element"
+        );
         while parallel.next().unwrap().is_some() {}
         wait_for(5, "umbo-map");
         parallel.reset().unwrap();
         while parallel.next().unwrap().is_some() {}
-        assert_eq!(threads("umbo-map"), 5, "another round uses the same threads");
+        assert_eq!(
+            threads("umbo-map"),
+            5,
+            "another round uses the same threads"
+        );
         drop(parallel);
         wait_for(0, "umbo-map");
-        let ahead = dataset.map(record, at_once(0)).unwrap().prefetch(2).unwrap();
+        let ahead = dataset
+            .map(record, at_once(0))
+            .unwrap()
+            .prefetch(2)
+            .unwrap();
         let ahead = ahead.iterator().unwrap();
         while ahead.next().unwrap().is_some() {}
         assert_eq!(current_thread_processors().unwrap(), one);

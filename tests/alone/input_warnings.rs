@@ -1,4 +1,5 @@
-//! What the log is told of datasets that are hardly meant as they are, and that it is told nothing of usual ones.
+//! What the log is told of datasets that are hardly meant as they are, and that it is told nothing
+//! of usual ones.
 
 use std::sync::Mutex;
 
@@ -53,7 +54,9 @@ fn padded(dataset: Dataset) -> Dataset {
 }
 
 fn mapped(dataset: Dataset) -> Dataset {
-    dataset.map(|element| Ok(element.clone()), MapOptions::default()).unwrap()
+    dataset
+        .map(|element| Ok(element.clone()), MapOptions::default())
+        .unwrap()
 }
 
 fn shuffled(dataset: Dataset) -> Dataset {
@@ -81,7 +84,10 @@ impl Generator for Nothing {
 }
 
 fn generated() -> Dataset {
-    let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![None, Some(4)] });
+    let spec = ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Float32,
+        shape: vec![None, Some(4)],
+    });
     Dataset::from_generator(spec, || Ok(Box::new(Nothing) as _)).unwrap()
 }
 
@@ -93,24 +99,45 @@ const PIPELINES: [Pipeline; 32] = [
     (|| shuffled(rows().take(3).unwrap()), UNBATCHED),
     (|| rows().skip(1).unwrap().repeat(2).unwrap(), UNBATCHED),
     (|| shuffled(rows().shard(2, 1).unwrap()), UNBATCHED),
-    (|| shuffled(rows().prefetch(1).unwrap().cache().unwrap()), UNBATCHED),
+    (
+        || shuffled(rows().prefetch(1).unwrap().cache().unwrap()),
+        UNBATCHED,
+    ),
     (|| zipped(rows(), rows()), UNBATCHED),
-    (|| shuffled(zipped(rows().prefetch(1).unwrap(), rows())), UNBATCHED),
+    (
+        || shuffled(zipped(rows().prefetch(1).unwrap(), rows())),
+        UNBATCHED,
+    ),
     (|| joined(rows(), rows()), UNBATCHED),
     (|| batched(batched(rows())), TWICE),
     (|| padded(padded(rows())), TWICE),
     (|| batched(batched(rows()).repeat(2).unwrap()), TWICE),
     (|| batched(rebatched(rows())).prefetch(1).unwrap(), TWICE),
     (|| rebatched(batched(batched(rows()))), TWICE),
-    (|| zipped(batched(batched(rows())), batched(batched(rows()))), TWICE),
+    (
+        || zipped(batched(batched(rows())), batched(batched(rows()))),
+        TWICE,
+    ),
     (|| batched(rows()).rebatch(&[3], false).unwrap(), ""),
-    (|| batched(zipped(batched(rows()), rows().take(3).unwrap())), ""),
+    (
+        || batched(zipped(batched(rows()), rows().take(3).unwrap())),
+        "",
+    ),
     (|| batched(mapped(batched(rows()))), ""),
     (|| mapped(batched(batched(rows()))), ""),
     (|| shuffled(batched(rows())).repeat(2).unwrap(), SHUFFLED),
-    (|| mapped(shuffled(batched(rows()))).prefetch(1).unwrap(), SHUFFLED),
-    (|| shuffled(zipped(batched(rows()), batched(rows()))), SHUFFLED),
-    (|| shuffled(joined(batched(rows()), batched(rows()))), SHUFFLED),
+    (
+        || mapped(shuffled(batched(rows()))).prefetch(1).unwrap(),
+        SHUFFLED,
+    ),
+    (
+        || shuffled(zipped(batched(rows()), batched(rows()))),
+        SHUFFLED,
+    ),
+    (
+        || shuffled(joined(batched(rows()), batched(rows()))),
+        SHUFFLED,
+    ),
     (|| batched(shuffled(rows())).repeat(2).unwrap(), ""),
     (|| shuffled(batched(shuffled(rows()))), ""),
     // Elements of about the same length, and the parts of a text.
@@ -133,7 +160,10 @@ fn rows_that_nothing_has_batched_or_twice_are_told() {
     listen();
     let devices: Vec<DeviceId> = (0..2).map(DeviceId::cpu).collect();
     let default = DistributeOptions::default();
-    let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
+    let balanced = DistributeOptions {
+        splitting: Splitting::Balanced,
+        ..default
+    };
     for (number, (make, words)) in PIPELINES.into_iter().enumerate() {
         for (replicas, options) in [(1, &default), (2, &default), (2, &balanced)] {
             let dataset = make();
@@ -142,7 +172,10 @@ fn rows_that_nothing_has_batched_or_twice_are_told() {
             // One replica gets whole elements.
             let is_told = !words.is_empty() && (words != UNBATCHED || replicas == 2);
             assert_eq!(lines.len(), usize::from(is_told), "{number}: {lines:?}");
-            assert!(lines.iter().all(|line| line.contains(words)), "{number}: {lines:?}");
+            assert!(
+                lines.iter().all(|line| line.contains(words)),
+                "{number}: {lines:?}"
+            );
         }
         deal(&make(), 2, &devices, &default).unwrap();
         assert_eq!(said(), [""; 0], "{number}");
@@ -190,14 +223,23 @@ const PROGRAMS: [Program; 22] = [
         "three parts",
         || {
             let all = shuffled(rows());
-            let _ =
-                (all.take(2).unwrap(), all.skip(2).unwrap().take(2).unwrap(), all.skip(4).unwrap());
+            let _ = (
+                all.take(2).unwrap(),
+                all.skip(2).unwrap().take(2).unwrap(),
+                all.skip(4).unwrap(),
+            );
         },
         PARTS,
     ),
     (
         "shards",
-        || drop((0..3).map(|index| shuffled(rows()).shard(3, index).unwrap()).collect::<Vec<_>>()),
+        || {
+            drop(
+                (0..3)
+                    .map(|index| shuffled(rows()).shard(3, index).unwrap())
+                    .collect::<Vec<_>>(),
+            )
+        },
         "",
     ),
     (
@@ -235,7 +277,10 @@ const PROGRAMS: [Program; 22] = [
     (
         "one order",
         || {
-            let options = ShuffleOptions { keep_order_each_pass: true, ..Default::default() };
+            let options = ShuffleOptions {
+                keep_order_each_pass: true,
+                ..Default::default()
+            };
             let all = rows().shuffle(&options).unwrap();
             passes(&all.take(4).unwrap(), 2);
             passes(&all.skip(4).unwrap(), 2);
@@ -250,7 +295,11 @@ const PROGRAMS: [Program; 22] = [
         },
         "",
     ),
-    ("a sample in each epoch", || passes(&batched(shuffled(rows())).take(2).unwrap(), 3), ""),
+    (
+        "a sample in each epoch",
+        || passes(&batched(shuffled(rows())).take(2).unwrap(), 3),
+        "",
+    ),
     (
         "so many steps",
         || {
@@ -260,8 +309,16 @@ const PROGRAMS: [Program; 22] = [
         },
         "",
     ),
-    ("resumed in the first epoch", || passes(&batched(shuffled(rows())).skip(1).unwrap(), 1), ""),
-    ("some from the middle", || drop(shuffled(rows()).skip(1).unwrap().take(2).unwrap()), ""),
+    (
+        "resumed in the first epoch",
+        || passes(&batched(shuffled(rows())).skip(1).unwrap(), 1),
+        "",
+    ),
+    (
+        "some from the middle",
+        || drop(shuffled(rows()).skip(1).unwrap().take(2).unwrap()),
+        "",
+    ),
     (
         "an order that is kept",
         || {
@@ -272,23 +329,53 @@ const PROGRAMS: [Program; 22] = [
         },
         "",
     ),
-    ("a cache that is cut", || passes(&mapped(rows()).cache().unwrap().take(3).unwrap(), 4), CUT),
+    (
+        "a cache that is cut",
+        || passes(&mapped(rows()).cache().unwrap().take(3).unwrap(), 4),
+        CUT,
+    ),
     (
         "in rounds",
-        || passes(&batched(mapped(rows()).cache().unwrap()).take(2).unwrap().repeat(3).unwrap(), 1),
+        || {
+            passes(
+                &batched(mapped(rows()).cache().unwrap())
+                    .take(2)
+                    .unwrap()
+                    .repeat(3)
+                    .unwrap(),
+                1,
+            )
+        },
         CUT,
     ),
     (
         "a small buffer",
         || {
-            let options = ShuffleOptions { buffer_size: 2, ..Default::default() };
-            passes(&mapped(rows()).cache().unwrap().shuffle(&options).unwrap().take(2).unwrap(), 2);
+            let options = ShuffleOptions {
+                buffer_size: 2,
+                ..Default::default()
+            };
+            passes(
+                &mapped(rows())
+                    .cache()
+                    .unwrap()
+                    .shuffle(&options)
+                    .unwrap()
+                    .take(2)
+                    .unwrap(),
+                2,
+            );
         },
         CUT,
     ),
     (
         "a cache that is read by a shuffle",
-        || passes(&shuffled(mapped(rows()).cache().unwrap()).take(3).unwrap(), 3),
+        || {
+            passes(
+                &shuffled(mapped(rows()).cache().unwrap()).take(3).unwrap(),
+                3,
+            )
+        },
         "",
     ),
     (
@@ -304,13 +391,30 @@ const PROGRAMS: [Program; 22] = [
     ),
     (
         "a cache of steps",
-        || passes(&mapped(rows()).cache().unwrap().repeat(-1).unwrap().take(9).unwrap(), 2),
+        || {
+            passes(
+                &mapped(rows())
+                    .cache()
+                    .unwrap()
+                    .repeat(-1)
+                    .unwrap()
+                    .take(9)
+                    .unwrap(),
+                2,
+            )
+        },
         "",
     ),
     (
         "a look at the first",
         || {
-            let iterator = mapped(rows()).cache().unwrap().take(3).unwrap().iterator().unwrap();
+            let iterator = mapped(rows())
+                .cache()
+                .unwrap()
+                .take(3)
+                .unwrap()
+                .iterator()
+                .unwrap();
             iterator.next().unwrap();
             iterator.reset().unwrap();
         },
@@ -327,12 +431,20 @@ fn parts_that_are_hardly_meant_are_told_once() {
     for (name, run, words) in PROGRAMS {
         run();
         let lines = said();
-        assert_eq!(lines.len(), usize::from(!words.is_empty()), "{name}: {lines:?}");
-        assert!(lines.iter().all(|line| line.contains(words)), "{name}: {lines:?}");
+        assert_eq!(
+            lines.len(),
+            usize::from(!words.is_empty()),
+            "{name}: {lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| line.contains(words)),
+            "{name}: {lines:?}"
+        );
     }
 }
 
-/// A dataset of which nothing is left in batches, and those of which something is, or was not there before.
+/// A dataset of which nothing is left in batches, and those of which something is, or was not there
+/// before.
 #[test]
 fn batches_of_nothing_are_told() {
     let true = crate::is_alone(batches_of_nothing_are_told) else {
@@ -340,7 +452,10 @@ fn batches_of_nothing_are_told() {
     };
     listen();
     type Batch = fn(&Dataset, i64, bool) -> umbo_core::error::Result<Dataset>;
-    for (padded, batch) in [(false, Dataset::batch as Batch), (true, Dataset::padded_batch)] {
+    for (padded, batch) in [
+        (false, Dataset::batch as Batch),
+        (true, Dataset::padded_batch),
+    ] {
         for (dataset, size, drops, is_told) in [
             (rows(), 7, true, true),
             (rows(), 7, false, false),
@@ -351,9 +466,15 @@ fn batches_of_nothing_are_told() {
         ] {
             batch(&dataset, size, drops).unwrap();
             let lines = said();
-            assert_eq!(lines.len(), usize::from(is_told), "{padded} {size} {drops}: {lines:?}");
+            assert_eq!(
+                lines.len(),
+                usize::from(is_told),
+                "{padded} {size} {drops}: {lines:?}"
+            );
             assert!(
-                lines.iter().all(|line| line.contains("6 elements in batches of 7")),
+                lines
+                    .iter()
+                    .all(|line| line.contains("6 elements in batches of 7")),
                 "{lines:?}"
             );
         }

@@ -23,7 +23,9 @@ impl Recorder {
         log::set_sink(
             level,
             Box::new(move |level, text| {
-                kept.lock().unwrap().push(format!("{}: {text}", level.name()));
+                kept.lock()
+                    .unwrap()
+                    .push(format!("{}: {text}", level.name()));
             }),
         );
         Recorder { lines }
@@ -36,7 +38,11 @@ impl Recorder {
 }
 
 fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn variable(strategy: &Strategy, name: &str) -> Variable {
@@ -54,7 +60,9 @@ fn has(line: &str, parts: &[&str]) {
 
 #[test]
 fn names_forge_no_lines_and_no_terminal_obeys_them() {
-    let true = crate::is_alone(names_forge_no_lines_and_no_terminal_obeys_them) else { return };
+    let true = crate::is_alone(names_forge_no_lines_and_no_terminal_obeys_them) else {
+        return;
+    };
     let recorder = Recorder::new(Level::Warning);
     let strategy = strategy(1);
     let name = "w\u{1b}[31m\numbo: ERROR: \u{9b}";
@@ -62,14 +70,21 @@ fn names_forge_no_lines_and_no_terminal_obeys_them() {
     assert_eq!(variable.name(), name);
     let shown = "w\\u{1b}[31m\\numbo: ERROR: \\u{9b}";
     // What is not known as a name keeps the ends of its lines, which messages have themselves.
-    log::log(Level::Warning, || format!("{}, in a file '{name}'", variable.name()));
+    log::log(Level::Warning, || {
+        format!("{}, in a file '{name}'", variable.name())
+    });
     let of_file = shown.replacen("\\n", "\n", 1);
-    assert_eq!(recorder.take(), [format!("WARNING: {shown}, in a file '{of_file}'")]);
+    assert_eq!(
+        recorder.take(),
+        [format!("WARNING: {shown}, in a file '{of_file}'")]
+    );
 }
 
 #[test]
 fn at_info_it_says_what_a_strategy_was_set_up_with() {
-    let true = crate::is_alone(at_info_it_says_what_a_strategy_was_set_up_with) else { return };
+    let true = crate::is_alone(at_info_it_says_what_a_strategy_was_set_up_with) else {
+        return;
+    };
     let recorder = Recorder::new(Level::Info);
     let strategy = strategy(2);
     let lines = recorder.take();
@@ -97,15 +112,24 @@ fn at_info_it_says_what_a_strategy_was_set_up_with() {
     };
     strategy.run(&look, None).unwrap();
     let bound = format!("1 to {})", processors.into_inner().unwrap());
-    has(&lines[0], &["replica threads bound to processors (0 to ", &bound]);
-    let options = Options { cpu_replicas: 2, bind_threads: false, ..Options::default() };
+    has(
+        &lines[0],
+        &["replica threads bound to processors (0 to ", &bound],
+    );
+    let options = Options {
+        cpu_replicas: 2,
+        bind_threads: false,
+        ..Options::default()
+    };
     let _free = Strategy::new(&options).unwrap();
     has(&recorder.take()[0], &["replica threads not bound"]);
 }
 
 #[test]
 fn more_replicas_than_processors_are_one_warning() {
-    let true = crate::is_alone(more_replicas_than_processors_are_one_warning) else { return };
+    let true = crate::is_alone(more_replicas_than_processors_are_one_warning) else {
+        return;
+    };
     let recorder = Recorder::new(Level::Warning);
     let most = affinity::available();
     let fitting = strategy(most);
@@ -117,12 +141,20 @@ fn more_replicas_than_processors_are_one_warning() {
     }
     let lines = recorder.take();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    has(&lines[0], &["WARNING: ", &format!("{} replicas on {most} processors", most + 1)]);
+    has(
+        &lines[0],
+        &[
+            "WARNING: ",
+            &format!("{} replicas on {most} processors", most + 1),
+        ],
+    );
 }
 
 #[test]
 fn at_debug_it_says_how_each_step_ended() {
-    let true = crate::is_alone(at_debug_it_says_how_each_step_ended) else { return };
+    let true = crate::is_alone(at_debug_it_says_how_each_step_ended) else {
+        return;
+    };
     let recorder = Recorder::new(Level::Debug);
     let strategy = strategy(2);
     recorder.take();
@@ -137,11 +169,20 @@ fn at_debug_it_says_how_each_step_ended() {
     lines.retain(|line| line.contains("step "));
     assert_eq!(lines.len(), 2, "{lines:?}");
     has(&lines[0], &["DEBUG: ", "step 1: committed"]);
-    has(&lines[1], &["DEBUG: ", "step 2: rolled back", "DATA_LOSS", "replica 1", "half of it"]);
+    has(
+        &lines[1],
+        &[
+            "DEBUG: ",
+            "step 2: rolled back",
+            "DATA_LOSS",
+            "replica 1",
+            "half of it",
+        ],
+    );
 }
 
-/// Both where an apply acts at once and where it acts at the commit point, whose locks the sink must
-/// not meet: it reads the variable.
+/// Both where an apply acts at once and where it acts at the commit point, whose locks the sink
+/// must not meet: it reads the variable.
 #[test]
 fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
     let true = crate::is_alone(a_gradient_that_is_applied_and_not_finite_is_one_warning) else {
@@ -158,9 +199,14 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
         };
         log::set_sink(Level::Warning, Box::new(sink));
         let (id, devices) = (strategy.id(), strategy.compute_devices());
-        let gradients =
-            Gradients::new(id, devices, vec![weights], LossReduction::Sum, Default::default())
-                .unwrap();
+        let gradients = Gradients::new(
+            id,
+            devices,
+            vec![weights],
+            LossReduction::Sum,
+            Default::default(),
+        )
+        .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for _ in 0..3 {
             let step = |context: &ReplicaContext| {

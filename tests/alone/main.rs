@@ -1,5 +1,5 @@
-//! Tests of what belongs to a whole process: its log, its trace, its threads, its memory. Each of them runs in a process of
-//! its own, one after the other.
+//! Tests of what belongs to a whole process: its log, its trace, its threads, its memory. Each of
+//! them runs in a process of its own, one after the other.
 
 use std::any::type_name;
 use std::env;
@@ -51,8 +51,9 @@ mod trace;
 mod worker_costs;
 mod worker_ranges;
 
-/// Whether the process was made for `test`, which calls this first. If not, one is made, on whose first thread the test runs
-/// while no other test of this program does, and the test has nothing more to do here.
+/// Whether the process was made for `test`, which calls this first. If not, one is made, on whose
+/// first thread the test runs while no other test of this program does, and the test has nothing
+/// more to do here.
 #[track_caller]
 fn is_alone<T>(_test: T) -> bool {
     const TEST: &str = "UMBO_TEST_THAT_IS_ALONE";
@@ -63,7 +64,9 @@ fn is_alone<T>(_test: T) -> bool {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(TEST, test);
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(TEST, test);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(

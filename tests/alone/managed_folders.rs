@@ -1,4 +1,5 @@
-//! Folders of checkpoints where what belongs to the process matters: the working directory and the log.
+//! Folders of checkpoints where what belongs to the process matters: the working directory and the
+//! log.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,11 +30,16 @@ impl Drop for Place {
 }
 
 fn manager(folder: &Path, options: ManagerOptions) -> Arc<Manager> {
-    let strategy = Strategy::new(&Options { cpu_replicas: 1, ..Options::default() }).unwrap();
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 1,
+        ..Options::default()
+    })
+    .unwrap();
     Manager::new(Checkpoint::new(&strategy), folder, options).unwrap()
 }
 
-/// A program changes its working directory, and the new one has a folder of the same name, of another training.
+/// A program changes its working directory, and the new one has a folder of the same name, of
+/// another training.
 #[test]
 fn a_manager_stays_in_its_folder_when_the_program_changes_its_own() {
     let true = crate::is_alone(a_manager_stays_in_its_folder_when_the_program_changes_its_own)
@@ -42,7 +48,10 @@ fn a_manager_stays_in_its_folder_when_the_program_changes_its_own() {
     };
     for asynchronous in [false, true] {
         let place = Place::new("chdir");
-        let options = ManagerOptions { asynchronous, ..Default::default() };
+        let options = ManagerOptions {
+            asynchronous,
+            ..Default::default()
+        };
         for training in ["one", "two"] {
             fs::create_dir(place.0.join(training)).unwrap();
         }
@@ -70,17 +79,27 @@ fn a_manager_stays_in_its_folder_when_the_program_changes_its_own() {
     }
 }
 
-/// An old file that cannot be removed: one warning, however many saves meet it, and the others are removed.
+/// An old file that cannot be removed: one warning, however many saves meet it, and the others are
+/// removed.
 #[test]
 fn what_cannot_be_removed_is_one_warning() {
-    let true = crate::is_alone(what_cannot_be_removed_is_one_warning) else { return };
+    let true = crate::is_alone(what_cannot_be_removed_is_one_warning) else {
+        return;
+    };
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&lines);
-    set_sink(Level::Warning, Box::new(move |_, text| kept.lock().unwrap().push(text.to_owned())));
+    set_sink(
+        Level::Warning,
+        Box::new(move |_, text| kept.lock().unwrap().push(text.to_owned())),
+    );
     for (asynchronous, max_best_to_keep) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
         let place = Place::new("staying");
-        let options =
-            ManagerOptions { asynchronous, max_best_to_keep, max_to_keep: 2, ..Default::default() };
+        let options = ManagerOptions {
+            asynchronous,
+            max_best_to_keep,
+            max_to_keep: 2,
+            ..Default::default()
+        };
         let manager = manager(&place.0, options);
         // A folder of this name can neither be read as a checkpoint nor removed.
         fs::create_dir_all(manager.path(1)).unwrap();
@@ -91,7 +110,10 @@ fn what_cannot_be_removed_is_one_warning() {
         fs::rename(place.0.join("aside"), manager.path(1)).unwrap();
         fs::write(manager.path(1).join("full"), "").unwrap();
         let old = std::time::SystemTime::UNIX_EPOCH;
-        fs::File::open(manager.path(1)).unwrap().set_modified(old).unwrap();
+        fs::File::open(manager.path(1))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
         for step in 3..=7 {
             assert!(manager.save(step, Some(1.0), true).unwrap());
         }
@@ -100,7 +122,11 @@ fn what_cannot_be_removed_is_one_warning() {
         assert_eq!(manager.steps().unwrap(), [&[1], best, &[6, 7]].concat());
         let lines = std::mem::take(&mut *lines.lock().unwrap());
         assert_eq!(lines.len(), 1, "{lines:?}");
-        for part in ["step-000000000001.safetensors'", "the new checkpoint is saved", "try again"] {
+        for part in [
+            "step-000000000001.safetensors'",
+            "the new checkpoint is saved",
+            "try again",
+        ] {
             assert!(lines[0].contains(part), "{lines:?}");
         }
     }
@@ -109,7 +135,8 @@ fn what_cannot_be_removed_is_one_warning() {
 /// In this process the test holds a folder until it is killed.
 const HOLDS: &str = "UMBO_TEST_HOLDS_FOLDER";
 
-/// Two processes on one folder: the second one is refused as long as the first one lives, however that ends.
+/// Two processes on one folder: the second one is refused as long as the first one lives, however
+/// that ends.
 #[test]
 fn a_killed_process_leaves_no_lock() {
     if let Some(folder) = env::var_os(HOLDS) {
@@ -119,17 +146,25 @@ fn a_killed_process_leaves_no_lock() {
         std::thread::sleep(Duration::from_secs(600));
         return;
     }
-    let true = crate::is_alone(a_killed_process_leaves_no_lock) else { return };
+    let true = crate::is_alone(a_killed_process_leaves_no_lock) else {
+        return;
+    };
     let place = Place::new("killed");
     let own = manager(&place.0, ManagerOptions::default());
     let mut other = Command::new(env::current_exe().unwrap())
-        .args(["managed_folders::a_killed_process_leaves_no_lock", "--exact"])
+        .args([
+            "managed_folders::a_killed_process_leaves_no_lock",
+            "--exact",
+        ])
         .env(HOLDS, &place.0)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     while !place.0.join("ready").exists() {
-        assert!(other.try_wait().unwrap().is_none(), "the other process has ended");
+        assert!(
+            other.try_wait().unwrap().is_none(),
+            "the other process has ended"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(own.restore_latest().unwrap(), Some(1));

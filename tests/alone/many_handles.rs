@@ -1,4 +1,5 @@
-//! A process that leaves tens of thousands of handles is told, once, and one that releases them is not.
+//! A process that leaves tens of thousands of handles is told, once, and one that releases them is
+//! not.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -13,7 +14,9 @@ static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 unsafe extern "C-unwind" fn listen(_: umbo_log_level, text: *const c_char, _: *mut c_void) {
     // SAFETY: the library gives a text.
     let text = unsafe { CStr::from_ptr(text) };
-    SAID.lock().unwrap().push(text.to_string_lossy().into_owned());
+    SAID.lock()
+        .unwrap()
+        .push(text.to_string_lossy().into_owned());
 }
 
 fn another(tensor: *mut umbo_tensor) -> *mut c_void {
@@ -25,7 +28,9 @@ fn another(tensor: *mut umbo_tensor) -> *mut c_void {
 
 #[test]
 fn many_handles_are_warned_of_once() {
-    let true = crate::is_alone(many_handles_are_warned_of_once) else { return };
+    let true = crate::is_alone(many_handles_are_warned_of_once) else {
+        return;
+    };
     let (data, callback) = (ptr::null_mut(), Some(listen as _));
     // SAFETY: the function is of this type, and needs no data.
     ok(unsafe { umbo_set_log_callback(UMBO_LOG_WARNING, callback, data, None) });
@@ -42,8 +47,14 @@ fn many_handles_are_warned_of_once() {
     let left: Vec<_> = (0..70_000).map(|_| another(tensor)).collect();
     let said = SAID.lock().unwrap().split_off(0);
     assert_eq!(said.len(), 1, "{said:?}");
-    let words = ["handles are in use, of which 65", " are tensors and 0 are values"];
-    assert!(words.iter().all(|words| said[0].contains(words)), "{said:?}");
+    let words = [
+        "handles are in use, of which 65",
+        " are tensors and 0 are values",
+    ];
+    assert!(
+        words.iter().all(|words| said[0].contains(words)),
+        "{said:?}"
+    );
     left.into_iter().for_each(release);
     let left: Vec<_> = (0..70_000).map(|_| another(tensor)).collect();
     left.into_iter().for_each(release);

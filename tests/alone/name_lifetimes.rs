@@ -1,5 +1,5 @@
-//! Names live as long as what they are names of: making and releasing objects with ever new names leaves nothing
-//! behind, and asking for a name allocates nothing.
+//! Names live as long as what they are names of: making and releasing objects with ever new names
+//! leaves nothing behind, and asking for a name allocates nothing.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -26,7 +26,11 @@ fn once(number: usize, tensor: *mut umbo_tensor, field: *mut umbo_value) {
         assert_eq!(umbo_variable_get_info(variable, &mut info), 0);
         names[0] = info.name;
         assert_eq!(umbo_value_field_name(nest, 0, &mut names[1]), 0);
-        assert_eq!(crate::allocator::of_this_thread(), before, "asking for a name allocates");
+        assert_eq!(
+            crate::allocator::of_this_thread(),
+            before,
+            "asking for a name allocates"
+        );
         for known in names {
             assert_eq!(CStr::from_ptr(known), name.as_c_str());
         }
@@ -44,7 +48,9 @@ fn in_use() -> usize {
 
 #[test]
 fn names_go_with_what_they_name() {
-    let true = crate::is_alone(names_go_with_what_they_name) else { return };
+    let true = crate::is_alone(names_go_with_what_they_name) else {
+        return;
+    };
     let (shape, dtype, device) = ([1i64], UMBO_DTYPE_FLOAT32, ptr::null());
     // SAFETY: all pointers lead to locals or are NULL.
     let tensor =
@@ -56,7 +62,10 @@ fn names_go_with_what_they_name() {
     let before = in_use();
     (1_000..101_000).for_each(|number| once(number, tensor, field));
     let grown = in_use().saturating_sub(before);
-    assert!(grown < 64 << 10, "{grown} bytes are left of 100000 variables and structs");
+    assert!(
+        grown < 64 << 10,
+        "{grown} bytes are left of 100000 variables and structs"
+    );
     // SAFETY: the handles are this test's.
     unsafe {
         umbo_release(field.cast(), UMBO_HANDLE_VALUE);

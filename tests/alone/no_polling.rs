@@ -1,5 +1,5 @@
-//! Who waits sleeps until it is woken. Polling would show in how often a waiting thread gives up its processor, which
-//! the system counts.
+//! Who waits sleeps until it is woken. Polling would show in how often a waiting thread gives up
+//! its processor, which the system counts.
 
 use std::fs;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -64,11 +64,18 @@ fn wakes(task: Task) -> u64 {
 /// To be asked when whoever waits was let go, so that a test that fails does not hang.
 #[track_caller]
 fn is_not_polling(wakes: u64, what: &str) {
-    assert!(wakes < A_HANDFUL, "{what}: has slept and woken {wakes} times");
+    assert!(
+        wakes < A_HANDFUL,
+        "{what}: has slept and woken {wakes} times"
+    );
 }
 
 fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn make(strategy: Option<&Strategy>) -> Result<Variable> {
@@ -85,7 +92,10 @@ struct Held {
 impl Held {
     fn new() -> (Arc<Held>, Receiver<Task>, Sender<()>) {
         let ((entered, has_entered), (go, may_go)) = (channel(), channel());
-        let held = Held { entered: Mutex::new(entered), may_go: Mutex::new(may_go) };
+        let held = Held {
+            entered: Mutex::new(entered),
+            may_go: Mutex::new(may_go),
+        };
         (Arc::new(held), has_entered, go)
     }
 
@@ -113,11 +123,16 @@ fn watch(what: &str, go: impl FnOnce(), waits: impl FnOnce() + Send) {
 
 #[test]
 fn synchronize_is_woken() {
-    let true = crate::is_alone(synchronize_is_woken) else { return };
+    let true = crate::is_alone(synchronize_is_woken) else {
+        return;
+    };
     let strategy = strategy(2);
     let (held, entered, go) = Held::new();
     let token = Cancellation::new();
-    let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+    let limits = Limits {
+        cancellation: Some(token.clone()),
+        ..Limits::default()
+    };
     let late = move |context: &ReplicaContext| {
         if context.replica() == 1 {
             held.enter();
@@ -137,7 +152,9 @@ fn synchronize_is_woken() {
 
 #[test]
 fn the_step_lock_is_woken_for() {
-    let true = crate::is_alone(the_step_lock_is_woken_for) else { return };
+    let true = crate::is_alone(the_step_lock_is_woken_for) else {
+        return;
+    };
     let strategy = strategy(2);
     let variable = make(Some(&strategy)).unwrap();
     type Wait<'a> = (&'a str, &'a (dyn Fn() + Sync));
@@ -148,12 +165,16 @@ fn the_step_lock_is_woken_for() {
         deadline: Some(Instant::now() + Duration::from_secs(3600)),
     };
     let waits: [Wait<'_>; 3] = [
-        ("a run", &|| drop(strategy.run(&|_| Ok(None), None).unwrap())),
+        ("a run", &|| {
+            drop(strategy.run(&|_| Ok(None), None).unwrap())
+        }),
         ("a run with limits", &|| {
             let nothing = Arc::new(|_: &ReplicaContext| Ok(None));
             drop(strategy.run_within(nothing, None, limits(), None).unwrap());
         }),
-        ("an assignment", &|| assign(&variable, Assignment::Add, &one()).unwrap()),
+        ("an assignment", &|| {
+            assign(&variable, Assignment::Add, &one()).unwrap()
+        }),
     ];
     for (what, wait) in waits {
         let (held, entered, go) = Held::new();
@@ -171,11 +192,13 @@ fn the_step_lock_is_woken_for() {
     }
 }
 
-/// In a run: replicas that wait for one that computes, in a synchronising call or for a variable that
-/// it makes, and the thread that called the run.
+/// In a run: replicas that wait for one that computes, in a synchronising call or for a variable
+/// that it makes, and the thread that called the run.
 #[test]
 fn replicas_and_callers_are_woken() {
-    let true = crate::is_alone(replicas_and_callers_are_woken) else { return };
+    let true = crate::is_alone(replicas_and_callers_are_woken) else {
+        return;
+    };
     let strategy = strategy(2);
     let variable = make(Some(&strategy)).unwrap();
     for (what, creates) in [("a synchronising call", false), ("creation", true)] {
@@ -200,7 +223,10 @@ fn replicas_and_callers_are_woken() {
         };
         // With a deadline both replicas have threads of their own, and the caller watches.
         let deadline = Some(Instant::now() + Duration::from_secs(3600));
-        let limits = Limits { deadline, ..Limits::default() };
+        let limits = Limits {
+            deadline,
+            ..Limits::default()
+        };
         thread::scope(|scope| {
             let (called, has_called) = channel();
             let strategy = &strategy;

@@ -1,5 +1,6 @@
-//! The warnings about computing libraries of the program, and the quota of a container. Each program here runs in a process
-//! with a library that says what the test wants, and with files of a cgroup that the test has written.
+//! The warnings about computing libraries of the program, and the quota of a container. Each
+//! program here runs in a process with a library that says what the test wants, and with files of a
+//! cgroup that the test has written.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use std::{env, fs, hint, process, thread};
 use umbo_core::executor::{affinity, workers};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
-/// Says that it is an OpenBLAS and an OpenMP, and leads readers of the files of cgroups to a folder.
+/// Says that it is an OpenBLAS and an OpenMP, and leads readers of the files of cgroups to a
+/// folder.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,8 +63,17 @@ impl Scene {
         let source = folder.join("library.c");
         fs::write(&source, LIBRARY).unwrap();
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.join("libfakeblas.so"));
-        assert!(compiler.arg(&source).arg("-ldl").status().unwrap().success());
+        compiler
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(folder.join("libfakeblas.so"));
+        assert!(
+            compiler
+                .arg(&source)
+                .arg("-ldl")
+                .status()
+                .unwrap()
+                .success()
+        );
         Scene(folder)
     }
 
@@ -73,17 +84,32 @@ impl Scene {
         fs::write(path, text).unwrap();
     }
 
-    /// What the program says in this environment: the library's lines on standard error, and its own.
+    /// What the program says in this environment: the library's lines on standard error, and its
+    /// own.
     fn says(&self, environment: &[(&str, &str)]) -> Vec<String> {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "--ignored", "--nocapture", "other_libraries::program"]);
-        command.env("LD_PRELOAD", self.0.join("libfakeblas.so")).env_remove("UMBO_LOG");
-        command.env("KERNELS", "Haswell").env("THREADS", "1").envs(environment.iter().copied());
+        command.args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "other_libraries::program",
+        ]);
+        command
+            .env("LD_PRELOAD", self.0.join("libfakeblas.so"))
+            .env_remove("UMBO_LOG");
+        command
+            .env("KERNELS", "Haswell")
+            .env("THREADS", "1")
+            .envs(environment.iter().copied());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         let is_said = |line: &&str| line.starts_with("umbo: ") || line.starts_with("program: ");
-        text.iter().flat_map(|text| text.lines()).filter(is_said).map(str::to_owned).collect()
+        text.iter()
+            .flat_map(|text| text.lines())
+            .filter(is_said)
+            .map(str::to_owned)
+            .collect()
     }
 
     fn folder(&self) -> OsString {
@@ -104,8 +130,8 @@ fn burn(time: Duration) {
     }
 }
 
-/// Trains twice, with steps that take their time. Where `BUSY` is set, each replica's first callback starts a thread that
-/// computes beside it, as OpenMP does.
+/// Trains twice, with steps that take their time. Where `BUSY` is set, each replica's first
+/// callback starts a thread that computes beside it, as OpenMP does.
 #[test]
 #[ignore = "is run by the tests below, with a library"]
 fn program() {
@@ -115,8 +141,11 @@ fn program() {
     let is_busy = env::var_os("BUSY").is_some();
     for _ in 0..2 {
         let replicas = affinity::usable();
-        let strategy =
-            Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap();
+        let strategy = Strategy::new(&Options {
+            cpu_replicas: replicas,
+            ..Options::default()
+        })
+        .unwrap();
         let step = |context: &ReplicaContext| {
             if is_busy && context.step_number() == 1 {
                 thread::spawn(|| {
@@ -168,13 +197,21 @@ fn threads_that_outnumber_the_processors_are_warned_of_once_a_strategy() {
     assert!((1..=2).contains(&said.len()), "{said:?}");
     for line in &said {
         assert!(line.starts_with("umbo: WARNING: strategy "), "{line}");
-        for part in ["not Umbo's", "fight with", "OpenMP (libfakeblas.so)", "set OMP_NUM_THREADS=1"]
-        {
+        for part in [
+            "not Umbo's",
+            "fight with",
+            "OpenMP (libfakeblas.so)",
+            "set OMP_NUM_THREADS=1",
+        ] {
             assert!(line.contains(part), "no '{part}' in: {line}");
         }
-        assert!(affinity::usable() < 2 || line.contains("started by umbo-replica-1"), "{line}");
+        assert!(
+            affinity::usable() < 2 || line.contains("started by umbo-replica-1"),
+            "{line}"
+        );
     }
-    // Threads that do not compute, and threads of a program that loads its data, are as the program wants them.
+    // Threads that do not compute, and threads of a program that loads its data, are as the program
+    // wants them.
     assert_eq!(warnings(&[("THREADS", &threads)]), [""; 0]);
     assert_eq!(warnings(&[("BUSY", "1")]), [""; 0]);
 }
@@ -185,9 +222,14 @@ fn a_quota_makes_fewer_workers() {
     let folder = scene.folder();
     let workers = || {
         let said = scene.says(&[("CGROUP", folder.to_str().unwrap())]);
-        said.into_iter().find(|line| line.starts_with("program: ")).unwrap()
+        said.into_iter()
+            .find(|line| line.starts_with("program: "))
+            .unwrap()
     };
-    let all = format!("program: {} workers", affinity::process_processors().count());
+    let all = format!(
+        "program: {} workers",
+        affinity::process_processors().count()
+    );
     scene.write("/proc/self/cgroup", "0::/job\n");
     scene.write("/sys/fs/cgroup/job/cgroup.controllers", "cpu\n");
     scene.write("/sys/fs/cgroup/job/cpu.max", "max 100000\n");

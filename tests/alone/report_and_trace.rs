@@ -30,8 +30,8 @@ const COMPUTE: u64 = 7_000;
 const OUTSIDE: u64 = 8_000;
 const ELEMENTS: usize = 4096;
 
-/// A training of so many steps: an element whose making takes a while, a run, an update, and something
-/// that the program does.
+/// A training of so many steps: an element whose making takes a while, a run, an update, and
+/// something that the program does.
 struct Training {
     strategy: Strategy,
     step: Box<dyn Fn()>,
@@ -39,7 +39,10 @@ struct Training {
 
 impl Training {
     fn new(replicas: usize) -> Training {
-        let options = Options { cpu_replicas: replicas, ..Options::default() };
+        let options = Options {
+            cpu_replicas: replicas,
+            ..Options::default()
+        };
         let strategy = Strategy::new(&options).unwrap();
         let new = crate::fresh::new_variable("weights", Aggregation::Sum);
         let shape = Shape::new(&[ELEMENTS]).unwrap();
@@ -61,7 +64,11 @@ impl Training {
             Ok(element.clone())
         };
         let dataset = Dataset::range(0, 1 << 40, 1).unwrap();
-        let iterator = dataset.map(slow, MapOptions::default()).unwrap().iterator().unwrap();
+        let iterator = dataset
+            .map(slow, MapOptions::default())
+            .unwrap()
+            .iterator()
+            .unwrap();
         let of_step = strategy.clone();
         let step = Box::new(move || {
             assert!(iterator.next().unwrap().is_some());
@@ -107,7 +114,11 @@ fn read(path: &PathBuf, strategy: u64) -> Vec<Traced> {
     let events: Vec<Json> = serde_json::from_str(&text).unwrap();
     let mut steps: BTreeMap<u64, Traced> = BTreeMap::new();
     let of_strategy = |event: &&Json| event["args"]["strategy"] == strategy;
-    for event in events.iter().filter(|event| event["ph"] == "X").filter(of_strategy) {
+    for event in events
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .filter(of_strategy)
+    {
         let traced = steps.entry(number(event, "step")).or_default();
         match event["name"].as_str().unwrap() {
             "step" => {
@@ -136,7 +147,15 @@ fn read(path: &PathBuf, strategy: u64) -> Vec<Traced> {
 
 /// Every quantity by its name, of one summary.
 fn quantities(summary: &Summary) -> Vec<(String, u64)> {
-    let Summary { period, run, outside, coordination, updated, replicas, .. } = summary;
+    let Summary {
+        period,
+        run,
+        outside,
+        coordination,
+        updated,
+        replicas,
+        ..
+    } = summary;
     let mut all = vec![
         ("period".to_owned(), *period),
         ("run".to_owned(), *run),
@@ -158,7 +177,9 @@ fn quantities(summary: &Summary) -> Vec<(String, u64)> {
 
 #[test]
 fn every_quantity_is_the_trace_s() {
-    let true = crate::is_alone(every_quantity_is_the_trace_s) else { return };
+    let true = crate::is_alone(every_quantity_is_the_trace_s) else {
+        return;
+    };
     // So few steps that all of them are measured.
     const STEPS: usize = 10;
     for replicas in [1, 2] {
@@ -173,16 +194,30 @@ fn every_quantity_is_the_trace_s() {
 
         let processors = u32::try_from(umbo_core::executor::affinity::available()).unwrap();
         let count = u32::try_from(replicas).unwrap();
-        let setup = Setup { replicas: count, devices: count, cpu_devices: count, processors };
+        let setup = Setup {
+            replicas: count,
+            devices: count,
+            cpu_devices: count,
+            processors,
+        };
         let steps: Vec<StepSample> = traced.iter().map(|traced| traced.step).collect();
-        let of_replicas: Vec<ReplicaSample> =
-            traced.iter().flat_map(|traced| traced.replicas.values().copied()).collect();
+        let of_replicas: Vec<ReplicaSample> = traced
+            .iter()
+            .flat_map(|traced| traced.replicas.values().copied())
+            .collect();
         let of_trace = Summary::of(setup, &steps, &of_replicas);
         assert_eq!(quantities(&report.summary), quantities(&of_trace));
         assert_eq!(report.summary.mean, of_trace.mean);
 
         // What the program did in every step is there.
-        let Summary { period, outside, updated, run, replicas: of_replicas, .. } = &report.summary;
+        let Summary {
+            period,
+            outside,
+            updated,
+            run,
+            replicas: of_replicas,
+            ..
+        } = &report.summary;
         assert_eq!(of_replicas.len(), replicas);
         let text = report.text();
         for replica in of_replicas {

@@ -19,7 +19,10 @@ fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
         return;
     };
     let allowed = affinity::current_thread_processors().unwrap();
-    let options = Options { cpu_replicas: 2, ..Options::default() };
+    let options = Options {
+        cpu_replicas: 2,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     let processor = AtomicUsize::new(usize::MAX);
     let [calls, together] = [const { AtomicUsize::new(0) }; 2];
@@ -38,20 +41,24 @@ fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
         assert_eq!(sum.tensor_of(0)?.to_vec::<f32>()?, [2.0]);
         Ok(None)
     };
-    // How often each replica was called in so many runs, and replica 0 on the processor of the other.
+    // How often each replica was called in so many runs, and replica 0 on the processor of the
+    // other.
     let run = |runs: usize| {
         calls.store(0, Ordering::Relaxed);
         together.store(0, Ordering::Relaxed);
         for _ in 0..runs {
             strategy.run(&step, None).unwrap();
         }
-        (calls.load(Ordering::Relaxed) / 2, together.load(Ordering::Relaxed))
+        (
+            calls.load(Ordering::Relaxed) / 2,
+            together.load(Ordering::Relaxed),
+        )
     };
     assert_eq!(run(1).0, 1);
     let shared = [processor.load(Ordering::Relaxed)].into_iter().collect();
 
-    // Bound to it, the caller cannot leave, and both take turns on one processor, until the replica's
-    // thread is set free because others want that processor, too.
+    // Bound to it, the caller cannot leave, and both take turns on one processor, until the
+    // replica's thread is set free because others want that processor, too.
     affinity::bind_current_thread(&shared).unwrap();
     assert_eq!(run(RUNS).0, RUNS);
     assert_eq!(affinity::current_thread_processors().unwrap(), shared);
@@ -62,7 +69,10 @@ fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
     let (runs, together) = run(RUNS);
     assert_eq!(runs, RUNS);
     if allowed.count() > 1 {
-        assert!(together < RUNS, "replica 0 stayed on the processor of replica 1");
+        assert!(
+            together < RUNS,
+            "replica 0 stayed on the processor of replica 1"
+        );
     }
     assert_eq!(affinity::current_thread_processors().unwrap(), allowed);
 }

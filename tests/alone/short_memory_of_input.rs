@@ -21,7 +21,9 @@ const WIDTH: usize = LARGE / 8;
 
 /// Rows of one number each, from `first` on.
 fn rows(first: i64, count: usize) -> Result<Tensor> {
-    let numbers: Vec<i64> = (0..count * WIDTH).map(|at| first + (at / WIDTH) as i64).collect();
+    let numbers: Vec<i64> = (0..count * WIDTH)
+        .map(|at| first + (at / WIDTH) as i64)
+        .collect();
     Tensor::from_slice(&numbers, Shape::new(&[count, WIDTH])?, DeviceId::HOST)
 }
 
@@ -30,12 +32,17 @@ fn array(first: i64, count: usize) -> Dataset {
 }
 
 fn row_spec() -> ElementSpec {
-    ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: vec![Some(WIDTH)] })
+    ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Int64,
+        shape: vec![Some(WIDTH)],
+    })
 }
 
 /// A row in memory of its own, which there may not be.
 fn copied(element: &Value) -> Result<Value> {
-    Ok(Value::Tensor(element.tensor_of(0)?.copied_to(DeviceId::HOST)?))
+    Ok(Value::Tensor(
+        element.tensor_of(0)?.copied_to(DeviceId::HOST)?,
+    ))
 }
 
 /// Rows that are made when they are asked for.
@@ -63,11 +70,23 @@ fn generated() -> Dataset {
 }
 
 fn mapped(calls: i64) -> Dataset {
-    array(0, 13).map(copied, MapOptions { parallel_calls: calls, element_spec: None }).unwrap()
+    array(0, 13)
+        .map(
+            copied,
+            MapOptions {
+                parallel_calls: calls,
+                element_spec: None,
+            },
+        )
+        .unwrap()
 }
 
 fn shuffled(dataset: &Dataset, buffer_size: i64) -> Dataset {
-    let options = ShuffleOptions { buffer_size, seed: 5, ..Default::default() };
+    let options = ShuffleOptions {
+        buffer_size,
+        seed: 5,
+        ..Default::default()
+    };
     dataset.shuffle(&options).unwrap()
 }
 
@@ -75,8 +94,14 @@ fn shuffled(dataset: &Dataset, buffer_size: i64) -> Dataset {
 fn opened(file: File<'_>) -> Result<Dataset> {
     let first = 10 * file.number as i64;
     let count = if file.path.as_os_str() == "3" { 3 } else { 2 };
-    drop(Tensor::zeros(DType::Int64, Shape::new(&[WIDTH])?, DeviceId::HOST)?);
-    Dataset::from_generator(row_spec(), move || Ok(Box::new(Rows(first, first + count)) as _))
+    drop(Tensor::zeros(
+        DType::Int64,
+        Shape::new(&[WIDTH])?,
+        DeviceId::HOST,
+    )?);
+    Dataset::from_generator(row_spec(), move || {
+        Ok(Box::new(Rows(first, first + count)) as _)
+    })
 }
 
 fn files() -> Dataset {
@@ -96,33 +121,75 @@ type Pipeline = (&'static str, fn() -> Dataset);
 fn pipelines() -> Vec<Pipeline> {
     vec![
         ("rows", || array(0, 13)),
-        ("batches of rows", || shuffled(&array(0, 13), 0).batch(4, false).unwrap()),
+        ("batches of rows", || {
+            shuffled(&array(0, 13), 0).batch(4, false).unwrap()
+        }),
         ("generator", generated),
         ("map", || mapped(0)),
         ("parallel map", || mapped(3)),
         ("batch", || generated().batch(4, false).unwrap()),
-        ("batch of a map, dropping", || mapped(0).batch(4, true).unwrap()),
-        ("batch of parallel calls", || mapped(2).batch(5, false).unwrap()),
-        ("padded batch", || generated().padded_batch(4, false).unwrap()),
-        ("padded batch of a map, dropping", || mapped(0).padded_batch(4, true).unwrap()),
-        ("rebatch", || generated().batch(4, false).unwrap().rebatch(&[3, 2], false).unwrap()),
+        ("batch of a map, dropping", || {
+            mapped(0).batch(4, true).unwrap()
+        }),
+        ("batch of parallel calls", || {
+            mapped(2).batch(5, false).unwrap()
+        }),
+        ("padded batch", || {
+            generated().padded_batch(4, false).unwrap()
+        }),
+        ("padded batch of a map, dropping", || {
+            mapped(0).padded_batch(4, true).unwrap()
+        }),
+        ("rebatch", || {
+            generated()
+                .batch(4, false)
+                .unwrap()
+                .rebatch(&[3, 2], false)
+                .unwrap()
+        }),
         ("rebatch, dropping", || {
-            mapped(0).batch(4, false).unwrap().rebatch(&[5, 1], true).unwrap()
+            mapped(0)
+                .batch(4, false)
+                .unwrap()
+                .rebatch(&[5, 1], true)
+                .unwrap()
         }),
         ("shuffle", || shuffled(&generated(), 5)),
         ("shuffle of all", || shuffled(&mapped(0), 0)),
         ("cache", || mapped(0).cache().unwrap().repeat(3).unwrap()),
         ("prefetch", || mapped(0).prefetch(1).unwrap()),
-        ("prefetch of a batch", || generated().batch(3, false).unwrap().prefetch(3).unwrap()),
-        ("prefetch twice", || {
-            mapped(2).prefetch(2).unwrap().batch(2, false).unwrap().prefetch(2).unwrap()
+        ("prefetch of a batch", || {
+            generated().batch(3, false).unwrap().prefetch(3).unwrap()
         }),
-        ("zip", || Dataset::zip(&[mapped(0), generated()], None).unwrap()),
-        ("concatenate", || Dataset::concatenate(&[generated(), mapped(2)]).unwrap()),
+        ("prefetch twice", || {
+            mapped(2)
+                .prefetch(2)
+                .unwrap()
+                .batch(2, false)
+                .unwrap()
+                .prefetch(2)
+                .unwrap()
+        }),
+        ("zip", || {
+            Dataset::zip(&[mapped(0), generated()], None).unwrap()
+        }),
+        ("concatenate", || {
+            Dataset::concatenate(&[generated(), mapped(2)]).unwrap()
+        }),
         ("repeat", || shuffled(&generated(), 4).repeat(2).unwrap()),
-        ("skip, shard, take", || mapped(0).skip(2).unwrap().shard(2, 1).unwrap().take(4).unwrap()),
+        ("skip, shard, take", || {
+            mapped(0)
+                .skip(2)
+                .unwrap()
+                .shard(2, 1)
+                .unwrap()
+                .take(4)
+                .unwrap()
+        }),
         ("files", files),
-        ("batches of files", || files().batch(3, false).unwrap().prefetch(1).unwrap()),
+        ("batches of files", || {
+            files().batch(3, false).unwrap().prefetch(1).unwrap()
+        }),
     ]
 }
 
@@ -141,7 +208,13 @@ fn ways() -> Vec<Option<Way>> {
     for (replicas, read_ahead) in [(1, 0), (1, 2), (2, 0), (2, 1), (3, 3)] {
         for (balanced, dealt) in [(false, false), (true, false), (false, true)] {
             for drop_partial_step in [false, true] {
-                ways.push(Some(Way { replicas, balanced, dealt, drop_partial_step, read_ahead }));
+                ways.push(Some(Way {
+                    replicas,
+                    balanced,
+                    dealt,
+                    drop_partial_step,
+                    read_ahead,
+                }));
             }
         }
     }
@@ -149,10 +222,16 @@ fn ways() -> Vec<Option<Way>> {
 }
 
 fn iterator(dataset: &Dataset, way: Option<Way>) -> PassIterator {
-    let Some(way) = way else { return dataset.iterator().unwrap() };
+    let Some(way) = way else {
+        return dataset.iterator().unwrap();
+    };
     let devices: Vec<DeviceId> = (0..way.replicas as u32).map(DeviceId::cpu).collect();
     let options = DistributeOptions {
-        splitting: if way.balanced { Splitting::Balanced } else { Splitting::Ceiling },
+        splitting: if way.balanced {
+            Splitting::Balanced
+        } else {
+            Splitting::Ceiling
+        },
         drop_partial_step: way.drop_partial_step,
         read_ahead: Some(way.read_ahead),
         ..Default::default()
@@ -178,7 +257,10 @@ fn words(element: &Value, to: &mut String) {
         }
         Value::PerReplica(_) => {
             for replica in 0..element.count() {
-                words(&Value::Tensor(element.tensor_of(replica).unwrap().clone()), to);
+                words(
+                    &Value::Tensor(element.tensor_of(replica).unwrap().clone()),
+                    to,
+                );
             }
         }
         nest => (0..nest.count()).for_each(|index| words(&nest.item(index).unwrap(), to)),
@@ -199,8 +281,9 @@ fn rest(iterator: &PassIterator) -> Vec<String> {
     in_words(&elements)
 }
 
-/// Takes all elements, with memory that comes and goes. All of them are held, so that each needs memory of
-/// its own. What is behind a failure is also reached by way of the position. How often there was none.
+/// Takes all elements, with memory that comes and goes. All of them are held, so that each needs
+/// memory of its own. What is behind a failure is also reached by way of the position. How often
+/// there was none.
 fn take_with_little(
     random: &mut ChaCha8Rng,
     iterator: &PassIterator,
@@ -244,8 +327,8 @@ fn take_with_little(
     failures
 }
 
-/// Behind a failure that has been told the next call tries again: it does not tell of others that were made
-/// ahead while there was no memory.
+/// Behind a failure that has been told the next call tries again: it does not tell of others that
+/// were made ahead while there was no memory.
 fn a_failure_is_told_once(name: &str, iterator: &PassIterator) {
     let mut elements = Vec::with_capacity(20);
     elements.extend(iterator.next().unwrap());
@@ -256,7 +339,11 @@ fn a_failure_is_told_once(name: &str, iterator: &PassIterator) {
             Err(error) => break error,
         }
     };
-    assert_eq!(failed.status(), Status::ResourceExhausted, "{name}: {failed}");
+    assert_eq!(
+        failed.status(),
+        Status::ResourceExhausted,
+        "{name}: {failed}"
+    );
     // Time to fail again.
     std::thread::sleep(Duration::from_millis(20));
     serve(usize::MAX);
@@ -266,10 +353,20 @@ fn a_failure_is_told_once(name: &str, iterator: &PassIterator) {
 
 #[test]
 fn memory_that_is_short_for_a_while_costs_no_element() {
-    let true = crate::is_alone(memory_that_is_short_for_a_while_costs_no_element) else { return };
-    let ahead =
-        Way { replicas: 1, balanced: false, dealt: false, drop_partial_step: false, read_ahead: 4 };
-    a_failure_is_told_once("prefetch", &mapped(0).prefetch(4).unwrap().iterator().unwrap());
+    let true = crate::is_alone(memory_that_is_short_for_a_while_costs_no_element) else {
+        return;
+    };
+    let ahead = Way {
+        replicas: 1,
+        balanced: false,
+        dealt: false,
+        drop_partial_step: false,
+        read_ahead: 4,
+    };
+    a_failure_is_told_once(
+        "prefetch",
+        &mapped(0).prefetch(4).unwrap().iterator().unwrap(),
+    );
     a_failure_is_told_once("read ahead", &iterator(&mapped(0), Some(ahead)));
     for (name, pipeline) in pipelines() {
         let mut failures = 0;

@@ -1,5 +1,5 @@
-//! Several ranks, and looks at gradients, while memory is short: what has a size that the program decides fails, and is
-//! there when it is tried again.
+//! Several ranks, and looks at gradients, while memory is short: what has a size that the program
+//! decides fails, and is there when it is tried again.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,12 @@ impl Rank {
     fn told(&self, own: bool) -> bool {
         let (own, mut all) = ([own.into()], [0; 2]);
         let (send, receive) = (Outgoing::Host(&own), Incoming::Host(&mut all));
-        self.call(EngineCall::AllGather { send, receive, counts: &[1, 1] }).unwrap();
+        self.call(EngineCall::AllGather {
+            send,
+            receive,
+            counts: &[1, 1],
+        })
+        .unwrap();
         all[0] == 1
     }
 }
@@ -60,8 +65,8 @@ fn fill(to: &Tensor, from: &Tensor) {
     unsafe { to.assume_exclusive() }.copy_from(from).unwrap();
 }
 
-/// Attempts it while each of the large requests for memory in turn is refused to rank 0; how often an attempt failed. `next`
-/// prepares for the attempt after one that did not.
+/// Attempts it while each of the large requests for memory in turn is refused to rank 0; how often
+/// an attempt failed. `next` prepares for the attempt after one that did not.
 fn at_each_request(
     rank: Option<&Rank>,
     what: &str,
@@ -82,7 +87,11 @@ fn at_each_request(
             Err(error) => {
                 failures += 1;
                 let status = error.status();
-                assert_eq!(status, Status::ResourceExhausted, "{what}, {number}: {error}");
+                assert_eq!(
+                    status,
+                    Status::ResourceExhausted,
+                    "{what}, {number}: {error}"
+                );
             }
         }
     }
@@ -92,8 +101,12 @@ fn at_each_request(
 /// What is tried, on one rank.
 fn rank_alone_or_with(rank: Option<&Arc<Rank>>, accumulation_steps: u64) {
     let communicator = rank.map(|rank| Arc::clone(rank) as Arc<dyn Communicator>);
-    let options =
-        Options { cpu_replicas: 1, bind_threads: false, communicator, ..Options::default() };
+    let options = Options {
+        cpu_replicas: 1,
+        bind_threads: false,
+        communicator,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     let make = |name: &str| {
         let new = crate::fresh::new_variable(name, Aggregation::None);
@@ -118,7 +131,10 @@ fn rank_alone_or_with(rank: Option<&Arc<Rank>>, accumulation_steps: u64) {
         let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
         fill(view, &tensor(&vec![1f32; COUNT]));
         let added = gradients.add_rows_in(context, 1, COUNT)?;
-        fill(&added.indices, &tensor(&(0..COUNT as i64).collect::<Vec<_>>()));
+        fill(
+            &added.indices,
+            &tensor(&(0..COUNT as i64).collect::<Vec<_>>()),
+        );
         fill(&added.values, &tensor(&vec![0.5f32; COUNT]));
         gradients.submit_in(context, Some(1.0))?;
         Ok(None)
@@ -137,18 +153,27 @@ fn rank_alone_or_with(rank: Option<&Arc<Rank>>, accumulation_steps: u64) {
         at("an apply", &run, &update);
         let large = Value::Tensor(tensor(&vec![1f32; COUNT]));
         let gather = |context: &ReplicaContext| context.all_gather(large.clone(), 0).map(Some);
-        at("a gather", &|| {}, &|| strategy.run(&gather, None).map(drop));
+        at("a gather", &|| {}, &|| {
+            strategy.run(&gather, None).map(drop)
+        });
     }
 }
 
 #[test]
 fn sizes_of_the_program_s_fail_and_may_be_tried_again() {
-    let true = crate::is_alone(sizes_of_the_program_s_fail_and_may_be_tried_again) else { return };
+    let true = crate::is_alone(sizes_of_the_program_s_fail_and_may_be_tried_again) else {
+        return;
+    };
     rank_alone_or_with(None, 1);
     for accumulation_steps in [1, 2] {
-        let ranks = engine::ranks(2).into_iter().map(|rank| Arc::new(Rank(rank)));
+        let ranks = engine::ranks(2)
+            .into_iter()
+            .map(|rank| Arc::new(Rank(rank)));
         let ranks = ranks
             .map(|rank| thread::spawn(move || rank_alone_or_with(Some(&rank), accumulation_steps)));
-        ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().unwrap());
+        ranks
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|rank| rank.join().unwrap());
     }
 }

@@ -47,7 +47,11 @@ impl StepParticipant for Slow {
 /// Replicas that meet at a lock wait for it without memory, also when they do for the first time in
 /// the life of the process: when that is depends on how the threads are scheduled.
 fn replicas_that_meet_at_a_lock() {
-    let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 2,
+        ..Options::default()
+    })
+    .unwrap();
     let slow = Arc::new(Slow);
     let together = Barrier::new(2);
     let meet = |context: &ReplicaContext| {
@@ -68,15 +72,27 @@ fn replicas_that_meet_at_a_lock() {
     assert_eq!(allocations, 0, "replicas that meet at a lock");
 }
 
-/// The steps of an epoch, whose elements the iterator could give again: so it notes where each began.
+/// The steps of an epoch, whose elements the iterator could give again: so it notes where each
+/// began.
 fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
     let shape = Shape::new(&[50]).unwrap();
     let rows = Tensor::from_slice(&[1.0f32; 50], shape, DeviceId::HOST).unwrap();
     let data = Dataset::from_tensor_slices(&Value::Tensor(rows)).unwrap();
-    let shuffle = ShuffleOptions { buffer_size: 20, ..ShuffleOptions::default() };
-    let data = data.shuffle(&shuffle).unwrap().batch(8, false).unwrap().repeat(-1).unwrap();
-    let options =
-        DistributeOptions { read_ahead: Some(read_ahead), ..DistributeOptions::default() };
+    let shuffle = ShuffleOptions {
+        buffer_size: 20,
+        ..ShuffleOptions::default()
+    };
+    let data = data
+        .shuffle(&shuffle)
+        .unwrap()
+        .batch(8, false)
+        .unwrap()
+        .repeat(-1)
+        .unwrap();
+    let options = DistributeOptions {
+        read_ahead: Some(read_ahead),
+        ..DistributeOptions::default()
+    };
     let distributed = distribute_dataset(strategy, &data, &options).unwrap();
     let iterator = distributed.iterator().unwrap();
     let epoch = Epoch {
@@ -92,7 +108,13 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
     };
     let (mut before, mut allocations) = (0, None);
     let step: Arc<umbo_core::strategy::ReplicaFunction> = Arc::new(|context| {
-        context.add_metric("loss", Metric { sum: 1.0, weight: 2.0 })?;
+        context.add_metric(
+            "loss",
+            Metric {
+                sum: 1.0,
+                weight: 2.0,
+            },
+        )?;
         Ok(None)
     });
     let counted = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| {
@@ -104,25 +126,45 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         Ok(())
     });
     assert_eq!(counted.unwrap().steps, 400);
-    assert_eq!(strategy.metric("loss").unwrap().weight, 800.0 * strategy.num_replicas() as f64);
-    assert_eq!(allocations, Some(0), "an epoch, {read_ahead} elements ahead");
+    assert_eq!(
+        strategy.metric("loss").unwrap().weight,
+        800.0 * strategy.num_replicas() as f64
+    );
+    assert_eq!(
+        allocations,
+        Some(0),
+        "an epoch, {read_ahead} elements ahead"
+    );
 }
 
 fn vector<T: Element>(elements: impl Iterator<Item = T>) -> Tensor {
     let elements: Vec<T> = elements.collect();
-    Tensor::from_slice(&elements, Shape::new(&[elements.len()]).unwrap(), DeviceId::HOST).unwrap()
+    Tensor::from_slice(
+        &elements,
+        Shape::new(&[elements.len()]).unwrap(),
+        DeviceId::HOST,
+    )
+    .unwrap()
 }
 
 #[test]
 fn a_steady_step_allocates_nothing() {
-    let true = crate::is_alone(a_steady_step_allocates_nothing) else { return };
-    // The threads of the process are looked at in some of the first long runs, for a warning that nobody wants here.
+    let true = crate::is_alone(a_steady_step_allocates_nothing) else {
+        return;
+    };
+    // The threads of the process are looked at in some of the first long runs, for a warning that
+    // nobody wants here.
     log::set_sink(Level::Error, Box::new(|_, _| {}));
     replicas_that_meet_at_a_lock();
     for replicas in 1..=3 {
-        let options = Options { cpu_replicas: replicas, ..Options::default() };
+        let options = Options {
+            cpu_replicas: replicas,
+            ..Options::default()
+        };
         let strategy = Strategy::new(&options).unwrap();
-        steady("empty", || assert!(strategy.run(&|_| Ok(None), None).unwrap().is_none()));
+        steady("empty", || {
+            assert!(strategy.run(&|_| Ok(None), None).unwrap().is_none())
+        });
 
         let per_replica = |elements: usize| {
             let shape = Shape::new(&[elements]).unwrap();
@@ -134,16 +176,27 @@ fn a_steady_step_allocates_nothing() {
             ("label".into(), per_replica(4)),
         ])
         .unwrap();
-        let parts: Vec<_> = (0..replicas).map(|_| Mutex::new(Value::nothing())).collect();
+        let parts: Vec<_> = (0..replicas)
+            .map(|_| Mutex::new(Value::nothing()))
+            .collect();
         let callback = |context: &ReplicaContext| {
             let mut part = parts[context.replica()].lock().unwrap();
             assert!(context.arguments_into(&mut part)?, "the run has arguments");
             let image = part.at_path("image")?.tensor_of(context.replica())?;
             assert_eq!(image.shape().elements(), 64);
-            assert_eq!(context.batch_position().global_examples, Some(64 * replicas as u64));
+            assert_eq!(
+                context.batch_position().global_examples,
+                Some(64 * replicas as u64)
+            );
             context.scratch(1000)?;
             context.scratch(5000)?;
-            context.add_metric("loss", Metric { sum: 1.0, weight: 4.0 })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: 1.0,
+                    weight: 4.0,
+                },
+            )?;
             assert!(!context.is_cancelled());
             part.hollow();
             Ok(None)
@@ -151,7 +204,10 @@ fn a_steady_step_allocates_nothing() {
         steady("arguments, scratch memory, a metric", || {
             strategy.run(&callback, Some(batch.clone())).unwrap();
         });
-        assert_eq!(strategy.metric("loss").unwrap().weight, 4.0 * replicas as f64);
+        assert_eq!(
+            strategy.metric("loss").unwrap().weight,
+            4.0 * replicas as f64
+        );
         strategy.measure_steps(true).unwrap();
         steady("the same, measured", || {
             strategy.run(&callback, Some(batch.clone())).unwrap();
@@ -162,8 +218,14 @@ fn a_steady_step_allocates_nothing() {
             std::thread::sleep(Duration::from_micros(1500));
             Ok(None)
         };
-        steady("long and measured", || drop(strategy.run(&long, None).unwrap()));
-        assert!(strategy.step_report().unwrap().summary.replicas[0].ready.is_some());
+        steady("long and measured", || {
+            drop(strategy.run(&long, None).unwrap())
+        });
+        assert!(
+            strategy.step_report().unwrap().summary.replicas[0]
+                .ready
+                .is_some()
+        );
         strategy.measure_steps(false).unwrap();
         assert!(strategy.step_report().unwrap().summary.measured >= 32);
 
@@ -172,8 +234,12 @@ fn a_steady_step_allocates_nothing() {
 
         let metrics = Metrics::new(&strategy);
         metrics.define("loss", MetricKind::Mean).unwrap();
-        metrics.define("matrix", MetricKind::confusion(1000).unwrap()).unwrap();
-        metrics.define("auc", MetricKind::auc(200, 0.0, 1.0).unwrap()).unwrap();
+        metrics
+            .define("matrix", MetricKind::confusion(1000).unwrap())
+            .unwrap();
+        metrics
+            .define("auc", MetricKind::auc(200, 0.0, 1.0).unwrap())
+            .unwrap();
         let examples = || 0..100i64;
         let (classes, labels) = (vector(examples()), vector(examples().map(|one| 2 * one)));
         let scores = vector(examples().map(|one| 0.01 * one as f64));
@@ -187,13 +253,21 @@ fn a_steady_step_allocates_nothing() {
         steady("metrics that accumulate", || {
             strategy.run(&callback, None).unwrap();
         });
-        assert_eq!(metrics.result(1).unwrap().weight, (400 * 100 * replicas) as f64);
+        assert_eq!(
+            metrics.result(1).unwrap().weight,
+            (400 * 100 * replicas) as f64
+        );
 
         let callback: Arc<umbo_core::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
         steady("a deadline", || {
             let deadline = Some(Instant::now() + Duration::from_secs(600));
-            let limits = Limits { deadline, ..Limits::default() };
-            strategy.run_within(Arc::clone(&callback), None, limits, None).unwrap();
+            let limits = Limits {
+                deadline,
+                ..Limits::default()
+            };
+            strategy
+                .run_within(Arc::clone(&callback), None, limits, None)
+                .unwrap();
         });
     }
 }

@@ -19,7 +19,10 @@ use umbo_core::values::Value;
 
 /// A strategy whose steps are measured, with so many replicas or as many as there are processors.
 fn strategy(replicas: usize) -> Strategy {
-    let options = Options { cpu_replicas: replicas, ..Options::default() };
+    let options = Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     strategy.measure_steps(true).unwrap();
     strategy
@@ -33,7 +36,10 @@ fn has_two_processors() -> bool {
 /// The calling thread is on a processor for so long.
 fn burn(time: Duration) {
     fn used() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // SAFETY: there is room for what the clock shows.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -51,7 +57,13 @@ const fn milliseconds(count: u64) -> Duration {
 #[track_caller]
 fn names(strategy: &Strategy, expected: &[Cause]) -> StepReport {
     let report = strategy.step_report().unwrap();
-    assert_eq!(causes(&report), expected, "{}\n{:#?}", report.text(), report.summary);
+    assert_eq!(
+        causes(&report),
+        expected,
+        "{}\n{:#?}",
+        report.text(),
+        report.summary
+    );
     report
 }
 
@@ -73,13 +85,18 @@ fn run(strategy: &Strategy, steps: usize, step: &(dyn Fn(&ReplicaContext) + Send
 
 #[test]
 fn replicas_that_work_side_by_side_hear_nothing() {
-    let true = crate::is_alone(replicas_that_work_side_by_side_hear_nothing) else { return };
+    let true = crate::is_alone(replicas_that_work_side_by_side_hear_nothing) else {
+        return;
+    };
     let strategy = strategy(affinity::available().min(2));
     run(&strategy, 20, &|_| burn(milliseconds(3)));
     let report = names(&strategy, &[]);
     assert_eq!((report.summary.measured, report.summary.seen), (20, 20));
     for replica in &report.summary.replicas {
-        assert!(replica.spent[Phase::Compute as usize] >= 3_000_000, "{replica:?}");
+        assert!(
+            replica.spent[Phase::Compute as usize] >= 3_000_000,
+            "{replica:?}"
+        );
         assert_eq!(replica.spent[Phase::Input as usize], 0);
     }
     assert!(report.text().contains("replica 0"), "{}", report.text());
@@ -114,7 +131,10 @@ fn threads_that_are_not_the_library_s_fight_with_the_replicas() {
             report.summary
         );
         let text = &report.advice[0].text;
-        assert!(text.contains("(blas)") && text.contains("OMP_NUM_THREADS=1"), "{text}");
+        assert!(
+            text.contains("(blas)") && text.contains("OMP_NUM_THREADS=1"),
+            "{text}"
+        );
     });
 }
 
@@ -134,9 +154,14 @@ impl Generator for Slow {
 
 #[test]
 fn input_that_is_late_holds_the_replicas_up() {
-    let true = crate::is_alone(input_that_is_late_holds_the_replicas_up) else { return };
+    let true = crate::is_alone(input_that_is_late_holds_the_replicas_up) else {
+        return;
+    };
     let strategy = strategy(affinity::available().min(2));
-    let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![] });
+    let spec = ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Float32,
+        shape: vec![],
+    });
     let dataset = Dataset::from_generator(spec, || Ok(Box::new(Slow))).unwrap();
     let iterator = dataset.iterator().unwrap();
     for _ in 0..20 {
@@ -144,14 +169,20 @@ fn input_that_is_late_holds_the_replicas_up() {
         run(&strategy, 1, &|_| burn(milliseconds(1)));
     }
     let report = names(&strategy, &[Cause::Input]);
-    assert!(report.advice[0].text.contains("prefetch"), "{}", report.advice[0].text);
+    assert!(
+        report.advice[0].text.contains("prefetch"),
+        "{}",
+        report.advice[0].text
+    );
     let input = report.summary.central(Phase::Input);
     assert!(input >= 25_000_000, "{input}");
 }
 
 #[test]
 fn one_replica_that_computes_longer_is_slow() {
-    let true = crate::is_alone(one_replica_that_computes_longer_is_slow) else { return };
+    let true = crate::is_alone(one_replica_that_computes_longer_is_slow) else {
+        return;
+    };
     if !has_two_processors() {
         return;
     }
@@ -162,13 +193,19 @@ fn one_replica_that_computes_longer_is_slow() {
         });
         let report = names(&strategy, &[Cause::SlowReplica]);
         let expected = format!("replica {slow} computes");
-        assert!(report.advice[0].text.contains(&expected), "{}", report.advice[0].text);
+        assert!(
+            report.advice[0].text.contains(&expected),
+            "{}",
+            report.advice[0].text
+        );
     }
 }
 
 #[test]
 fn a_lock_around_the_callbacks_serialises_them() {
-    let true = crate::is_alone(a_lock_around_the_callbacks_serialises_them) else { return };
+    let true = crate::is_alone(a_lock_around_the_callbacks_serialises_them) else {
+        return;
+    };
     if !has_two_processors() {
         return;
     }
@@ -182,19 +219,37 @@ fn a_lock_around_the_callbacks_serialises_them() {
     };
     // Where other programs have the processors, the callbacks may hardly meet.
     let tries: Vec<_> = (0..5).map(|_| report()).collect();
-    let found = tries.iter().find(|report| causes(report) == [Cause::Serialised]);
+    let found = tries
+        .iter()
+        .find(|report| causes(report) == [Cause::Serialised]);
     let found = found.unwrap_or_else(|| panic!("{}", tries[0].text()));
-    assert!(found.advice[0].text.contains("interpreter"), "{}", found.advice[0].text);
+    assert!(
+        found.advice[0].text.contains("interpreter"),
+        "{}",
+        found.advice[0].text
+    );
 }
 
 #[test]
 fn without_measured_steps_there_is_no_report() {
-    let true = crate::is_alone(without_measured_steps_there_is_no_report) else { return };
-    let strategy = Strategy::new(&Options { cpu_replicas: 1, ..Options::default() }).unwrap();
+    let true = crate::is_alone(without_measured_steps_there_is_no_report) else {
+        return;
+    };
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 1,
+        ..Options::default()
+    })
+    .unwrap();
     run(&strategy, 10, &|_| ());
-    assert_eq!(strategy.step_report().unwrap_err().status(), Status::FailedPrecondition);
+    assert_eq!(
+        strategy.step_report().unwrap_err().status(),
+        Status::FailedPrecondition
+    );
     strategy.measure_steps(true).unwrap();
-    assert_eq!(strategy.step_report().unwrap_err().status(), Status::FailedPrecondition);
+    assert_eq!(
+        strategy.step_report().unwrap_err().status(),
+        Status::FailedPrecondition
+    );
     run(&strategy, 10, &|_| ());
     strategy.measure_steps(false).unwrap();
     run(&strategy, 10, &|_| ());

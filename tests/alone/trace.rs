@@ -24,7 +24,11 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 /// A trace that was read, and whose file is gone.
@@ -44,7 +48,9 @@ impl Trace {
     }
 
     fn spans(&self, name: &str) -> Vec<&Json> {
-        self.of_phase("X").filter(|event| event["name"] == name).collect()
+        self.of_phase("X")
+            .filter(|event| event["name"] == name)
+            .collect()
     }
 
     fn summary(&self) -> &Json {
@@ -87,7 +93,9 @@ fn check_nesting(trace: &Trace) {
 
 #[test]
 fn replicas_workers_and_threads_of_input_are_there() {
-    let true = crate::is_alone(replicas_workers_and_threads_of_input_are_there) else { return };
+    let true = crate::is_alone(replicas_workers_and_threads_of_input_are_there) else {
+        return;
+    };
     let path = file("whole");
     let strategy = strategy(2);
     let dataset = Dataset::range(0, 64, 1).unwrap().batch(4, false).unwrap();
@@ -98,7 +106,11 @@ fn replicas_workers_and_threads_of_input_are_there() {
         own::begin("my \"own\" step");
         let batch = iterator.next().unwrap().unwrap();
         let step = |context: &ReplicaContext| {
-            own::begin(if context.replica() == 0 { "first" } else { "second" });
+            own::begin(if context.replica() == 0 {
+                "first"
+            } else {
+                "second"
+            });
             let meet = Box::new(|_: &Strategy, _: &mut [&mut MergeCall]| Ok(None));
             context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
             own::end();
@@ -122,7 +134,10 @@ fn replicas_workers_and_threads_of_input_are_there() {
             .filter(|span| span["args"]["replica"] == replica)
             .collect();
         assert_eq!(own.len(), STEPS);
-        let steps: BTreeSet<_> = own.iter().map(|span| span["args"]["step"].as_u64()).collect();
+        let steps: BTreeSet<_> = own
+            .iter()
+            .map(|span| span["args"]["step"].as_u64())
+            .collect();
         assert_eq!(steps.len(), STEPS);
         let threads: BTreeSet<_> = own.iter().map(|span| span["tid"].as_u64()).collect();
         assert_eq!(threads.len(), 1);
@@ -167,11 +182,13 @@ enum Ending {
     IsLate,
 }
 
-/// Steps of every kind, watched in every way, end as they do unwatched; reports count those that were
-/// committed, and traces stay whole.
+/// Steps of every kind, watched in every way, end as they do unwatched; reports count those that
+/// were committed, and traces stay whole.
 #[test]
 fn what_meets_with_watching_goes_on_as_before() {
-    let true = crate::is_alone(what_meets_with_watching_goes_on_as_before) else { return };
+    let true = crate::is_alone(what_meets_with_watching_goes_on_as_before) else {
+        return;
+    };
     let path = file("crossings");
     let other = strategy(1);
     for (measured, traced) in [(true, false), (false, true), (true, true)] {
@@ -209,7 +226,11 @@ fn what_meets_with_watching_goes_on_as_before() {
                         check_nesting(&trace);
                         let own = trace.spans("step").into_iter();
                         let own = own.filter(|span| span["args"]["strategy"] == strategy.id());
-                        assert_eq!(own.count(), 3 + usize::from(ending == Ending::Fine), "{what}");
+                        assert_eq!(
+                            own.count(),
+                            3 + usize::from(ending == Ending::Fine),
+                            "{what}"
+                        );
                     }
                     release.get_or_init(|| ());
                     strategy.synchronize().unwrap();
@@ -263,19 +284,36 @@ fn end_as(
         Ending::IsLate => Some(Instant::now() + Duration::from_millis(100)),
         _ => None,
     };
-    strategy.run_within(callback, None, Limits { deadline, ..Limits::default() }, None)
+    strategy.run_within(
+        callback,
+        None,
+        Limits {
+            deadline,
+            ..Limits::default()
+        },
+        None,
+    )
 }
 
 #[test]
 fn counters_add_up() {
-    let true = crate::is_alone(counters_add_up) else { return };
+    let true = crate::is_alone(counters_add_up) else {
+        return;
+    };
     let path = file("counters");
     let strategy = strategy(2);
     trace::start(&path, trace::MOST_EVENTS).unwrap();
     let shape = Shape::new(&[1000]).unwrap();
     let tensor = || Tensor::from_slice(&[1.0f32; 1000], shape, DeviceId::HOST).unwrap();
     for _ in 0..3 {
-        reduce(ReduceOp::Sum, &[tensor(), tensor()], None, DeviceId::HOST, None).unwrap();
+        reduce(
+            ReduceOp::Sum,
+            &[tensor(), tensor()],
+            None,
+            DeviceId::HOST,
+            None,
+        )
+        .unwrap();
         umbo_core::collectives::copy_to(&tensor(), DeviceId::HOST).unwrap();
         observe::count(Counter::Exchanged, || 7);
         {
@@ -294,19 +332,32 @@ fn counters_add_up() {
         assert_eq!(counter["args"]["exchanged"], step * 7);
         assert_eq!(counter["args"]["updated"], 0);
     }
-    let bytes: u64 =
-        trace.spans("copy").iter().map(|span| span["args"]["bytes"].as_u64().unwrap()).sum();
+    let bytes: u64 = trace
+        .spans("copy")
+        .iter()
+        .map(|span| span["args"]["bytes"].as_u64().unwrap())
+        .sum();
     assert_eq!(bytes, 3 * 4000);
     assert_eq!(trace.spans("all-reduce of ranks")[0]["cat"], "exchange");
     // A measured step after them knows what its thread did before it.
     let steps = trace.spans("step");
-    assert!(steps[1]["args"]["before_exchange_ns"].as_u64().is_some(), "{}", steps[1]);
-    assert!(steps[1]["args"]["before_reduce_ns"].as_u64().is_some(), "{}", steps[1]);
+    assert!(
+        steps[1]["args"]["before_exchange_ns"].as_u64().is_some(),
+        "{}",
+        steps[1]
+    );
+    assert!(
+        steps[1]["args"]["before_reduce_ns"].as_u64().is_some(),
+        "{}",
+        steps[1]
+    );
 }
 
 #[test]
 fn what_is_too_much_is_counted() {
-    let true = crate::is_alone(what_is_too_much_is_counted) else { return };
+    let true = crate::is_alone(what_is_too_much_is_counted) else {
+        return;
+    };
     let path = file("bounded");
     let strategy = strategy(1);
     trace::start(&path, 10).unwrap();
@@ -324,10 +375,15 @@ fn what_is_too_much_is_counted() {
 
 #[test]
 fn a_full_disk_ends_the_trace_and_nothing_else() {
-    let true = crate::is_alone(a_full_disk_ends_the_trace_and_nothing_else) else { return };
+    let true = crate::is_alone(a_full_disk_ends_the_trace_and_nothing_else) else {
+        return;
+    };
     let strategy = strategy(1);
     let path = file("full");
-    let limit = libc::rlimit { rlim_cur: 1, rlim_max: libc::RLIM_INFINITY };
+    let limit = libc::rlimit {
+        rlim_cur: 1,
+        rlim_max: libc::RLIM_INFINITY,
+    };
     // SAFETY: the signal and the limit are those of this process, which is the test's own.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -341,10 +397,13 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A trace is written to a file, also through a link, and to nothing else: a pipe would keep the threads waiting.
+/// A trace is written to a file, also through a link, and to nothing else: a pipe would keep the
+/// threads waiting.
 #[test]
 fn a_trace_is_written_to_a_file() {
-    let true = crate::is_alone(a_trace_is_written_to_a_file) else { return };
+    let true = crate::is_alone(a_trace_is_written_to_a_file) else {
+        return;
+    };
     let folder = file("places");
     std::fs::create_dir(&folder).unwrap();
     let pipe = folder.join("pipe");
@@ -356,7 +415,10 @@ fn a_trace_is_written_to_a_file() {
     for path in [&pipe, &link, &folder] {
         let refused = trace::start(path, 100).unwrap_err();
         assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
-        assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
+        assert!(
+            refused.to_string().contains(path.to_str().unwrap()),
+            "{refused}"
+        );
     }
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "an older and longer file".repeat(100)).unwrap();
@@ -369,7 +431,9 @@ fn a_trace_is_written_to_a_file() {
 
 #[test]
 fn spans_of_the_program_need_no_care() {
-    let true = crate::is_alone(spans_of_the_program_need_no_care) else { return };
+    let true = crate::is_alone(spans_of_the_program_need_no_care) else {
+        return;
+    };
     // Outside of a trace, and an end too many.
     own::begin("nothing");
     own::end();
@@ -410,7 +474,12 @@ fn spans_of_the_program_need_no_care() {
 /// Runs this program with a test of it alone, as a child that does what `role` says.
 fn child(role: &str, path: &PathBuf, variables: &[(&str, &str)]) -> std::process::Output {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "trace::what_children_do", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "trace::what_children_do",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("UMBO_TEST_ROLE", role)
         .env("UMBO_TEST_FILE", path)
         .envs(variables.iter().copied())
@@ -421,7 +490,9 @@ fn child(role: &str, path: &PathBuf, variables: &[(&str, &str)]) -> std::process
 /// Does nothing unless it is a child.
 #[test]
 fn what_children_do() {
-    let Ok(role) = std::env::var("UMBO_TEST_ROLE") else { return };
+    let Ok(role) = std::env::var("UMBO_TEST_ROLE") else {
+        return;
+    };
     let path = PathBuf::from(std::env::var("UMBO_TEST_FILE").unwrap());
     let strategy_of = || strategy(2);
     let steps = |strategy: &Strategy, count: usize| {
@@ -463,7 +534,9 @@ fn what_children_do() {
 
 #[test]
 fn a_crash_leaves_what_was_written() {
-    let true = crate::is_alone(a_crash_leaves_what_was_written) else { return };
+    let true = crate::is_alone(a_crash_leaves_what_was_written) else {
+        return;
+    };
     let path = file("crash");
     let output = child("crash", &path, &[]);
     assert!(!output.status.success());
@@ -472,13 +545,18 @@ fn a_crash_leaves_what_was_written() {
     // Every line is whole, so that it only lacks its end.
     let whole = format!("{}]", text.trim_end().trim_end_matches(','));
     let events: Vec<Json> = serde_json::from_str(&whole).unwrap();
-    let steps = events.iter().filter(|event| event["name"] == "step").count();
+    let steps = events
+        .iter()
+        .filter(|event| event["name"] == "step")
+        .count();
     assert!(steps >= 1000, "{steps}");
 }
 
 #[test]
 fn the_child_of_a_fork_writes_nothing() {
-    let true = crate::is_alone(the_child_of_a_fork_writes_nothing) else { return };
+    let true = crate::is_alone(the_child_of_a_fork_writes_nothing) else {
+        return;
+    };
     let path = file("fork");
     let output = child("fork", &path, &[]);
     assert!(output.status.success(), "{output:?}");
@@ -489,7 +567,9 @@ fn the_child_of_a_fork_writes_nothing() {
 
 #[test]
 fn the_environment_asks_for_a_trace() {
-    let true = crate::is_alone(the_environment_asks_for_a_trace) else { return };
+    let true = crate::is_alone(the_environment_asks_for_a_trace) else {
+        return;
+    };
     let path = file("environment");
     let folder = path.with_extension("folder");
     std::fs::create_dir_all(&folder).unwrap();
@@ -497,9 +577,13 @@ fn the_environment_asks_for_a_trace() {
     let pattern = pattern.to_str().unwrap();
     let output = child("environment", &path, &[("UMBO_TRACE", pattern)]);
     assert!(output.status.success(), "{output:?}");
-    let written = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let written = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let written: Vec<PathBuf> = written.collect();
-    let [file] = &written[..] else { panic!("{written:?}") };
+    let [file] = &written[..] else {
+        panic!("{written:?}")
+    };
     let process = file.file_stem().unwrap().to_str().unwrap();
     assert!(process.parse::<u32>().is_ok(), "{process}");
     let trace = Trace::read(file);
@@ -511,14 +595,27 @@ fn the_environment_asks_for_a_trace() {
 
 #[test]
 fn an_environment_that_makes_no_sense_is_a_warning() {
-    let true = crate::is_alone(an_environment_that_makes_no_sense_is_a_warning) else { return };
+    let true = crate::is_alone(an_environment_that_makes_no_sense_is_a_warning) else {
+        return;
+    };
     let path = file("nonsense");
-    let output = child("environment", &path, &[("UMBO_TRACE", "/nowhere/trace.json")]);
+    let output = child(
+        "environment",
+        &path,
+        &[("UMBO_TRACE", "/nowhere/trace.json")],
+    );
     assert!(output.status.success(), "{output:?}");
     let messages = String::from_utf8(output.stderr).unwrap();
-    let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
+    let lines: Vec<&str> = messages
+        .lines()
+        .filter(|line| line.starts_with("umbo: "))
+        .collect();
     assert_eq!(lines.len(), 1, "{messages}");
-    assert!(lines[0].contains("UMBO_TRACE: no trace is written"), "{}", lines[0]);
+    assert!(
+        lines[0].contains("UMBO_TRACE: no trace is written"),
+        "{}",
+        lines[0]
+    );
     let quiet = child("environment", &path, &[("UMBO_TRACE", "")]);
     assert!(quiet.status.success());
     assert!(!String::from_utf8(quiet.stderr).unwrap().contains("umbo: "));

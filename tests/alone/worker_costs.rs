@@ -1,5 +1,5 @@
-//! The number of threads that take part in central work follows the work, also when they have parked: counted, for each
-//! entry that a step has.
+//! The number of threads that take part in central work follows the work, also when they have
+//! parked: counted, for each entry that a step has.
 
 use std::hint;
 use std::sync::Arc;
@@ -33,7 +33,12 @@ fn is_shared(work: impl FnOnce()) -> bool {
 }
 
 fn floats(elements: usize) -> Tensor {
-    Tensor::zeros(DType::Float32, Shape::new(&[elements]).unwrap(), DeviceId::HOST).unwrap()
+    Tensor::zeros(
+        DType::Float32,
+        Shape::new(&[elements]).unwrap(),
+        DeviceId::HOST,
+    )
+    .unwrap()
 }
 
 /// An apply of gradients of so many float32 parameters, and a run before each.
@@ -46,17 +51,30 @@ struct Applies {
 
 impl Applies {
     fn of(parameters: usize) -> Applies {
-        let options = Options { cpu_replicas: REPLICAS, ..Options::default() };
+        let options = Options {
+            cpu_replicas: REPLICAS,
+            ..Options::default()
+        };
         let strategy = Strategy::new(&options).unwrap();
         let new = crate::fresh::new_variable("w", Aggregation::None);
         let variable = create(Some(&strategy), new, Initial::Value(&floats(parameters))).unwrap();
         let devices = vec![strategy.parameter_device(); REPLICAS];
         let sum = LossReduction::Sum;
-        let gradients =
-            Gradients::new(strategy.id(), &devices, vec![variable], sum, Default::default())
-                .unwrap();
+        let gradients = Gradients::new(
+            strategy.id(),
+            &devices,
+            vec![variable],
+            sum,
+            Default::default(),
+        )
+        .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
-        Applies { optimizer, gradients, step: 0, _strategy: strategy }
+        Applies {
+            optimizer,
+            gradients,
+            step: 0,
+            _strategy: strategy,
+        }
     }
 
     /// Whether the apply was shared by threads that had parked, or still spun.
@@ -64,7 +82,9 @@ impl Applies {
         self.step += 1;
         self.gradients.first_touch(self.step);
         for replica in 0..REPLICAS {
-            self.gradients.view(replica, self.step, 0, GradientMode::Overwrite).unwrap();
+            self.gradients
+                .view(replica, self.step, 0, GradientMode::Overwrite)
+                .unwrap();
             self.gradients.submit(replica, self.step, 1.0).unwrap();
         }
         self.gradients.commit(self.step);
@@ -77,13 +97,18 @@ impl Applies {
 
 #[test]
 fn small_work_wakes_nobody() {
-    let true = crate::is_alone(small_work_wakes_nobody) else { return };
+    let true = crate::is_alone(small_work_wakes_nobody) else {
+        return;
+    };
     workers::set_count(2).unwrap();
     // The threads are made by the first work that is large enough for them.
     workers::fix_costs(Some(Costs::NONE));
     assert!(is_shared(|| workers::for_each_range(1 << 20, 8, &|_| {})));
     let microseconds = Duration::from_micros;
-    workers::fix_costs(Some(Costs { latency: microseconds(40), wake: microseconds(4) }));
+    workers::fix_costs(Some(Costs {
+        latency: microseconds(40),
+        wake: microseconds(4),
+    }));
 
     // 16 bytes of traffic for a parameter: two gradients, and the weight read and written.
     let mut small = Applies::of(20_000);
@@ -117,7 +142,11 @@ fn small_work_wakes_nobody() {
                 hint::black_box(index);
             }
         };
-        assert!(is_shared(|| workers::for_each_range(1 << 16, 1 << 10, &work)));
+        assert!(is_shared(|| workers::for_each_range(
+            1 << 16,
+            1 << 10,
+            &work
+        )));
     }
     assert_ne!(workers::costs(), guessed);
 }

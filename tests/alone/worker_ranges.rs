@@ -1,5 +1,6 @@
-//! What the worker set promises: every element once, failures come back, and a steady state allocates nothing. A worker
-//! that is slow is helped, and runs on another processor than the caller.
+//! What the worker set promises: every element once, failures come back, and a steady state
+//! allocates nothing. A worker that is slow is helped, and runs on another processor than the
+//! caller.
 
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +25,15 @@ fn sum_of_ranges(elements: usize) -> usize {
 
 #[test]
 fn ranges_cover_and_failures_come_back() {
-    let true = crate::is_alone(ranges_cover_and_failures_come_back) else { return };
+    let true = crate::is_alone(ranges_cover_and_failures_come_back) else {
+        return;
+    };
     fix_costs(Some(Costs::NONE));
-    assert!([0, MAX_COUNT + 1].into_iter().all(|count| set_count(count).is_err()));
+    assert!(
+        [0, MAX_COUNT + 1]
+            .into_iter()
+            .all(|count| set_count(count).is_err())
+    );
     for workers in [1, 2, 3, 8] {
         set_count(workers).unwrap();
         assert_eq!(count(), workers);
@@ -43,10 +50,15 @@ fn ranges_cover_and_failures_come_back() {
     set_stealing(true);
     for failing in [0, 5] {
         let payload = panic::catch_unwind(|| {
-            for_each_task(8, LARGE, &|range| assert!(!range.contains(&failing), "share {failing}"));
+            for_each_task(8, LARGE, &|range| {
+                assert!(!range.contains(&failing), "share {failing}")
+            });
         })
         .unwrap_err();
-        assert_eq!(payload.downcast_ref::<String>(), Some(&format!("share {failing}")));
+        assert_eq!(
+            payload.downcast_ref::<String>(),
+            Some(&format!("share {failing}"))
+        );
     }
     // Several threads at once: whoever comes second works alone.
     thread::scope(|scope| {
@@ -67,7 +79,9 @@ fn enter() -> usize {
 
 #[test]
 fn entering_allocates_nothing() {
-    let true = crate::is_alone(entering_allocates_nothing) else { return };
+    let true = crate::is_alone(entering_allocates_nothing) else {
+        return;
+    };
     set_count(4).unwrap();
     fix_costs(Some(Costs::NONE));
     // All four take part in each operation.

@@ -8,7 +8,9 @@ use umbo::*;
 /// What went wrong last on this thread.
 pub fn last_message() -> String {
     // SAFETY: the text lives until the thread's next call.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Demands that a call succeeds.

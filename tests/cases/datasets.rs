@@ -39,14 +39,19 @@ pub fn build(
     environment: &Environment<'_>,
     context: Option<[i32; 3]>,
 ) -> Result<Dataset> {
-    let Some(source) = json["source"].as_object().filter(|source| source.len() == 1) else {
+    let Some(source) = json["source"]
+        .as_object()
+        .filter(|source| source.len() == 1)
+    else {
         return wrong(format!("not a dataset: {json}"));
     };
     let mut dataset = None;
     for (kind, argument) in source {
         dataset = Some(self::source(kind, argument, environment, context)?);
     }
-    let Some(mut dataset) = dataset else { return wrong("a dataset without a source") };
+    let Some(mut dataset) = dataset else {
+        return wrong("a dataset without a source");
+    };
     for transformation in fields::list(json, "then")? {
         dataset = transformed(&dataset, transformation, context)?;
     }
@@ -86,7 +91,10 @@ fn source(
                 .iter()
                 .map(|literal| values::tensor(&values::make(&Literal::parse(literal)?)?));
             let tensors = tensors.collect::<Result<Vec<_>>>()?;
-            let handles: Vec<_> = tensors.iter().map(|tensor| tensor.get().cast_const()).collect();
+            let handles: Vec<_> = tensors
+                .iter()
+                .map(|tensor| tensor.get().cast_const())
+                .collect();
             let count = handles.len() as i64;
             // SAFETY: the array has as many handles as stated, the output is a variable.
             made(|dataset| unsafe { umbo_dataset_from_elements(count, handles.as_ptr(), dataset) })
@@ -147,18 +155,24 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 }
             };
             // SAFETY: the output is a variable.
-            changed(from, |to| unsafe { umbo_dataset_batch(to, size, drop_remainder) })
+            changed(from, |to| unsafe {
+                umbo_dataset_batch(to, size, drop_remainder)
+            })
         }
         "padded_batch" => {
             let size = fields::integer(json, "size")?;
             // SAFETY: the output is a variable.
-            changed(from, |to| unsafe { umbo_dataset_padded_batch(to, size, drop_remainder) })
+            changed(from, |to| unsafe {
+                umbo_dataset_padded_batch(to, size, drop_remainder)
+            })
         }
         "rebatch" => {
             let sizes = fields::integers(json, "sizes")?;
             let (count, sizes) = (sizes.len() as i64, sizes.as_ptr());
             // SAFETY: the array is as long as stated, the output is a variable.
-            changed(from, |to| unsafe { umbo_dataset_rebatch(to, count, sizes, drop_remainder) })
+            changed(from, |to| unsafe {
+                umbo_dataset_rebatch(to, count, sizes, drop_remainder)
+            })
         }
         "repeat" => {
             let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
@@ -197,7 +211,9 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 ..Default::default()
             };
             // SAFETY: the options and the output are variables.
-            changed(from, |to| unsafe { umbo_dataset_shuffle(to, &raw const options) })
+            changed(from, |to| unsafe {
+                umbo_dataset_shuffle(to, &raw const options)
+            })
         }
         // SAFETY: the output is a variable.
         "cache" => changed(from, |to| unsafe { umbo_dataset_cache(to) }),

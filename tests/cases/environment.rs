@@ -63,14 +63,22 @@ impl World {
     /// How many scopes this thread has open.
     pub fn open_scopes(&self) -> usize {
         let own = thread::current().id();
-        self.scopes.lock().iter().filter(|(_, thread)| *thread == own).count()
+        self.scopes
+            .lock()
+            .iter()
+            .filter(|(_, thread)| *thread == own)
+            .count()
     }
 
     /// Leaves scopes of this thread, innermost first, until it has `depth` open.
     pub fn leave_down_to(&self, depth: usize) {
         let own = thread::current().id();
         while self.open_scopes() > depth {
-            let last = self.scopes.lock().iter().rposition(|(_, thread)| *thread == own);
+            let last = self
+                .scopes
+                .lock()
+                .iter()
+                .rposition(|(_, thread)| *thread == own);
             let Some(last) = last else { return };
             let (scope, _) = self.scopes.lock().remove(last);
             // SAFETY: the number is a handle, which the library checks.
@@ -102,12 +110,20 @@ pub struct Environment<'a> {
 impl<'a> Environment<'a> {
     /// The top level.
     pub fn top(world: &'a World) -> Environment<'a> {
-        Environment { world, value_context: None, outer: None, names: Mutex::default() }
+        Environment {
+            world,
+            value_context: None,
+            outer: None,
+            names: Mutex::default(),
+        }
     }
 
     /// The level of a body inside of `outer`.
     pub fn inside(outer: &'a Environment<'a>) -> Environment<'a> {
-        Environment { outer: Some(outer), ..Environment::top(outer.world) }
+        Environment {
+            outer: Some(outer),
+            ..Environment::top(outer.world)
+        }
     }
 
     /// The top level above this one.
@@ -138,7 +154,9 @@ impl<'a> Environment<'a> {
                 if let Bound::Value(value) = &bound
                     && values::has_per_replica(value)?
                 {
-                    return wrong(format!("{name} is a per-replica value, which is not captured"));
+                    return wrong(format!(
+                        "{name} is a per-replica value, which is not captured"
+                    ));
                 }
                 return Ok(bound);
             }

@@ -14,7 +14,9 @@ pub fn difference(expect: &Json, report: &Report) -> Result<Option<String>> {
     if let Some(difference) = errors(expect, report)? {
         return Ok(Some(difference));
     }
-    let Some(names) = expect.as_object() else { return wrong("expect is no object") };
+    let Some(names) = expect.as_object() else {
+        return wrong("expect is no object");
+    };
     for (name, expected) in names.iter().filter(|(name, _)| *name != "errors") {
         let Some(outcome) = report.results.get(name) else {
             return Ok(Some(format!("no result {name}")));
@@ -36,17 +38,24 @@ fn errors(expect: &Json, report: &Report) -> Result<Option<String>> {
     let expected_at: Vec<usize> = expected.iter().map(|(at, _)| *at).collect();
     let actual_at: Vec<usize> = report.errors.iter().map(|(at, _)| *at).collect();
     if expected_at != actual_at {
-        let said: Vec<_> =
-            report.errors.iter().map(|(at, failure)| format!("{at}: {failure}")).collect();
+        let said: Vec<_> = report
+            .errors
+            .iter()
+            .map(|(at, failure)| format!("{at}: {failure}"))
+            .collect();
         return Ok(Some(format!(
             "steps {actual_at:?} failed, expected {expected_at:?}; {}",
             said.join("; ")
         )));
     }
     for ((at, allowed), (_, failure)) in expected.iter().zip(&report.errors) {
-        let Failure::Status(status, _) = failure else { return Err(failure.clone()) };
+        let Failure::Status(status, _) = failure else {
+            return Err(failure.clone());
+        };
         if !allowed.contains(&status_name(*status).as_str()) {
-            return Ok(Some(format!("step {at} failed with {failure}; expected {allowed:?}")));
+            return Ok(Some(format!(
+                "step {at} failed with {failure}; expected {allowed:?}"
+            )));
         }
     }
     Ok(None)
@@ -54,33 +63,51 @@ fn errors(expect: &Json, report: &Report) -> Result<Option<String>> {
 
 /// The first difference between a result and an EXPECTATION.
 fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<String>> {
-    let Some(form) = expected.as_object() else { return wrong(format!("{place}: {expected}")) };
+    let Some(form) = expected.as_object() else {
+        return wrong(format!("{place}: {expected}"));
+    };
     let has = |field: &str| form.contains_key(field);
     let known = |fields: &[&str]| form.keys().all(|field| fields.contains(&field.as_str()));
-    let otherwise = || Ok(Some(format!("{place}: got {actual:?}, expected {expected}")));
+    let otherwise = || {
+        Ok(Some(format!(
+            "{place}: got {actual:?}, expected {expected}"
+        )))
+    };
     if has("data") && known(&["dtype", "shape", "data", "tolerance"]) {
-        let Outcome::Tensor(actual) = actual else { return otherwise() };
+        let Outcome::Tensor(actual) = actual else {
+            return otherwise();
+        };
         return tensor(actual, expected, place);
     }
     let one = |field: &str| has(field) && form.len() == 1;
     if one("per_replica") {
-        let Outcome::PerReplica(actual) = actual else { return otherwise() };
+        let Outcome::PerReplica(actual) = actual else {
+            return otherwise();
+        };
         all(actual, fields::list(expected, "per_replica")?, place)
     } else if one("tuple") {
-        let Outcome::Tuple(actual) = actual else { return otherwise() };
+        let Outcome::Tuple(actual) = actual else {
+            return otherwise();
+        };
         all(actual, fields::list(expected, "tuple")?, place)
     } else if one("list_nest") {
-        let Outcome::ListNest(actual) = actual else { return otherwise() };
+        let Outcome::ListNest(actual) = actual else {
+            return otherwise();
+        };
         all(actual, fields::list(expected, "list_nest")?, place)
     } else if one("list") {
-        let Outcome::List(actual) = actual else { return otherwise() };
+        let Outcome::List(actual) = actual else {
+            return otherwise();
+        };
         all(actual, fields::list(expected, "list")?, place)
     } else if has("steps") && known(&["steps", "end"]) {
-        let Outcome::Steps(actual, end) = actual else { return otherwise() };
+        let Outcome::Steps(actual, end) = actual else {
+            return otherwise();
+        };
         match fields::optional_text(expected, "end")? {
-            Some(expected) if expected != *end => {
-                Ok(Some(format!("{place}: stopped by {end}, expected {expected}")))
-            }
+            Some(expected) if expected != *end => Ok(Some(format!(
+                "{place}: stopped by {end}, expected {expected}"
+            ))),
             _ => all(actual, fields::list(expected, "steps")?, place),
         }
     } else if one("struct") {
@@ -91,20 +118,34 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
         if !actual.keys().eq(expected.keys()) {
             let (actual, expected): (Vec<_>, Vec<_>) =
                 (actual.keys().collect(), expected.keys().collect());
-            return Ok(Some(format!("{place}: fields {actual:?}, expected {expected:?}")));
+            return Ok(Some(format!(
+                "{place}: fields {actual:?}, expected {expected:?}"
+            )));
         }
-        first(actual.iter().zip(expected).map(|((name, actual), (_, expected))| {
-            differs(actual, expected, &format!("{place}.{name}"))
-        }))
+        first(
+            actual
+                .iter()
+                .zip(expected)
+                .map(|((name, actual), (_, expected))| {
+                    differs(actual, expected, &format!("{place}.{name}"))
+                }),
+        )
     } else if one("indexed_slices") {
         let expected = &expected["indexed_slices"];
-        let Outcome::IndexedSlices { values, indices, dense_shape } = actual else {
+        let Outcome::IndexedSlices {
+            values,
+            indices,
+            dense_shape,
+        } = actual
+        else {
             return otherwise();
         };
         if expected.get("dense_shape").is_some()
             && fields::integers(expected, "dense_shape")? != *dense_shape
         {
-            return Ok(Some(format!("{place}: dense_shape is {dense_shape:?} in {expected}")));
+            return Ok(Some(format!(
+                "{place}: dense_shape is {dense_shape:?} in {expected}"
+            )));
         }
         first(
             [("values", values), ("indices", indices)]
@@ -112,7 +153,9 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
                 .map(|(part, actual)| tensor(actual, &expected[part], &format!("{place}.{part}"))),
         )
     } else if one("variable") {
-        let Outcome::Variable(actual) = actual else { return otherwise() };
+        let Outcome::Variable(actual) = actual else {
+            return otherwise();
+        };
         tensor(actual, &expected["variable"], place)
     } else if one("spec") {
         match spec(&expected["spec"])? == *actual {
@@ -140,12 +183,20 @@ fn first(mut differences: impl Iterator<Item = Result<Option<String>>>) -> Resul
 
 fn all(actual: &[Outcome], expected: &[Json], place: &str) -> Result<Option<String>> {
     if actual.len() != expected.len() {
-        return Ok(Some(format!("{place}: {} items, expected {}", actual.len(), expected.len())));
+        return Ok(Some(format!(
+            "{place}: {} items, expected {}",
+            actual.len(),
+            expected.len()
+        )));
     }
     first(
-        actual.iter().zip(expected).enumerate().map(|(index, (actual, expected))| {
-            differs(actual, expected, &format!("{place}[{index}]"))
-        }),
+        actual
+            .iter()
+            .zip(expected)
+            .enumerate()
+            .map(|(index, (actual, expected))| {
+                differs(actual, expected, &format!("{place}[{index}]"))
+            }),
     )
 }
 
@@ -153,9 +204,17 @@ fn spec(json: &Json) -> Result<Outcome> {
     let name = fields::text(json, "dtype")?;
     let sizes = match &json["shape"] {
         Json::Null => None,
-        _ => Some(fields::list(json, "shape")?.iter().map(Json::as_i64).collect()),
+        _ => Some(
+            fields::list(json, "shape")?
+                .iter()
+                .map(Json::as_i64)
+                .collect(),
+        ),
     };
-    Ok(Outcome::Spec(crate::literal::Dtype::named(name)?.name, sizes))
+    Ok(Outcome::Spec(
+        crate::literal::Dtype::named(name)?.name,
+        sizes,
+    ))
 }
 
 fn tensor(actual: &Literal, json: &Json, place: &str) -> Result<Option<String>> {
@@ -170,7 +229,9 @@ fn tensor(actual: &Literal, json: &Json, place: &str) -> Result<Option<String>> 
         None => Some(0.0),
         Some(tolerance) => tolerance.as_f64(),
     };
-    let Some(tolerance) = tolerance else { return wrong(format!("{place}: tolerance in {json}")) };
+    let Some(tolerance) = tolerance else {
+        return wrong(format!("{place}: tolerance in {json}"));
+    };
     let mut pairs = actual.data.iter().zip(&expected.data).enumerate();
     let different = pairs.find(|(_, (actual, expected))| !actual.matches(**expected, tolerance));
     Ok(different.map(|(index, (actual, expected))| {

@@ -14,8 +14,8 @@ pub enum Failure {
     Case(String),
 }
 
-/// What a step says that a case lets fail, so that a replica that fails with CANCELLED by itself can
-/// be told from one that was stopped because of another.
+/// What a step says that a case lets fail, so that a replica that fails with CANCELLED by itself
+/// can be told from one that was stopped because of another.
 pub const BY_ITSELF: &str = "the case says so";
 
 /// What steps give.
@@ -52,7 +52,9 @@ pub fn told(status: umbo_status, message: &str) -> Failure {
 /// The name of a status.
 pub fn status_name(status: umbo_status) -> String {
     // SAFETY: names of statuses are texts that live as long as the process.
-    unsafe { CStr::from_ptr(umbo_status_name(status)) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(umbo_status_name(status)) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// The status with this name.
@@ -63,7 +65,9 @@ pub fn status_named(name: &str) -> Option<umbo_status> {
 /// What the last error of this thread says.
 fn last_message() -> String {
     // SAFETY: the message is a text that no call replaces meanwhile.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Turns the status of a call into a result.
@@ -82,17 +86,26 @@ pub fn check(status: umbo_status) -> Result<()> {
         info.struct_size = size_of::<umbo_error_info>();
         // SAFETY: the struct is a variable of the size that it states.
         if unsafe { umbo_last_error_at(index, &raw mut info) } != UMBO_OK {
-            return wrong(format!("there is no record {index} of the failure '{message}'"));
+            return wrong(format!(
+                "there is no record {index} of the failure '{message}'"
+            ));
         }
         // SAFETY: the message is a text that no call replaces meanwhile.
-        let said = unsafe { CStr::from_ptr(info.message) }.to_string_lossy().contains(BY_ITSELF);
+        let said = unsafe { CStr::from_ptr(info.message) }
+            .to_string_lossy()
+            .contains(BY_ITSELF);
         let by_itself = said || info.status != UMBO_STATUS_CANCELLED;
         replicas.extend((info.replica >= 0).then_some((info.replica, info.status, by_itself)));
     }
     if !replicas.is_sorted_by_key(|(replica, ..)| *replica) {
-        return wrong(format!("the records of '{message}' are not in replica order"));
+        return wrong(format!(
+            "the records of '{message}' are not in replica order"
+        ));
     }
-    let own = replicas.iter().find(|(.., by_itself)| *by_itself).map(|(_, status, _)| *status);
+    let own = replicas
+        .iter()
+        .find(|(.., by_itself)| *by_itself)
+        .map(|(_, status, _)| *status);
     match own {
         Some(own) if own != status => wrong(format!(
             "the call gave {} but its first own failure is {}: {message}",

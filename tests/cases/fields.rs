@@ -29,7 +29,12 @@ pub fn integer(step: &Json, field: &str) -> Result<i64> {
 /// An integer of 32 bits.
 pub fn small_integer(step: &Json, field: &str) -> Result<i32> {
     let number = integer(step, field)?;
-    expected(step, field, "an integer of 32 bits", i32::try_from(number).ok())
+    expected(
+        step,
+        field,
+        "an integer of 32 bits",
+        i32::try_from(number).ok(),
+    )
 }
 
 /// An integer that may be absent.

@@ -110,7 +110,9 @@ pub fn read_text(call: impl FnOnce(*mut *const c_char) -> umbo_status) -> Result
         return wrong("a call succeeded and stored no text");
     }
     // SAFETY: the library stores texts that live at least as long as the object they describe.
-    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    Ok(unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned())
 }
 
 /// A text for the library.

@@ -37,7 +37,11 @@ const STEPS: &[(&str, &str, &str)] = &[
     ("current_strategy_is", "", "out strategy"),
     ("on_thread", "steps", ""),
     ("loop", "times steps", ""),
-    ("variable", "initial", "out scope aggregation synchronization trainable name"),
+    (
+        "variable",
+        "initial",
+        "out scope aggregation synchronization trainable name",
+    ),
     ("read", "variable", "out"),
     ("trainable", "variable", "out"),
     ("created_in_scope", "variable", "out strategy"),
@@ -72,7 +76,11 @@ const STEPS: &[(&str, &str, &str)] = &[
     ("dataset", "dataset", "out"),
     ("numpy_dataset", "value", "out strategy"),
     ("distribute_dataset", "dataset", "out options strategy"),
-    ("distribute_from_function", "dataset", "out contexts_out options strategy"),
+    (
+        "distribute_from_function",
+        "dataset",
+        "out contexts_out options strategy",
+    ),
     ("iterator", "dataset", "out"),
     ("next", "iterator", "out"),
     ("next_optional", "iterator", "out"),
@@ -80,7 +88,11 @@ const STEPS: &[(&str, &str, &str)] = &[
     ("for_each", "dataset item steps", "way limit collect out"),
     ("element_spec", "dataset", "out"),
     ("cardinality", "dataset", "out"),
-    ("input_context", "num_input_pipelines input_pipeline_id num_replicas_in_sync", "out"),
+    (
+        "input_context",
+        "num_input_pipelines input_pipeline_id num_replicas_in_sync",
+        "out",
+    ),
     ("input_context_fields", "context", "out"),
     ("per_replica_batch_size", "context global", "out"),
     ("value_context", "replica_id num_replicas_in_sync", "out"),
@@ -110,7 +122,10 @@ fn listed(word: &str, list: &str) -> bool {
 /// Fields that are in none of the lists.
 fn unknown<'a>(json: &'a Json, lists: &[&str]) -> Option<&'a str> {
     let known = |field: &str| lists.iter().any(|list| listed(field, list));
-    json.as_object()?.keys().map(String::as_str).find(|field| !known(field))
+    json.as_object()?
+        .keys()
+        .map(String::as_str)
+        .find(|field| !known(field))
 }
 
 /// Complains if a case leaves the language.
@@ -144,7 +159,10 @@ fn check_steps(steps: &[Json]) -> Result<()> {
         let Some((_, need, may)) = STEPS.iter().find(|(name, ..)| *name == op) else {
             return wrong(format!("unknown operation {op}"));
         };
-        if let Some(field) = need.split_whitespace().find(|field| step.get(field).is_none()) {
+        if let Some(field) = need
+            .split_whitespace()
+            .find(|field| step.get(field).is_none())
+        {
             return wrong(format!("{op} without {field}"));
         }
         if let Some(field) = unknown(step, &["op", need, may]) {
@@ -160,7 +178,10 @@ fn check_steps(steps: &[Json]) -> Result<()> {
         if let Some(dataset) = step.get("dataset").filter(|dataset| dataset.is_object()) {
             check_dataset(dataset)?;
         }
-        if let Some(field) = step.get("options").and_then(|options| unknown(options, &[OPTIONS])) {
+        if let Some(field) = step
+            .get("options")
+            .and_then(|options| unknown(options, &[OPTIONS]))
+        {
             return wrong(format!("unknown option {field}"));
         }
     }
@@ -176,7 +197,9 @@ fn check_dataset(dataset: &Json) -> Result<()> {
         return wrong(format!("unknown source {kind}"));
     }
     for kind in ["zip", "concatenate"] {
-        fields::list(source, kind)?.iter().try_for_each(check_dataset)?;
+        fields::list(source, kind)?
+            .iter()
+            .try_for_each(check_dataset)?;
     }
     for transformation in fields::list(dataset, "then")? {
         let op = fields::text(transformation, "op")?;

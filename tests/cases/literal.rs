@@ -18,32 +18,88 @@ pub struct Dtype {
 }
 
 const DTYPES: [Dtype; 13] = [
-    Dtype { code: UMBO_DTYPE_FLOAT16, name: "float16", size: 2 },
-    Dtype { code: UMBO_DTYPE_BFLOAT16, name: "bfloat16", size: 2 },
-    Dtype { code: UMBO_DTYPE_FLOAT32, name: "float32", size: 4 },
-    Dtype { code: UMBO_DTYPE_FLOAT64, name: "float64", size: 8 },
-    Dtype { code: UMBO_DTYPE_INT8, name: "int8", size: 1 },
-    Dtype { code: UMBO_DTYPE_INT16, name: "int16", size: 2 },
-    Dtype { code: UMBO_DTYPE_INT32, name: "int32", size: 4 },
-    Dtype { code: UMBO_DTYPE_INT64, name: "int64", size: 8 },
-    Dtype { code: UMBO_DTYPE_UINT8, name: "uint8", size: 1 },
-    Dtype { code: UMBO_DTYPE_UINT16, name: "uint16", size: 2 },
-    Dtype { code: UMBO_DTYPE_UINT32, name: "uint32", size: 4 },
-    Dtype { code: UMBO_DTYPE_UINT64, name: "uint64", size: 8 },
-    Dtype { code: UMBO_DTYPE_BOOL, name: "bool", size: 1 },
+    Dtype {
+        code: UMBO_DTYPE_FLOAT16,
+        name: "float16",
+        size: 2,
+    },
+    Dtype {
+        code: UMBO_DTYPE_BFLOAT16,
+        name: "bfloat16",
+        size: 2,
+    },
+    Dtype {
+        code: UMBO_DTYPE_FLOAT32,
+        name: "float32",
+        size: 4,
+    },
+    Dtype {
+        code: UMBO_DTYPE_FLOAT64,
+        name: "float64",
+        size: 8,
+    },
+    Dtype {
+        code: UMBO_DTYPE_INT8,
+        name: "int8",
+        size: 1,
+    },
+    Dtype {
+        code: UMBO_DTYPE_INT16,
+        name: "int16",
+        size: 2,
+    },
+    Dtype {
+        code: UMBO_DTYPE_INT32,
+        name: "int32",
+        size: 4,
+    },
+    Dtype {
+        code: UMBO_DTYPE_INT64,
+        name: "int64",
+        size: 8,
+    },
+    Dtype {
+        code: UMBO_DTYPE_UINT8,
+        name: "uint8",
+        size: 1,
+    },
+    Dtype {
+        code: UMBO_DTYPE_UINT16,
+        name: "uint16",
+        size: 2,
+    },
+    Dtype {
+        code: UMBO_DTYPE_UINT32,
+        name: "uint32",
+        size: 4,
+    },
+    Dtype {
+        code: UMBO_DTYPE_UINT64,
+        name: "uint64",
+        size: 8,
+    },
+    Dtype {
+        code: UMBO_DTYPE_BOOL,
+        name: "bool",
+        size: 1,
+    },
 ];
 
 impl Dtype {
     /// The element type with this name.
     pub fn named(name: &str) -> Result<Dtype> {
         let found = DTYPES.iter().find(|dtype| dtype.name == name);
-        found.copied().map_or_else(|| wrong(format!("unknown dtype {name}")), Ok)
+        found
+            .copied()
+            .map_or_else(|| wrong(format!("unknown dtype {name}")), Ok)
     }
 
     /// The element type with this number.
     pub fn of_code(code: umbo_dtype) -> Result<Dtype> {
         let found = DTYPES.iter().find(|dtype| dtype.code == code);
-        found.copied().map_or_else(|| wrong(format!("the library gave dtype {code}")), Ok)
+        found
+            .copied()
+            .map_or_else(|| wrong(format!("the library gave dtype {code}")), Ok)
     }
 
     /// Whether it is one of the four floating-point types.
@@ -124,31 +180,45 @@ impl PartialEq for Literal {
         self.dtype == other.dtype
             && self.shape == other.shape
             && self.data.len() == other.data.len()
-            && self.data.iter().zip(&other.data).all(|(a, b)| a.matches(*b, 0.0))
+            && self
+                .data
+                .iter()
+                .zip(&other.data)
+                .all(|(a, b)| a.matches(*b, 0.0))
     }
 }
 
 impl Literal {
     /// A scalar.
     pub fn scalar(dtype: &str, element: Element) -> Result<Literal> {
-        Ok(Literal { dtype: Dtype::named(dtype)?, shape: Vec::new(), data: vec![element] })
+        Ok(Literal {
+            dtype: Dtype::named(dtype)?,
+            shape: Vec::new(),
+            data: vec![element],
+        })
     }
 
     /// Reads a tensor literal.
     pub fn parse(json: &Json) -> Result<Literal> {
         let broken = || wrong(format!("not a tensor literal: {json}"));
-        let (Some(dtype), Some(shape), Some(data)) =
-            (json["dtype"].as_str(), json["shape"].as_array(), json["data"].as_array())
-        else {
+        let (Some(dtype), Some(shape), Some(data)) = (
+            json["dtype"].as_str(),
+            json["shape"].as_array(),
+            json["data"].as_array(),
+        ) else {
             return broken();
         };
         let dtype = Dtype::named(dtype)?;
-        let sizes: Option<Vec<i64>> =
-            shape.iter().map(|size| size.as_i64().filter(|size| *size >= 0)).collect();
+        let sizes: Option<Vec<i64>> = shape
+            .iter()
+            .map(|size| size.as_i64().filter(|size| *size >= 0))
+            .collect();
         let Some(shape) = sizes else { return broken() };
         let data = data.iter().map(|element| parse_element(dtype, element));
         let data = data.collect::<Result<Vec<_>>>()?;
-        let count = shape.iter().try_fold(1i64, |count, size| count.checked_mul(*size));
+        let count = shape
+            .iter()
+            .try_fold(1i64, |count, size| count.checked_mul(*size));
         if count != i64::try_from(data.len()).ok() {
             return broken();
         }
@@ -185,7 +255,9 @@ impl Literal {
         }
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let words = bytes.chunks_exact(8);
-        words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).collect()
+        words
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
+            .collect()
     }
 
     /// The tensor whose elements lie in `memory`.
@@ -193,7 +265,11 @@ impl Literal {
         let count = shape.iter().product::<i64>() as usize;
         let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let elements = bytes.chunks_exact(dtype.size).take(count);
-        Literal { dtype, shape, data: elements.map(|bytes| decode(dtype, bytes)).collect() }
+        Literal {
+            dtype,
+            shape,
+            data: elements.map(|bytes| decode(dtype, bytes)).collect(),
+        }
     }
 }
 
@@ -218,7 +294,9 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Element {
 fn parse_element(dtype: Dtype, json: &Json) -> Result<Element> {
     let refused = || wrong(format!("{json} is not a {}", dtype.name));
     if dtype.code == UMBO_DTYPE_BOOL {
-        return json.as_bool().map_or_else(refused, |value| Ok(Element::Bool(value)));
+        return json
+            .as_bool()
+            .map_or_else(refused, |value| Ok(Element::Bool(value)));
     }
     if dtype.is_float() {
         let value = match json.as_str() {
@@ -230,7 +308,10 @@ fn parse_element(dtype: Dtype, json: &Json) -> Result<Element> {
         };
         return value.map_or_else(refused, |value| Ok(Element::Float(dtype.round(value))));
     }
-    let value = json.as_i64().map(i128::from).or_else(|| json.as_u64().map(i128::from));
+    let value = json
+        .as_i64()
+        .map(i128::from)
+        .or_else(|| json.as_u64().map(i128::from));
     match value {
         Some(value) if dtype.wrap(value) == value => Ok(Element::Integer(value)),
         _ => refused(),

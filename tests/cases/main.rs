@@ -1,11 +1,11 @@
 //! Runs case files on the library, through its C functions alone.
 //!
-//! A case is a small program written as data, with the results it must give; docs/internals/case-language.md
-//! says how. `UMBO_CASES` lists the files to run, separated by colons; without it those in
-//! tests/cases/data are run, three times: on the CPU, with GPUs of the tests' own driver as compute
-//! devices, and with both (see `placement`). Each failure is printed with what was expected and what came, and the
-//! last line counts. After each case all its handles must be gone; and each expectation, when one
-//! value in it is changed, must fail.
+//! A case is a small program written as data, with the results it must give;
+//! docs/internals/case-language.md says how. `UMBO_CASES` lists the files to run, separated by
+//! colons; without it those in tests/cases/data are run, three times: on the CPU, with GPUs of the
+//! tests' own driver as compute devices, and with both (see `placement`). Each failure is printed
+//! with what was expected and what came, and the last line counts. After each case all its handles
+//! must be gone; and each expectation, when one value in it is changed, must fail.
 
 mod datasets;
 mod environment;
@@ -52,13 +52,18 @@ fn files() -> Vec<PathBuf> {
         Some(list) => {
             // Of a relative path cargo's user thinks in the folder of the repository.
             let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-            std::env::split_paths(&list).map(|path| root.join(path)).collect()
+            std::env::split_paths(&list)
+                .map(|path| root.join(path))
+                .collect()
         }
         None => {
             let data = concat!(env!("CARGO_MANIFEST_DIR"), "/cases/data");
             let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
             let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-            files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+            files.retain(|file| {
+                file.extension()
+                    .is_some_and(|extension| extension == "json")
+            });
             files.sort();
             files
         }
@@ -124,8 +129,9 @@ fn run_file(file: &Path, counts: &mut Counts) -> Result<()> {
         }
     };
     // What has no counterpart here is listed with its reason, in a file beside the cases.
-    for case in
-        cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
+    for case in cases
+        .iter()
+        .filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
     {
         let id = case["id"].as_str().unwrap_or("a case without id");
         if !can_run(case)? {
@@ -154,19 +160,33 @@ fn main() -> ExitCode {
         counts.failed += 1;
         println!("{failure}");
     }
-    let Counts { passed, failed, changes } = counts;
+    let Counts {
+        passed,
+        failed,
+        changes,
+    } = counts;
     println!("{changes} changed expectations were noticed");
-    println!("{} cases, {passed} passed, {failed} failed", passed + failed);
+    println!(
+        "{} cases, {passed} passed, {failed} failed",
+        passed + failed
+    );
     let mut succeeded = ran.is_ok() && failed == 0 && passed > 0;
     if Placement::chosen() != Placement::Cpus {
-        for report in Control::open().expect("GPUs are the fake driver's").take_reports() {
+        for report in Control::open()
+            .expect("GPUs are the fake driver's")
+            .take_reports()
+        {
             println!("the driver reports: {report}");
             succeeded = false;
         }
     } else if std::env::var_os("UMBO_CASES").is_none() {
         succeeded &= ["gpus", "mixed"].into_iter().all(again);
     }
-    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if succeeded {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Runs all cases once more, in a process that finds the fake driver.

@@ -12,7 +12,9 @@ pub fn check(expect: &Json, report: &Report) -> Result<usize> {
     let changed = variants(expect);
     for changed in &changed {
         if let Ok(None) = difference(changed, report) {
-            return wrong(format!("an expectation was changed, and it still passes: {changed}"));
+            return wrong(format!(
+                "an expectation was changed, and it still passes: {changed}"
+            ));
         }
     }
     Ok(changed.len())
@@ -20,7 +22,9 @@ pub fn check(expect: &Json, report: &Report) -> Result<usize> {
 
 /// The expectations, each with one value changed.
 fn variants(json: &Json) -> Vec<Json> {
-    let Some(fields) = json.as_object() else { return Vec::new() };
+    let Some(fields) = json.as_object() else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     for (name, field) in fields {
         // A tolerance says how much a value may change, so it is none of the values.
@@ -48,7 +52,9 @@ fn with(json: &Json, field: &str, change: Json) -> Json {
 }
 
 fn each(list: &Json, change: impl Fn(&Json) -> Vec<Json>) -> Vec<Json> {
-    let Some(items) = list.as_array() else { return Vec::new() };
+    let Some(items) = list.as_array() else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     for (index, item) in items.iter().enumerate() {
         for change in change(item) {
@@ -65,7 +71,12 @@ fn items(list: &Json) -> Vec<Json> {
     let mut all = each(list, variants);
     if let Some(items) = list.as_array() {
         all.push(json!(items.iter().skip(1).collect::<Vec<_>>()));
-        all.push(json!(items.iter().chain([&json!({ "none": true })]).collect::<Vec<_>>()));
+        all.push(json!(
+            items
+                .iter()
+                .chain([&json!({ "none": true })])
+                .collect::<Vec<_>>()
+        ));
         if items.is_empty() {
             all.remove(0);
         }
@@ -91,21 +102,37 @@ fn elements(list: &Json) -> Vec<Json> {
 }
 
 fn sizes(list: &Json) -> Vec<Json> {
-    each(list, |size| vec![json!(size.as_i64().map_or(7, |size| size + 1))])
+    each(list, |size| {
+        vec![json!(size.as_i64().map_or(7, |size| size + 1))]
+    })
 }
 
 fn errors(list: &Json) -> Vec<Json> {
     each(list, |error| {
         let allowed = crate::language::statuses(error).unwrap_or_default();
-        let other = ["DATA_LOSS", "ABORTED", "CANCELLED", "NOT_FOUND", "UNIMPLEMENTED"];
+        let other = [
+            "DATA_LOSS",
+            "ABORTED",
+            "CANCELLED",
+            "NOT_FOUND",
+            "UNIMPLEMENTED",
+        ];
         let other = other.iter().find(|status| !allowed.contains(status));
         debug_assert!(allowed.iter().all(|status| status_named(status).is_some()));
         vec![
             with(error, "status", json!(other)),
-            with(error, "at", json!(error["at"].as_i64().unwrap_or_default() + 1)),
+            with(
+                error,
+                "at",
+                json!(error["at"].as_i64().unwrap_or_default() + 1),
+            ),
         ]
     })
     .into_iter()
-    .chain(list.as_array().filter(|errors| !errors.is_empty()).map(|errors| json!(errors[1..])))
+    .chain(
+        list.as_array()
+            .filter(|errors| !errors.is_empty())
+            .map(|errors| json!(errors[1..])),
+    )
     .collect()
 }

@@ -18,7 +18,9 @@ pub fn evaluate(json: &Json, environment: &Environment<'_>, strategy: &str) -> R
     if let Some(name) = json.as_str() {
         return environment.value(name);
     }
-    let Some(fields) = json.as_object() else { return wrong(format!("not an operand: {json}")) };
+    let Some(fields) = json.as_object() else {
+        return wrong(format!("not an operand: {json}"));
+    };
     if fields.contains_key("dtype") {
         return values::make(&Literal::parse(json)?).map(Arc::new);
     }
@@ -26,18 +28,28 @@ pub fn evaluate(json: &Json, environment: &Environment<'_>, strategy: &str) -> R
     let (Some((form, content)), None) = (entries.next(), entries.next()) else {
         return wrong(format!("not an operand: {json}"));
     };
-    let list = || content.as_array().map_or_else(|| wrong(format!("not a list: {json}")), Ok);
+    let list = || {
+        content
+            .as_array()
+            .map_or_else(|| wrong(format!("not a list: {json}")), Ok)
+    };
     let value = match form.as_str() {
         "tuple" => {
-            let items = list()?.iter().map(|item| evaluate(item, environment, strategy));
+            let items = list()?
+                .iter()
+                .map(|item| evaluate(item, environment, strategy));
             values::tuple(&items.collect::<Result<Vec<_>>>()?)?
         }
         "list_nest" => {
-            let items = list()?.iter().map(|item| evaluate(item, environment, strategy));
+            let items = list()?
+                .iter()
+                .map(|item| evaluate(item, environment, strategy));
             values::list(&items.collect::<Result<Vec<_>>>()?)?
         }
         "struct" => {
-            let Some(fields) = content.as_object() else { return wrong(format!("{json}")) };
+            let Some(fields) = content.as_object() else {
+                return wrong(format!("{json}"));
+            };
             let fields = fields
                 .iter()
                 .map(|(name, field)| Ok((name.clone(), evaluate(field, environment, strategy)?)));
@@ -94,7 +106,9 @@ fn indexed_slices(
     let shape = json["dense_shape"]
         .as_array()
         .map(|shape| shape.iter().filter_map(Json::as_i64).collect::<Vec<_>>());
-    let Some(shape) = shape else { return wrong(format!("no dense_shape: {json}")) };
+    let Some(shape) = shape else {
+        return wrong(format!("no dense_shape: {json}"));
+    };
     let (values, indices) = (part("values")?, part("indices")?);
     // SAFETY: the shape is as long as stated, the output is a variable.
     made(|value| unsafe {

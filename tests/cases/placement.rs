@@ -1,8 +1,8 @@
 //! Where the devices of cases are: on the CPU as they say, or on GPUs in their place.
 //!
-//! `UMBO_CASES_PLACEMENT=gpus` puts every compute device CPU:k on GPU:k, `mixed` every second one. What
-//! cases are told of devices is translated back, so that they expect what they always do. CPU:0 that is
-//! no compute device stays what it is: the host.
+//! `UMBO_CASES_PLACEMENT=gpus` puts every compute device CPU:k on GPU:k, `mixed` every second one.
+//! What cases are told of devices is translated back, so that they expect what they always do.
+//! CPU:0 that is no compute device stays what it is: the host.
 
 use std::sync::OnceLock;
 

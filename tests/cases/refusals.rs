@@ -16,9 +16,18 @@ fn scalar() -> Json {
 fn wrong_steps() -> Vec<(&'static str, Json)> {
     vec![
         ("an unknown operation", json!({ "op": "guess", "out": "r" })),
-        ("an unknown field", json!({ "op": "has_strategy", "out": "r", "loudly": true })),
-        ("a field that is missing", json!({ "op": "gather", "value": scalar(), "out": "r" })),
-        ("a name that is not bound", json!({ "op": "let", "value": "nobody", "out": "r" })),
+        (
+            "an unknown field",
+            json!({ "op": "has_strategy", "out": "r", "loudly": true }),
+        ),
+        (
+            "a field that is missing",
+            json!({ "op": "gather", "value": scalar(), "out": "r" }),
+        ),
+        (
+            "a name that is not bound",
+            json!({ "op": "let", "value": "nobody", "out": "r" }),
+        ),
         ("an unknown reduction", {
             json!({ "op": "reduce", "reduce_op": "MAX", "value": scalar(), "axis": null, "out": "r" })
         }),
@@ -77,9 +86,9 @@ fn check_missing_file() -> Result<()> {
     ran?;
     match (counts.passed, counts.failed) {
         (1, 1) => Ok(()),
-        (passed, failed) => {
-            wrong(format!("a good and a missing file: {passed} passed, {failed} failed"))
-        }
+        (passed, failed) => wrong(format!(
+            "a good and a missing file: {passed} passed, {failed} failed"
+        )),
     }
 }
 

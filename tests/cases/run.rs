@@ -30,11 +30,16 @@ pub fn run(case: &Json) -> Result<Report> {
     let world = World::default();
     let report = executed(case, &world);
     // SAFETY: the output is a variable.
-    let alive = read(0, |count| unsafe { umbo_live_handles(UMBO_HANDLE_ANY, count) })?;
+    let alive = read(0, |count| unsafe {
+        umbo_live_handles(UMBO_HANDLE_ANY, count)
+    })?;
     let report = report?;
     match alive {
         0 => Ok(report),
-        alive => wrong(format!("{alive} handles are alive after the case{}", which_are_alive())),
+        alive => wrong(format!(
+            "{alive} handles are alive after the case{}",
+            which_are_alive()
+        )),
     }
 }
 

@@ -21,7 +21,9 @@ fn empty_view() -> umbo_view {
 
 fn info(value: &Handle<umbo_value>) -> Result<umbo_value_info> {
     // SAFETY: the output is a variable.
-    read(umbo_value_info::default(), |info| unsafe { umbo_value_get_info(value.get(), info) })
+    read(umbo_value_info::default(), |info| unsafe {
+        umbo_value_get_info(value.get(), info)
+    })
 }
 
 /// What kind of value it is.
@@ -103,9 +105,15 @@ pub fn list(items: &[Value]) -> Result<Handle<umbo_value>> {
 
 /// A struct of values.
 pub fn structure(fields: &[(String, Value)]) -> Result<Handle<umbo_value>> {
-    let texts = fields.iter().map(|(name, _)| c_text(name)).collect::<Result<Vec<CString>>>()?;
+    let texts = fields
+        .iter()
+        .map(|(name, _)| c_text(name))
+        .collect::<Result<Vec<CString>>>()?;
     let names: Vec<_> = texts.iter().map(|name| name.as_ptr()).collect();
-    let items: Vec<_> = fields.iter().map(|(_, item)| item.get().cast_const()).collect();
+    let items: Vec<_> = fields
+        .iter()
+        .map(|(_, item)| item.get().cast_const())
+        .collect();
     // SAFETY: both arrays are as long as stated, the output is a variable.
     made(|value| unsafe {
         umbo_value_create_struct(items.len() as i64, names.as_ptr(), items.as_ptr(), value)
@@ -125,9 +133,9 @@ pub fn per_replica(components: &[Value]) -> Result<Handle<umbo_value>> {
 pub fn has_per_replica(value: &Handle<umbo_value>) -> Result<bool> {
     match kind(value)? {
         UMBO_VALUE_PER_REPLICA => Ok(true),
-        UMBO_VALUE_TUPLE | UMBO_VALUE_LIST | UMBO_VALUE_STRUCT => {
-            items(value)?.iter().try_fold(false, |any, item| Ok(any || has_per_replica(item)?))
-        }
+        UMBO_VALUE_TUPLE | UMBO_VALUE_LIST | UMBO_VALUE_STRUCT => items(value)?
+            .iter()
+            .try_fold(false, |any, item| Ok(any || has_per_replica(item)?)),
         _ => Ok(false),
     }
 }
@@ -138,7 +146,10 @@ pub fn map_leaves(
     leaf: &impl Fn(&Handle<umbo_value>) -> Result<Handle<umbo_value>>,
 ) -> Result<Handle<umbo_value>> {
     let mapped = || -> Result<Vec<Value>> {
-        items(value)?.iter().map(|item| map_leaves(item, leaf).map(Arc::new)).collect()
+        items(value)?
+            .iter()
+            .map(|item| map_leaves(item, leaf).map(Arc::new))
+            .collect()
     };
     match kind(value)? {
         UMBO_VALUE_TUPLE => tuple(&mapped()?),
@@ -163,19 +174,24 @@ pub fn clone(value: &Handle<umbo_value>) -> Result<Handle<umbo_value>> {
 /// The device that a replica's literals are made on: that of the context this thread is in.
 pub fn current_device() -> Result<Option<CString>> {
     // SAFETY: the output is a variable.
-    let context =
-        read(ptr::null_mut(), |context| unsafe { umbo_current_replica_context(context) })?;
+    let context = read(ptr::null_mut(), |context| unsafe {
+        umbo_current_replica_context(context)
+    })?;
     if context.is_null() {
         return Ok(None);
     }
     // SAFETY: the name lives as long as the process.
-    Ok(Some(unsafe { CStr::from_ptr(context_info(context)?.device) }.to_owned()))
+    Ok(Some(
+        unsafe { CStr::from_ptr(context_info(context)?.device) }.to_owned(),
+    ))
 }
 
 /// What a replica's context says.
 pub fn context_info(context: *mut umbo_replica_context) -> Result<umbo_replica_context_info> {
     // SAFETY: the context is this thread's, the output is a variable.
-    read(Default::default(), |info| unsafe { umbo_replica_context_get_info(context, info) })
+    read(Default::default(), |info| unsafe {
+        umbo_replica_context_get_info(context, info)
+    })
 }
 
 /// Makes the tensor of a literal on a device; None means CPU:0.
@@ -199,13 +215,19 @@ pub fn make(literal: &Literal) -> Result<Handle<umbo_value>> {
 
 fn view(tensor: &Handle<umbo_tensor>) -> Result<umbo_view> {
     // SAFETY: the output is a variable.
-    read(empty_view(), |view| unsafe { umbo_tensor_view(tensor.get(), view) })
+    read(empty_view(), |view| unsafe {
+        umbo_tensor_view(tensor.get(), view)
+    })
 }
 
 /// The canonical name of the device that has the elements of a tensor.
 pub fn device_name(tensor: &Handle<umbo_tensor>) -> Result<String> {
     let device = view(tensor)?.device;
-    let kind = if device.r#type == UMBO_DEVICE_GPU { "GPU" } else { "CPU" };
+    let kind = if device.r#type == UMBO_DEVICE_GPU {
+        "GPU"
+    } else {
+        "CPU"
+    };
     let name = c_text(&format!("{kind}:{}", device.ordinal))?;
     let mut info = umbo_device_info::default();
     read_text(|place| {
@@ -246,7 +268,12 @@ pub fn variable_now(value: &Handle<umbo_value>) -> Result<Handle<umbo_tensor>> {
 
 /// What a value is, in the form of an expectation.
 pub fn outcome(value: &Handle<umbo_value>) -> Result<Outcome> {
-    let all = || items(value)?.iter().map(outcome).collect::<Result<Vec<_>>>();
+    let all = || {
+        items(value)?
+            .iter()
+            .map(outcome)
+            .collect::<Result<Vec<_>>>()
+    };
     Ok(match kind(value)? {
         UMBO_VALUE_TENSOR => Outcome::Tensor(literal(value)?),
         UMBO_VALUE_PER_REPLICA => Outcome::PerReplica(all()?),

@@ -1,4 +1,5 @@
-//! Gradients that an optimizer applies and that were not added: what they hold is not lost silently.
+//! Gradients that an optimizer applies and that were not added: what they hold is not lost
+//! silently.
 
 use std::sync::Arc;
 
@@ -20,8 +21,13 @@ enum Held {
     NoWeight,
 }
 
-const HELD: [Held; 5] =
-    [Held::Nothing, Held::Accumulated, Held::Submitted, Held::Both, Held::NoWeight];
+const HELD: [Held; 5] = [
+    Held::Nothing,
+    Held::Accumulated,
+    Held::Submitted,
+    Held::Both,
+    Held::NoWeight,
+];
 
 /// A run whose submissions nobody applies.
 fn submit(scene: &Scene, gradients: &Arc<Gradients>, weight: f64) {
@@ -41,8 +47,12 @@ fn submit(scene: &Scene, gradients: &Arc<Gradients>, weight: f64) {
 
 #[test]
 fn what_gradients_hold_is_not_lost_silently() {
-    let features =
-        [Feature::Plain, Feature::Accumulation, Feature::RowsAccumulation, Feature::TwoOptimizers];
+    let features = [
+        Feature::Plain,
+        Feature::Accumulation,
+        Feature::RowsAccumulation,
+        Feature::TwoOptimizers,
+    ];
     let mut refused = 0;
     for feature in features {
         let accumulates = matches!(feature, Feature::Accumulation | Feature::RowsAccumulation);
@@ -66,9 +76,13 @@ fn what_gradients_hold_is_not_lost_silently() {
                     _ => {}
                 }
                 let checkpoint = Checkpoint::new(&scene.strategy);
-                checkpoint.add("the optimizer", Arc::clone(optimizer) as _).unwrap();
+                checkpoint
+                    .add("the optimizer", Arc::clone(optimizer) as _)
+                    .unwrap();
                 if added {
-                    checkpoint.add("gradients", Arc::clone(gradients) as _).unwrap();
+                    checkpoint
+                        .add("gradients", Arc::clone(gradients) as _)
+                        .unwrap();
                 }
                 let saved = checkpoint.save(&folder.path("file"));
                 let is_lost = match held {
@@ -80,7 +94,11 @@ fn what_gradients_hold_is_not_lost_silently() {
                 assert_eq!(saved.is_err(), is_lost, "{case}: {saved:?}");
                 if let Err(error) = saved {
                     refused += 1;
-                    assert_eq!(error.status(), Status::FailedPrecondition, "{case}: {error}");
+                    assert_eq!(
+                        error.status(),
+                        Status::FailedPrecondition,
+                        "{case}: {error}"
+                    );
                     let text = error.to_string();
                     assert!(folder.names().is_empty(), "{case}");
                     if !added {
@@ -111,13 +129,23 @@ fn other_gradients_are_left_alone() {
     let (scene, path) = (Scene::new("adam", Feature::Plain, 1), folder.path("file"));
     let optimizer = &scene.trainers[0].0;
     let checkpoint = Checkpoint::new(&scene.strategy);
-    checkpoint.add("optimizer", Arc::clone(optimizer) as _).unwrap();
+    checkpoint
+        .add("optimizer", Arc::clone(optimizer) as _)
+        .unwrap();
     let gradients = || {
         let devices = scene.strategy.replica_devices();
-        let (variables, reduction) =
-            (scene.variables.clone(), scene.trainers[0].1.loss_reduction());
-        Gradients::new(scene.strategy.id(), devices, variables, reduction, Default::default())
-            .unwrap()
+        let (variables, reduction) = (
+            scene.variables.clone(),
+            scene.trainers[0].1.loss_reduction(),
+        );
+        Gradients::new(
+            scene.strategy.id(),
+            devices,
+            variables,
+            reduction,
+            Default::default(),
+        )
+        .unwrap()
     };
     let other = gradients();
     submit(&scene, &other, 1.0);

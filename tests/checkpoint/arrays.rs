@@ -23,7 +23,10 @@ fn tensor(dtype: DType, sizes: &[usize]) -> Tensor {
 fn same(one: &Tensor, other: &Tensor) {
     assert_eq!((one.dtype(), one.shape()), (other.dtype(), other.shape()));
     let [one, other] = [one, other].map(|tensor| tensor.to_contiguous().unwrap());
-    assert_eq!(one.reading().unwrap().as_bytes(), other.reading().unwrap().as_bytes());
+    assert_eq!(
+        one.reading().unwrap().as_bytes(),
+        other.reading().unwrap().as_bytes()
+    );
 }
 
 #[test]
@@ -58,7 +61,11 @@ fn the_header_is_numpys() {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple}, }}");
         assert_eq!(&file[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert_eq!(&file[10..10 + header.len()], header.as_bytes());
-        assert!(file[10 + header.len()..127].iter().all(|&byte| byte == b' '));
+        assert!(
+            file[10 + header.len()..127]
+                .iter()
+                .all(|&byte| byte == b' ')
+        );
     }
 }
 
@@ -66,7 +73,10 @@ fn the_header_is_numpys() {
 fn archives_have_arrays_by_name() {
     let folder = Folder::new();
     let path = folder.path("arrays.npz");
-    let (one, other) = (tensor(DType::Float32, &[2, 3]), tensor(DType::BFloat16, &[5]));
+    let (one, other) = (
+        tensor(DType::Float32, &[2, 3]),
+        tensor(DType::BFloat16, &[5]),
+    );
     save_npz(&[("one", &one), ("other one", &other)], &path).unwrap();
     same(&load_npz(&path, "one").unwrap(), &one);
     same(&load_npz(&path, "other one").unwrap(), &other);
@@ -88,10 +98,15 @@ fn failures_leave_the_old_file() {
     let path = folder.path("array.npy");
     let one = tensor(DType::Float32, &[2, 3]);
     assert_eq!(
-        save_npy(&one, Path::new("no/such/folder/x")).unwrap_err().status(),
+        save_npy(&one, Path::new("no/such/folder/x"))
+            .unwrap_err()
+            .status(),
         Status::NotFound
     );
     save_npy(&one, &path).unwrap();
     fs::write(folder.path("short"), &bytes(&path)[..140]).unwrap();
-    assert_eq!(load_npy(&folder.path("short")).unwrap_err().status(), Status::DataLoss);
+    assert_eq!(
+        load_npy(&folder.path("short")).unwrap_err().status(),
+        Status::DataLoss
+    );
 }

@@ -13,7 +13,11 @@ use crate::scene::{Feature, Folder, Scene, bytes};
 fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
-            if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 }
+            if crc & 1 == 1 {
+                crc >> 1 ^ 0xedb8_8320
+            } else {
+                crc >> 1
+            }
         })
     })
 }
@@ -36,14 +40,22 @@ fn a_file_is_what_the_format_says() {
     let (start, data) = file.split_at(8 + length);
     let header: Json = serde_json::from_slice(&start[8..]).unwrap();
     let own: Json = serde_json::from_str(header["__metadata__"]["umbo"].as_str().unwrap()).unwrap();
-    assert_eq!((own["format"].as_u64(), own["steps"].as_u64()), (Some(1), Some(4)));
+    assert_eq!(
+        (own["format"].as_u64(), own["steps"].as_u64()),
+        (Some(1), Some(4))
+    );
     // The header's checksum counts its own digits as zeros.
     let text = std::str::from_utf8(start.get(8..).unwrap()).unwrap();
     let stated = own["checksums"]["header"].as_str().unwrap();
     let place = 8 + text.find(stated).unwrap();
     let zeroed = start.iter().enumerate();
-    let zeroed =
-        zeroed.map(|(at, &byte)| if (place..place + 8).contains(&at) { b'0' } else { byte });
+    let zeroed = zeroed.map(|(at, &byte)| {
+        if (place..place + 8).contains(&at) {
+            b'0'
+        } else {
+            byte
+        }
+    });
     assert_eq!(crc32(zeroed), digits(&own["checksums"]["header"]));
     let mut covered = 0;
     for (name, info) in header.as_object().unwrap() {
@@ -59,10 +71,16 @@ fn a_file_is_what_the_format_says() {
             "{name}"
         );
         if let Some(variable) = name.strip_prefix("model/") {
-            let found = scene.variables.iter().find(|found| found.name().as_str() == variable);
+            let found = scene
+                .variables
+                .iter()
+                .find(|found| found.name().as_str() == variable);
             let value = read(found.unwrap()).unwrap();
             assert_eq!(part, value.reading().unwrap().as_bytes().unwrap(), "{name}");
-            assert_eq!(info["shape"].as_array().unwrap().len(), value.shape().rank());
+            assert_eq!(
+                info["shape"].as_array().unwrap().len(),
+                value.shape().rank()
+            );
         }
     }
     assert_eq!(covered, data.len());
@@ -111,7 +129,10 @@ fn a_later_format_is_refused() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     scene.checkpoint.save(&path).unwrap();
     let text = bytes(&path);
-    let place = text.windows(13).position(|part| part == br#"\"format\":1,"#).unwrap();
+    let place = text
+        .windows(13)
+        .position(|part| part == br#"\"format\":1,"#)
+        .unwrap();
     let mut later = text.clone();
     later[place + 11] = b'2';
     fs::write(&path, later).unwrap();
@@ -124,8 +145,14 @@ fn a_later_format_is_refused() {
 fn what_killed_processes_have_left_is_removed() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let (left, held) = (folder.path(".model.123.0.partial"), folder.path(".model.124.0.partial"));
-    let (other, own) = (folder.path(".model2.123.0.partial"), folder.path("model.partial"));
+    let (left, held) = (
+        folder.path(".model.123.0.partial"),
+        folder.path(".model.124.0.partial"),
+    );
+    let (other, own) = (
+        folder.path(".model2.123.0.partial"),
+        folder.path("model.partial"),
+    );
     for path in [&left, &held, &other, &own] {
         fs::write(path, "x").unwrap();
     }
@@ -134,7 +161,12 @@ fn what_killed_processes_have_left_is_removed() {
     scene.checkpoint.save(&folder.path("model")).unwrap();
     assert_eq!(
         folder.names(),
-        [".model.124.0.partial", ".model2.123.0.partial", "model", "model.partial"]
+        [
+            ".model.124.0.partial",
+            ".model2.123.0.partial",
+            "model",
+            "model.partial"
+        ]
     );
 }
 
@@ -143,7 +175,10 @@ fn paths_that_lead_nowhere_are_refused() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let save = |path: &std::path::Path| scene.checkpoint.save(path).unwrap_err();
-    assert_eq!(save(&folder.path("no/such/folder")).status(), Status::NotFound);
+    assert_eq!(
+        save(&folder.path("no/such/folder")).status(),
+        Status::NotFound
+    );
     assert_eq!(save(&folder.path("")).status(), Status::InvalidArgument);
     assert_eq!(save(&folder.path("..")).status(), Status::InvalidArgument);
     let restore = |path: &std::path::Path| scene.checkpoint.restore(path).unwrap_err();

@@ -10,23 +10,36 @@ use umbo_core::error::{Error, Status};
 use crate::scene::{Feature, Folder, Scene, bytes};
 
 fn manager(scene: &Scene, folder: &Folder, options: ManagerOptions) -> Arc<Manager> {
-    Manager::new(Arc::clone(&scene.checkpoint), &folder.path("checkpoints"), options).unwrap()
+    Manager::new(
+        Arc::clone(&scene.checkpoint),
+        &folder.path("checkpoints"),
+        options,
+    )
+    .unwrap()
 }
 
 fn each_way() -> [ManagerOptions; 2] {
-    [true, false].map(|asynchronous| ManagerOptions { asynchronous, ..Default::default() })
+    [true, false].map(|asynchronous| ManagerOptions {
+        asynchronous,
+        ..Default::default()
+    })
 }
 
 #[test]
 fn the_newest_and_the_best_are_kept() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     for way in each_way() {
-        for (larger_is_better, kept, best) in
-            [(false, vec![1, 2, 4, 7, 8], 4), (true, vec![0, 3, 5, 7, 8], 3)]
-        {
+        for (larger_is_better, kept, best) in [
+            (false, vec![1, 2, 4, 7, 8], 4),
+            (true, vec![0, 3, 5, 7, 8], 3),
+        ] {
             let folder = Folder::new();
-            let options =
-                ManagerOptions { max_to_keep: 2, max_best_to_keep: 3, larger_is_better, ..way };
+            let options = ManagerOptions {
+                max_to_keep: 2,
+                max_best_to_keep: 3,
+                larger_is_better,
+                ..way
+            };
             let manager = manager(&scene, &folder, options);
             let losses = [5.0, 2.0, 3.0, 9.0, 1.0, 5.0, f64::NAN, 4.0];
             for (step, loss) in losses.into_iter().enumerate() {
@@ -35,7 +48,10 @@ fn the_newest_and_the_best_are_kept() {
             // One without a metric.
             manager.save(8, None, true).unwrap();
             assert_eq!(manager.steps().unwrap(), kept);
-            assert_eq!((manager.latest().unwrap(), manager.best().unwrap()), (Some(8), Some(best)));
+            assert_eq!(
+                (manager.latest().unwrap(), manager.best().unwrap()),
+                (Some(8), Some(best))
+            );
             assert_eq!(manager.restore_best().unwrap(), Some(best));
         }
     }
@@ -46,9 +62,14 @@ fn a_file_is_due_by_steps_or_by_time() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     for way in each_way() {
         let folder = Folder::new();
-        let by_steps = ManagerOptions { every_steps: Some(10), ..way };
+        let by_steps = ManagerOptions {
+            every_steps: Some(10),
+            ..way
+        };
         let saved = |manager: &Manager, steps: std::ops::Range<u64>| -> Vec<u64> {
-            steps.filter(|&step| manager.save(step, None, false).unwrap()).collect()
+            steps
+                .filter(|&step| manager.save(step, None, false).unwrap())
+                .collect()
         };
         let first = manager(&scene, &folder, by_steps);
         assert_eq!(saved(&first, 0..35), [10, 20, 30]);
@@ -62,7 +83,11 @@ fn a_file_is_due_by_steps_or_by_time() {
         assert_eq!(saved(&second, 3..14), [3, 13]);
 
         let folder = Folder::new();
-        let by_time = |every| ManagerOptions { every_steps: None, every: Some(every), ..way };
+        let by_time = |every| ManagerOptions {
+            every_steps: None,
+            every: Some(every),
+            ..way
+        };
         let always = manager(&scene, &folder, by_time(Duration::ZERO));
         assert_eq!(saved(&always, 0..3), [0, 1, 2]);
         let never = manager(&scene, &folder, by_time(Duration::MAX));
@@ -75,7 +100,11 @@ fn a_file_is_due_by_steps_or_by_time() {
 fn training_goes_on_while_a_copy_is_written() {
     let folder = Folder::new();
     let scene = Scene::new("adam", Feature::Accumulation, 2);
-    let options = ManagerOptions { max_to_keep: 100, asynchronous: true, ..Default::default() };
+    let options = ManagerOptions {
+        max_to_keep: 100,
+        asynchronous: true,
+        ..Default::default()
+    };
     let manager = manager(&scene, &folder, options);
     let mut states = Vec::new();
     for step in 1..=20 {
@@ -86,7 +115,10 @@ fn training_goes_on_while_a_copy_is_written() {
     manager.wait().unwrap();
     for (step, state) in states.into_iter().enumerate() {
         let fresh = Scene::new("adam", Feature::Accumulation, 2);
-        fresh.checkpoint.restore(&manager.path(step as u64 + 1)).unwrap();
+        fresh
+            .checkpoint
+            .restore(&manager.path(step as u64 + 1))
+            .unwrap();
         assert_eq!(fresh.bits(), state);
     }
 }
@@ -98,7 +130,10 @@ fn a_damaged_file_is_passed_over() {
     let manager = manager(&scene, &folder, ManagerOptions::default());
     assert_eq!(manager.restore_latest().unwrap(), None);
     for step in 1..=3 {
-        scene.checkpoint.set_number("epoch", Number::Integer(step)).unwrap();
+        scene
+            .checkpoint
+            .set_number("epoch", Number::Integer(step))
+            .unwrap();
         manager.save(step as u64, None, true).unwrap();
     }
     manager.wait().unwrap();
@@ -115,7 +150,10 @@ fn a_damaged_file_is_passed_over() {
         assert_eq!(epoch, Number::Integer(expected as i64));
     }
     damage(1);
-    assert_eq!(manager.restore_latest().unwrap_err().status(), Status::DataLoss);
+    assert_eq!(
+        manager.restore_latest().unwrap_err().status(),
+        Status::DataLoss
+    );
 }
 
 /// A failure in the background is told by the next call, once. A call that saves has saved then.
@@ -123,8 +161,11 @@ fn a_damaged_file_is_passed_over() {
 fn failures_in_the_background_are_told() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let options =
-        ManagerOptions { asynchronous: true, every_steps: Some(100), ..Default::default() };
+    let options = ManagerOptions {
+        asynchronous: true,
+        every_steps: Some(100),
+        ..Default::default()
+    };
     let manager = manager(&scene, &folder, options);
     let is_of_step_7 = |error: &Error| {
         assert_eq!(error.status(), Status::InvalidArgument, "{error}");
@@ -177,13 +218,26 @@ fn options_and_other_files_are_looked_at() {
         assert_eq!(error.status(), Status::InvalidArgument);
         error.to_string()
     };
-    refused(ManagerOptions { max_to_keep: 0, ..Default::default() });
-    refused(ManagerOptions { every_steps: Some(0), ..Default::default() });
+    refused(ManagerOptions {
+        max_to_keep: 0,
+        ..Default::default()
+    });
+    refused(ManagerOptions {
+        every_steps: Some(0),
+        ..Default::default()
+    });
     fs::write(folder.path("x"), "").unwrap();
     let text = refused(ManagerOptions::default());
     assert!(text.ends_with("x' is a file; name a folder"), "{text}");
     // What is no checkpoint of its own is left alone.
-    let manager = manager(&scene, &folder, ManagerOptions { max_to_keep: 1, ..Default::default() });
+    let manager = manager(
+        &scene,
+        &folder,
+        ManagerOptions {
+            max_to_keep: 1,
+            ..Default::default()
+        },
+    );
     let others = [
         "step-.safetensors",
         "step-1x.safetensors",
@@ -207,7 +261,10 @@ fn options_and_other_files_are_looked_at() {
 fn left_by_another() -> Folder {
     let folder = Folder::new();
     let scene = Scene::new("adam", Feature::Plain, 1);
-    let options = ManagerOptions { asynchronous: false, ..Default::default() };
+    let options = ManagerOptions {
+        asynchronous: false,
+        ..Default::default()
+    };
     let manager = manager(&scene, &folder, options);
     for (step, loss) in [(1, 0.5), (2, 0.1), (3, 0.4)] {
         scene.train(1);
@@ -220,13 +277,19 @@ fn contents(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = files.filter(|entry| entry.file_type().unwrap().is_file());
     let mut all: Vec<_> = files
-        .map(|entry| (entry.file_name().into_string().unwrap(), bytes(&entry.path())))
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                bytes(&entry.path()),
+            )
+        })
         .collect();
     all.sort();
     all
 }
 
-/// A manager saves where its checkpoint is at home, and nowhere else: each way to be at home there, or not.
+/// A manager saves where its checkpoint is at home, and nowhere else: each way to be at home there,
+/// or not.
 #[test]
 fn a_folder_is_for_one_training() {
     type Before = fn(&Scene, &Manager, &Folder);
@@ -238,7 +301,10 @@ fn a_folder_is_for_one_training() {
     let ways: [(&str, bool, Before); 9] = [
         ("nothing", false, |_, _, _| {}),
         ("looking", false, |_, manager, _| {
-            assert_eq!((manager.latest().unwrap(), manager.best().unwrap()), (Some(3), Some(2)));
+            assert_eq!(
+                (manager.latest().unwrap(), manager.best().unwrap()),
+                (Some(3), Some(2))
+            );
         }),
         ("the newest", true, |_, manager, _| {
             assert_eq!(manager.restore_latest().unwrap(), Some(3));
@@ -263,7 +329,10 @@ fn a_folder_is_for_one_training() {
             scene.checkpoint.restore(&copy).unwrap();
         }),
         ("weights alone", false, |scene, manager, _| {
-            scene.checkpoint.load_weights(&manager.path(1), None).unwrap();
+            scene
+                .checkpoint
+                .load_weights(&manager.path(1), None)
+                .unwrap();
         }),
     ];
     for way in each_way() {
@@ -271,7 +340,10 @@ fn a_folder_is_for_one_training() {
             let folder = left_by_another();
             let scene = Scene::new("adam", Feature::Plain, 1);
             // Told at once, and not when the first one is due.
-            let seldom = ManagerOptions { every_steps: Some(1000), ..way };
+            let seldom = ManagerOptions {
+                every_steps: Some(1000),
+                ..way
+            };
             let first = manager(&scene, &folder, seldom);
             before(&scene, &first, &folder);
             let old = contents(&folder.path("checkpoints"));
@@ -282,22 +354,34 @@ fn a_folder_is_for_one_training() {
                     continue;
                 }
                 let refused = saved.unwrap_err();
-                assert_eq!(refused.status(), Status::FailedPrecondition, "{name}: {refused}");
+                assert_eq!(
+                    refused.status(),
+                    Status::FailedPrecondition,
+                    "{name}: {refused}"
+                );
                 let text = refused.to_string();
-                for part in ["of step 3", "start_fresh", folder.path("").to_str().unwrap()] {
+                for part in [
+                    "of step 3",
+                    "start_fresh",
+                    folder.path("").to_str().unwrap(),
+                ] {
                     assert!(text.contains(part), "{name}: {text}");
                 }
                 assert!(contents(&folder.path("checkpoints")) == old, "{name}");
             }
             first.wait().unwrap();
-            // Whoever was refused may save once the folder is empty; whoever has saved there, always.
+            // Whoever was refused may save once the folder is empty; whoever has saved there,
+            // always.
             remove_all(&folder);
             assert!(first.save(9, None, true).unwrap(), "{name}");
             assert_eq!(first.steps().unwrap(), [9], "{name}");
             // Another training, which found nothing before it, must not.
             let late = Scene::new("adam", Feature::Plain, 1);
             let late = manager(&late, &folder, way);
-            assert_eq!(late.save(9, None, true).unwrap_err().status(), Status::FailedPrecondition);
+            assert_eq!(
+                late.save(9, None, true).unwrap_err().status(),
+                Status::FailedPrecondition
+            );
         }
     }
     // What resumes first, in an empty folder too, never asks itself which it is.
@@ -329,10 +413,16 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         let first = manager(&scene, &folder, anew);
         let before = scene.bits();
         let nothing = || {
-            assert_eq!((first.latest().unwrap(), first.best().unwrap()), (None, None));
+            assert_eq!(
+                (first.latest().unwrap(), first.best().unwrap()),
+                (None, None)
+            );
             assert_eq!(first.steps().unwrap(), [0; 0]);
             assert_eq!(
-                (first.restore_latest().unwrap(), first.restore_best().unwrap()),
+                (
+                    first.restore_latest().unwrap(),
+                    first.restore_best().unwrap()
+                ),
                 (None, None)
             );
         };
@@ -346,20 +436,34 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
             first.save(step, Some(step as f64), false).unwrap();
         }
         assert_eq!(first.steps().unwrap(), [2, 6, 8]);
-        assert_eq!((first.latest().unwrap(), first.best().unwrap()), (Some(8), Some(2)));
+        assert_eq!(
+            (first.latest().unwrap(), first.best().unwrap()),
+            (Some(8), Some(2))
+        );
         assert!(contents(&place.join("before-1")) == old);
         assert!(place.join("notes.txt").exists());
         // Who goes on from there finds the new ones, and the old ones can be gone on from, too.
-        let (new, old) =
-            (Scene::new("adam", Feature::Plain, 1), Scene::new("adam", Feature::Plain, 1));
-        let anew = ManagerOptions { start_fresh: false, ..anew };
-        assert_eq!(manager(&new, &folder, anew).restore_latest().unwrap(), Some(8));
+        let (new, old) = (
+            Scene::new("adam", Feature::Plain, 1),
+            Scene::new("adam", Feature::Plain, 1),
+        );
+        let anew = ManagerOptions {
+            start_fresh: false,
+            ..anew
+        };
+        assert_eq!(
+            manager(&new, &folder, anew).restore_latest().unwrap(),
+            Some(8)
+        );
         let others =
             Manager::new(Arc::clone(&old.checkpoint), &place.join("before-1"), anew).unwrap();
         assert_eq!(others.restore_latest().unwrap(), Some(3));
         // Again, and where there is nothing.
         drop(first);
-        let again = ManagerOptions { start_fresh: true, ..anew };
+        let again = ManagerOptions {
+            start_fresh: true,
+            ..anew
+        };
         assert!(manager(&old, &folder, again).save(2, None, true).unwrap());
         assert_eq!(contents(&place.join("before-2")).len(), 3);
         let empty = Folder::new();

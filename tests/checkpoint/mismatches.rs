@@ -29,14 +29,26 @@ fn all_that_differs_is_listed_at_once() {
     let here = Checkpoint::new(&strategy);
     let kernel = variable(&strategy, "kernel", &[3, 5], DType::Float64);
     let bias = variable(&strategy, "bias", &[], DType::Float32);
-    here.add("model/dense/kernel", Arc::new(kernel.clone())).unwrap();
-    here.add("model/dense/bias", Arc::new(bias.clone())).unwrap();
-    here.add("more", Arc::new(variable(&strategy, "more", &[2], DType::Float32))).unwrap();
-    here.add("optimizer0", Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap()).unwrap();
+    here.add("model/dense/kernel", Arc::new(kernel.clone()))
+        .unwrap();
+    here.add("model/dense/bias", Arc::new(bias.clone()))
+        .unwrap();
+    here.add(
+        "more",
+        Arc::new(variable(&strategy, "more", &[2], DType::Float32)),
+    )
+    .unwrap();
+    here.add(
+        "optimizer0",
+        Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap(),
+    )
+    .unwrap();
     let metrics = Metrics::new(&strategy);
     metrics.define("loss", MetricKind::Sum).unwrap();
     metrics.define("new", MetricKind::Sum).unwrap();
-    metrics.define("matrix", MetricKind::confusion(4).unwrap()).unwrap();
+    metrics
+        .define("matrix", MetricKind::confusion(4).unwrap())
+        .unwrap();
     here.add("metrics", metrics).unwrap();
     here.set_number("gradients0", Number::Integer(3)).unwrap();
     here.set_number("epoch", Number::Float(3.0)).unwrap();
@@ -77,8 +89,14 @@ fn names_differ_and_a_clash_names_both() {
     let checkpoint = Checkpoint::new(&strategy);
     checkpoint.add("w", Arc::new(one.clone())).unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap();
-    let told = checkpoint.add("w", Arc::clone(&optimizer) as _).unwrap_err().to_string();
-    assert!(told.contains("the optimizer would be saved as 'w'"), "{told}");
+    let told = checkpoint
+        .add("w", Arc::clone(&optimizer) as _)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains("the optimizer would be saved as 'w'"),
+        "{told}"
+    );
     assert!(told.contains("a variable that was added before"), "{told}");
     assert!(checkpoint.set_number("w", Number::Integer(1)).is_err());
     for name in ["", "__metadata__", &"x".repeat(5000)] {
@@ -89,13 +107,25 @@ fn names_differ_and_a_clash_names_both() {
     let gradients = |variable: &_| {
         let variables = vec![Clone::clone(variable)];
         let devices = strategy.compute_devices();
-        Gradients::new(strategy.id(), devices, variables, LossReduction::Sum, Default::default())
-            .unwrap()
+        Gradients::new(
+            strategy.id(),
+            devices,
+            variables,
+            LossReduction::Sum,
+            Default::default(),
+        )
+        .unwrap()
     };
     checkpoint.add("gradients", gradients(&other)).unwrap();
     let folder = Folder::new();
-    let told = checkpoint.save(&folder.path("file")).unwrap_err().to_string();
-    assert!(told.contains("two variables would be saved as 'w'"), "{told}");
+    let told = checkpoint
+        .save(&folder.path("file"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains("two variables would be saved as 'w'"),
+        "{told}"
+    );
     assert!(told.contains("[2]") && told.contains("[3]"), "{told}");
     assert!(folder.names().is_empty());
 }
@@ -106,10 +136,20 @@ fn tensors_of_one_name_are_refused_and_both_owners_named() {
     let scene = Scene::new("momentum", Feature::Plain, 1);
     scene.train(1);
     let clash = variable(&scene.strategy, "x", &[1], DType::Float32);
-    scene.checkpoint.add("optimizer0/model/wide/momentum", Arc::new(clash)).unwrap();
-    let told = scene.checkpoint.save(&folder.path("file")).unwrap_err().to_string();
+    scene
+        .checkpoint
+        .add("optimizer0/model/wide/momentum", Arc::new(clash))
+        .unwrap();
+    let told = scene
+        .checkpoint
+        .save(&folder.path("file"))
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("optimizer 'optimizer0'"), "{told}");
-    assert!(told.contains("variable 'optimizer0/model/wide/momentum'"), "{told}");
+    assert!(
+        told.contains("variable 'optimizer0/model/wide/momentum'"),
+        "{told}"
+    );
     assert!(folder.names().is_empty());
 }
 
@@ -187,7 +227,10 @@ fn a_step_in_flight_is_refused() {
             let slow = |context: &ReplicaContext| {
                 if context.replica() == 0 {
                     begun.send(()).unwrap();
-                    let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(60));
+                    let _ = may_end
+                        .lock()
+                        .unwrap()
+                        .recv_timeout(Duration::from_secs(60));
                 }
                 Ok(None)
             };
@@ -220,7 +263,9 @@ fn iterators_go_back_if_anything_does_not_fit() {
     let of = |first: &Arc<PassIterator>, second: &Arc<PassIterator>| {
         let checkpoint = Checkpoint::new(&strategy);
         for (name, iterator) in [("first", first), ("second", second)] {
-            checkpoint.add(name, Arc::new(SavedIterator(Arc::clone(iterator)))).unwrap();
+            checkpoint
+                .add(name, Arc::new(SavedIterator(Arc::clone(iterator))))
+                .unwrap();
         }
         checkpoint
     };

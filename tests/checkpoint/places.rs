@@ -1,4 +1,5 @@
-//! What becomes of the files that a save finds in its place: links, modes, things that are not files, and names.
+//! What becomes of the files that a save finds in its place: links, modes, things that are not
+//! files, and names.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -19,19 +20,29 @@ use umbo_core::tensor::Tensor;
 use crate::scene::{Feature, Folder, Scene, bytes, shape};
 
 /// A function that writes a file, and one that reads it.
-type Format<'a> = (&'a str, &'a dyn Fn(&Path) -> Result<()>, &'a dyn Fn(&Path) -> Result<()>);
+type Format<'a> = (
+    &'a str,
+    &'a dyn Fn(&Path) -> Result<()>,
+    &'a dyn Fn(&Path) -> Result<()>,
+);
 
 fn with_formats(test: impl Fn(&Format<'_>)) {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let array = Tensor::from_slice::<f32>(&[1.0, 2.0], shape(&[2]), DeviceId::HOST).unwrap();
     let checkpoint = &scene.checkpoint;
     let formats: [Format<'_>; 4] = [
-        ("checkpoint", &|path| checkpoint.save(path), &|path| checkpoint.restore(path)),
+        ("checkpoint", &|path| checkpoint.save(path), &|path| {
+            checkpoint.restore(path)
+        }),
         ("weights", &|path| checkpoint.save_weights(path), &|path| {
             checkpoint.load_weights(path, None)
         }),
-        ("npy", &|path| save_npy(&array, path), &|path| load_npy(path).map(drop)),
-        ("npz", &|path| save_npz(&[("a", &array)], path), &|path| load_npz(path, "a").map(drop)),
+        ("npy", &|path| save_npy(&array, path), &|path| {
+            load_npy(path).map(drop)
+        }),
+        ("npz", &|path| save_npz(&[("a", &array)], path), &|path| {
+            load_npz(path, "a").map(drop)
+        }),
     ];
     formats.iter().for_each(test);
 }
@@ -40,8 +51,8 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).unwrap().is_symlink()
 }
 
-/// Links stay, whatever leads to the file: one link or several, of the same folder or of another, and to a file that is
-/// made by the save.
+/// Links stay, whatever leads to the file: one link or several, of the same folder or of another,
+/// and to a file that is made by the save.
 #[test]
 fn a_save_through_a_link_replaces_its_target() {
     with_formats(|(format, save, load)| {
@@ -66,10 +77,17 @@ fn a_save_through_a_link_replaces_its_target() {
                 for path in [&link, &target] {
                     load(path).expect(&case);
                 }
-                assert_eq!(fs::read_dir(folder.path("disk")).unwrap().count(), 1, "{case}");
+                assert_eq!(
+                    fs::read_dir(folder.path("disk")).unwrap().count(),
+                    1,
+                    "{case}"
+                );
             }
         }
-        assert_eq!(folder.names(), ["absolute", "around", "disk", "relative", "twice"]);
+        assert_eq!(
+            folder.names(),
+            ["absolute", "around", "disk", "relative", "twice"]
+        );
     });
 }
 
@@ -105,9 +123,20 @@ fn what_is_not_a_file_is_neither_replaced_nor_waited_for() {
             let kind = |path: &Path| fs::symlink_metadata(path).map(|there| there.mode()).ok();
             let there = kind(&path);
             let refused = save(&path).expect_err(&name);
-            assert_eq!(refused.status(), Status::InvalidArgument, "{format}, {name}: {refused}");
-            assert!(refused.to_string().contains(&name), "{format}, {name}: {refused}");
-            assert_eq!((kind(&path), folder.names()), (there, before.clone()), "{format}, {name}");
+            assert_eq!(
+                refused.status(),
+                Status::InvalidArgument,
+                "{format}, {name}: {refused}"
+            );
+            assert!(
+                refused.to_string().contains(&name),
+                "{format}, {name}: {refused}"
+            );
+            assert_eq!(
+                (kind(&path), folder.names()),
+                (there, before.clone()),
+                "{format}, {name}"
+            );
         }
     });
 }
@@ -131,7 +160,8 @@ fn a_new_file_has_the_mode_of_the_old_one() {
     });
 }
 
-/// As long as it is written, nobody may read more than they could of the old file. Root keeps the owner, too.
+/// As long as it is written, nobody may read more than they could of the old file. Root keeps the
+/// owner, too.
 #[test]
 fn a_private_file_is_private_while_it_is_replaced() {
     let folder = Folder::new();
@@ -142,12 +172,19 @@ fn a_private_file_is_private_while_it_is_replaced() {
     let mut file = AtomicFile::create(&path).unwrap();
     file.write(b"new").unwrap();
     for name in folder.names() {
-        assert_eq!(fs::metadata(folder.path(&name)).unwrap().mode() & 0o777, 0o600, "{name}");
+        assert_eq!(
+            fs::metadata(folder.path(&name)).unwrap().mode() & 0o777,
+            0o600,
+            "{name}"
+        );
     }
     file.finish().unwrap();
     let there = fs::metadata(&path).unwrap();
     assert!(!others || (there.uid(), there.gid()) == (12345, 23456));
-    assert_eq!((there.mode() & 0o777, bytes(&path)), (0o600, b"new".to_vec()));
+    assert_eq!(
+        (there.mode() & 0o777, bytes(&path)),
+        (0o600, b"new".to_vec())
+    );
 }
 
 /// The system's longest name has 255 bytes. What a killed process has left of it is found, too.
@@ -165,17 +202,25 @@ fn names_are_as_long_as_the_system_permits() {
             fs::remove_file(&path).unwrap();
         }
         let refused = save(&folder.path(&"n".repeat(256))).unwrap_err();
-        assert_eq!(refused.status(), Status::InvalidArgument, "{format}: {refused}");
+        assert_eq!(
+            refused.status(),
+            Status::InvalidArgument,
+            "{format}: {refused}"
+        );
         assert_eq!(folder.names().len(), 0, "{format}");
     });
     let (folder, name) = (Folder::new(), "n".repeat(255));
-    // A killed process neither finishes nor drops its file; here it is forgotten, and unlocked by its copy's end.
+    // A killed process neither finishes nor drops its file; here it is forgotten, and unlocked by
+    // its copy's end.
     let left = AtomicFile::create(&folder.path(&name)).unwrap();
     let partial = folder.names().pop().unwrap();
     fs::copy(folder.path(&partial), folder.path("copy")).unwrap();
     drop(left);
     fs::rename(folder.path("copy"), folder.path(&partial)).unwrap();
-    AtomicFile::create(&folder.path(&name)).unwrap().finish().unwrap();
+    AtomicFile::create(&folder.path(&name))
+        .unwrap()
+        .finish()
+        .unwrap();
     assert_eq!(folder.names(), [name]);
 }
 
@@ -184,7 +229,12 @@ fn names_are_as_long_as_the_system_permits() {
 fn names_need_not_be_texts() {
     let folder = Folder::new();
     let odd = |text: &[u8]| folder.0.join(OsStr::from_bytes(text));
-    for name in [&b"\xff\xfe caf\xe9"[..], b"\xff", b"line\nbreak", b"a\x80.npz"] {
+    for name in [
+        &b"\xff\xfe caf\xe9"[..],
+        b"\xff",
+        b"line\nbreak",
+        b"a\x80.npz",
+    ] {
         with_formats(|(format, save, load)| {
             for _ in 0..2 {
                 save(&odd(name)).unwrap_or_else(|error| panic!("{format}, {name:?}: {error}"));
@@ -198,14 +248,19 @@ fn names_need_not_be_texts() {
     }
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let of_manager = odd(b"folder \xe9");
-    let options = ManagerOptions { max_to_keep: 1, ..ManagerOptions::default() };
+    let options = ManagerOptions {
+        max_to_keep: 1,
+        ..ManagerOptions::default()
+    };
     let manager = Manager::new(Arc::clone(&scene.checkpoint), &of_manager, options).unwrap();
     for step in [1, 2] {
         manager.save(step, None, true).unwrap();
     }
     assert_eq!(manager.restore_latest().unwrap(), Some(2));
     assert_eq!(fs::read_dir(&of_manager).unwrap().count(), 1);
-    let there: Vec<OsString> =
-        fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let there: Vec<OsString> = fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(there, [OsString::from_vec(b"folder \xe9".to_vec())]);
 }

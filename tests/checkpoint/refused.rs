@@ -1,8 +1,9 @@
-//! What the system refuses: each call of each operation on files fails in turn, with each of several errors. The
-//! status is that of the error, the message names the file, and nothing has changed; no operation does with
-//! less than it would have had.
+//! What the system refuses: each call of each operation on files fails in turn, with each of
+//! several errors. The status is that of the error, the message names the file, and nothing has
+//! changed; no operation does with less than it would have had.
 //!
-//! The functions below stand before the C library's, for the whole program, and fail on threads that ask for it.
+//! The functions below stand before the C library's, for the whole program, and fail on threads
+//! that ask for it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -88,7 +89,9 @@ pub fn set_removable(path: &Path, removable: bool) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     // SAFETY: the path ends in a zero.
-    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    let name = Path::new(OsStr::from_bytes(
+        unsafe { CStr::from_ptr(path) }.to_bytes(),
+    ));
     let error = match STAYING.lock().unwrap().contains(name) {
         true => Some(libc::EPERM),
         false => fails().then(|| FAILING.get().1),
@@ -102,7 +105,8 @@ unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     unsafe { libc::unlinkat(libc::AT_FDCWD, path, 0) }
 }
 
-/// Lets the call `at` of `operation` fail with this error. Returns `None` if there were fewer calls.
+/// Lets the call `at` of `operation` fail with this error. Returns `None` if there were fewer
+/// calls.
 pub fn with_failure<R>(at: u64, error: c_int, operation: impl FnOnce() -> R) -> Option<R> {
     SEEN.set(0);
     FAILING.set((at, error));
@@ -140,11 +144,20 @@ fn what_the_system_refuses_is_returned() {
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);
     let scene = Scene::new("adam", Feature::Plain, 1);
-    let options = ManagerOptions { asynchronous: false, max_best_to_keep: 1, ..Default::default() };
+    let options = ManagerOptions {
+        asynchronous: false,
+        max_best_to_keep: 1,
+        ..Default::default()
+    };
     let checkpoints = path("checkpoints");
     let create = || Manager::new(Arc::clone(&scene.checkpoint), &checkpoints, options);
     let manager = create().unwrap();
-    let number = |number| scene.checkpoint.set_number("epoch", Number::Integer(number)).unwrap();
+    let number = |number| {
+        scene
+            .checkpoint
+            .set_number("epoch", Number::Integer(number))
+            .unwrap()
+    };
     for step in 1..=3 {
         scene.train(1);
         number(step as i64);
@@ -160,26 +173,64 @@ fn what_the_system_refuses_is_returned() {
     let with_state = |said: String| format!("{said}, {}", state());
     let weights = manager.path(3);
     let operations: [Operation<'_>; 17] = [
-        ("restore_latest", &|| Ok(with_state(format!("{:?}", manager.restore_latest()?)))),
-        ("restore_best", &|| Ok(with_state(format!("{:?}", manager.restore_best()?)))),
+        ("restore_latest", &|| {
+            Ok(with_state(format!("{:?}", manager.restore_latest()?)))
+        }),
+        ("restore_best", &|| {
+            Ok(with_state(format!("{:?}", manager.restore_best()?)))
+        }),
         ("latest", &|| Ok(format!("{:?}", manager.latest()?))),
         ("best", &|| Ok(format!("{:?}", manager.best()?))),
         ("steps", &|| Ok(format!("{:?}", manager.steps()?))),
         ("restore", &|| {
-            scene.checkpoint.restore(&manager.path(2)).map(|()| with_state(String::new()))
+            scene
+                .checkpoint
+                .restore(&manager.path(2))
+                .map(|()| with_state(String::new()))
         }),
-        ("load_weights", &|| scene.checkpoint.load_weights(&weights, None).map(|()| state())),
-        ("save", &|| scene.checkpoint.save(&path("saved")).map(|()| String::new())),
-        ("save_weights", &|| scene.checkpoint.save_weights(&path("saved")).map(|()| String::new())),
-        ("manager's save", &|| Ok(format!("{}", manager.save(4, None, true)?))),
+        ("load_weights", &|| {
+            scene
+                .checkpoint
+                .load_weights(&weights, None)
+                .map(|()| state())
+        }),
+        ("save", &|| {
+            scene
+                .checkpoint
+                .save(&path("saved"))
+                .map(|()| String::new())
+        }),
+        ("save_weights", &|| {
+            scene
+                .checkpoint
+                .save_weights(&path("saved"))
+                .map(|()| String::new())
+        }),
+        ("manager's save", &|| {
+            Ok(format!("{}", manager.save(4, None, true)?))
+        }),
         ("manager", &|| Ok(format!("{:?}", create()?.options()))),
-        ("load_npy", &|| Ok(format!("{:?}", load_npy(&path("array.npy"))?.to_vec::<f32>()?))),
-        ("load_npz", &|| {
-            Ok(format!("{:?}", load_npz(&path("array.npz"), "array")?.to_vec::<f32>()?))
+        ("load_npy", &|| {
+            Ok(format!(
+                "{:?}",
+                load_npy(&path("array.npy"))?.to_vec::<f32>()?
+            ))
         }),
-        ("dataset of .npy", &|| described(Dataset::from_npy_file(path("array.npy"))?)),
-        ("dataset of .npz", &|| described(Dataset::from_npz_file(path("array.npz"), None)?)),
-        ("dataset of IDX", &|| described(Dataset::from_idx_files(&[path("array.idx")], None)?)),
+        ("load_npz", &|| {
+            Ok(format!(
+                "{:?}",
+                load_npz(&path("array.npz"), "array")?.to_vec::<f32>()?
+            ))
+        }),
+        ("dataset of .npy", &|| {
+            described(Dataset::from_npy_file(path("array.npy"))?)
+        }),
+        ("dataset of .npz", &|| {
+            described(Dataset::from_npz_file(path("array.npz"), None)?)
+        }),
+        ("dataset of IDX", &|| {
+            described(Dataset::from_idx_files(&[path("array.idx")], None)?)
+        }),
         ("trace", &|| {
             trace::start(&path("trace.json"), 100)?;
             trace::stop().map(|_| String::new())
@@ -192,9 +243,15 @@ fn what_the_system_refuses_is_returned() {
         for (error, status) in ERRORS {
             for at in 1.. {
                 number(9);
-                let case =
-                    || format!("{name}, call {at}, {}", std::io::Error::from_raw_os_error(error));
-                let Some(came) = with_failure(at, error, operation) else { break };
+                let case = || {
+                    format!(
+                        "{name}, call {at}, {}",
+                        std::io::Error::from_raw_os_error(error)
+                    )
+                };
+                let Some(came) = with_failure(at, error, operation) else {
+                    break;
+                };
                 match came {
                     Ok(came) => assert_eq!(came, expected, "{}", case()),
                     Err(failure) => {
@@ -208,20 +265,38 @@ fn what_the_system_refuses_is_returned() {
                 }
             }
         }
-        assert!(refused >= ERRORS.len(), "{name} was refused {refused} times");
+        assert!(
+            refused >= ERRORS.len(),
+            "{name} was refused {refused} times"
+        );
     }
 }
 
-/// A save that fails has changed nothing, and one that succeeds has: also where a file system does not synchronise
-/// folders, or cannot just now.
+/// A save that fails has changed nothing, and one that succeeds has: also where a file system does
+/// not synchronise folders, or cannot just now.
 #[test]
 fn a_refused_save_leaves_the_old_file() {
     let folder = Folder::new();
     let path = folder.path("saved");
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let number = |number| scene.checkpoint.set_number("epoch", Number::Integer(number)).unwrap();
-    let unsupported = [libc::EINVAL, libc::ENOTSUP, libc::ENOSYS, libc::EBADF, libc::EROFS];
-    for error in ERRORS.map(|(error, _)| error).into_iter().chain(unsupported) {
+    let number = |number| {
+        scene
+            .checkpoint
+            .set_number("epoch", Number::Integer(number))
+            .unwrap()
+    };
+    let unsupported = [
+        libc::EINVAL,
+        libc::ENOTSUP,
+        libc::ENOSYS,
+        libc::EBADF,
+        libc::EROFS,
+    ];
+    for error in ERRORS
+        .map(|(error, _)| error)
+        .into_iter()
+        .chain(unsupported)
+    {
         let (mut saved, mut refused) = (0, 0);
         for at in 1.. {
             number(1);
@@ -241,10 +316,15 @@ fn a_refused_save_leaves_the_old_file() {
             let expected = if came.is_ok() { 2 } else { 1 };
             scene.checkpoint.restore(&path).unwrap();
             let found = scene.checkpoint.number("epoch").unwrap();
-            assert_eq!(found, Number::Integer(expected), "call {at}, {error}: {came:?}");
+            assert_eq!(
+                found,
+                Number::Integer(expected),
+                "call {at}, {error}: {came:?}"
+            );
             assert_eq!(folder.names(), ["saved"], "call {at}, {error}: {came:?}");
         }
-        // What is behind the rename, such as synchronising the folder, is never a failure of the save.
+        // What is behind the rename, such as synchronising the folder, is never a failure of the
+        // save.
         assert!(saved >= 1 && refused >= 4, "{error}: {saved}, {refused}");
     }
 }

@@ -1,5 +1,5 @@
-//! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with every
-//! feature; the number of replicas varies, with a device for each or fewer.
+//! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with
+//! every feature; the number of replicas varies, with a device for each or fewer.
 
 use crate::scene::{self, FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
 
@@ -10,12 +10,19 @@ const BEHIND: u64 = 5;
 fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
     let case = format!("{rule}, {feature:?}, {replicas} replicas, {before} steps before");
     let folder = Folder::new();
-    let (middle, end, other_end) =
-        (folder.path("middle"), folder.path("end"), folder.path("other"));
+    let (middle, end, other_end) = (
+        folder.path("middle"),
+        folder.path("end"),
+        folder.path("other"),
+    );
     // On a device for each replica, and on fewer.
     let strategies = [scene::strategy(replicas), scene::sharing(replicas)];
     let [one, other] = strategies.map(|strategy| Scene::with(rule, feature, strategy));
-    let (uninterrupted, resumed) = if before == BEFORE[0] { (one, other) } else { (other, one) };
+    let (uninterrupted, resumed) = if before == BEFORE[0] {
+        (one, other)
+    } else {
+        (other, one)
+    };
     uninterrupted.train(before);
     uninterrupted.checkpoint.save(&middle).unwrap();
     resumed.checkpoint.restore(&middle).unwrap();
@@ -65,7 +72,11 @@ fn objects_that_have_trained_are_restored_as_fresh_ones() {
 #[test]
 fn a_file_of_the_beginning_takes_all_back() {
     let folder = Folder::new();
-    let (start, end, other) = (folder.path("start"), folder.path("end"), folder.path("other"));
+    let (start, end, other) = (
+        folder.path("start"),
+        folder.path("end"),
+        folder.path("other"),
+    );
     let scene = Scene::new("adagrad", Feature::Rows, 2);
     scene.checkpoint.save(&start).unwrap();
     scene.train(3);

@@ -1,4 +1,5 @@
-//! Which files are there and which is the newest, beside a model, whatever happens to the folder; and who may save there.
+//! Which files are there and which is the newest, beside a model, whatever happens to the folder;
+//! and who may save there.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -26,7 +27,10 @@ impl Run {
         let checkpoint = Checkpoint::new(strategy);
         checkpoint.set_number("value", Number::Integer(0)).unwrap();
         let manager = Manager::new(Arc::clone(&checkpoint), folder, options).unwrap();
-        Run { checkpoint, manager }
+        Run {
+            checkpoint,
+            manager,
+        }
     }
 
     fn value(&self) -> Number {
@@ -34,7 +38,9 @@ impl Run {
     }
 
     fn save(&self, step: u64, value: i64, metric: Option<f64>) -> umbo_core::error::Result<bool> {
-        self.checkpoint.set_number("value", Number::Integer(value)).unwrap();
+        self.checkpoint
+            .set_number("value", Number::Integer(value))
+            .unwrap();
         self.manager.save(step, metric, true)
     }
 }
@@ -56,9 +62,17 @@ struct Model {
 
 impl Model {
     fn best_first(&self) -> Vec<&Expected> {
-        let mut rated: Vec<_> =
-            self.files.iter().rev().filter(|file| file.metric.is_some()).collect();
-        let sign = if self.options.larger_is_better { -1.0 } else { 1.0 };
+        let mut rated: Vec<_> = self
+            .files
+            .iter()
+            .rev()
+            .filter(|file| file.metric.is_some())
+            .collect();
+        let sign = if self.options.larger_is_better {
+            -1.0
+        } else {
+            1.0
+        };
         rated.sort_by(|one, other| {
             let key = |file: &Expected| sign * file.metric.unwrap();
             key(one).total_cmp(&key(other))
@@ -69,11 +83,20 @@ impl Model {
     fn save(&mut self, step: u64, value: i64, metric: Option<f64>) {
         let before = self.files.iter().position(|file| file.step == step);
         let stays = before.is_some_and(|index| self.files.remove(index).stays);
-        self.files.push(Expected { step, value, metric, stays });
+        self.files.push(Expected {
+            step,
+            value,
+            metric,
+            stays,
+        });
         let newest = self.files.iter().rev().take(self.options.max_to_keep);
-        let best = self.best_first().into_iter().take(self.options.max_best_to_keep);
+        let best = self
+            .best_first()
+            .into_iter()
+            .take(self.options.max_best_to_keep);
         let kept: Vec<u64> = newest.chain(best).map(|file| file.step).collect();
-        self.files.retain(|file| file.stays || kept.contains(&file.step));
+        self.files
+            .retain(|file| file.stays || kept.contains(&file.step));
     }
 
     fn check(&self, run: &Run, folder: &Path, case: &str) {
@@ -91,7 +114,9 @@ impl Model {
 
 /// The steps whose files are in a folder.
 fn steps_in(folder: &Path) -> Vec<u64> {
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
     let mut steps: Vec<u64> = names
         .filter_map(|name| {
             let name = name.to_str().unwrap().strip_prefix("step-")?;
@@ -122,24 +147,40 @@ fn drawn_options(random: &mut ChaCha8Rng) -> ManagerOptions {
 fn sequence(strategy: &Strategy, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let place = Folder::new();
-    let (folder, other, link) = (place.path("run"), place.path("other"), place.path("current"));
+    let (folder, other, link) = (
+        place.path("run"),
+        place.path("other"),
+        place.path("current"),
+    );
     fs::create_dir(&folder).unwrap();
     point(&link, &folder);
     let foreign = Run::new(strategy, &other, ManagerOptions::default());
     for step in 1..4 {
-        foreign.save(step * 10, 0, Some(f64::from(random.random::<f32>()))).unwrap();
+        foreign
+            .save(step * 10, 0, Some(f64::from(random.random::<f32>())))
+            .unwrap();
     }
     let foreign: Vec<_> = steps_in(&other);
     let options = drawn_options(&mut random);
-    let mut model = Model { files: Vec::new(), options };
+    let mut model = Model {
+        files: Vec::new(),
+        options,
+    };
     let mut run = Run::new(strategy, &link, options);
     let (mut step, mut value) = (0, 0);
     for turn in 0..30 {
         let case = format!("seed {seed}, turn {turn}, {options:?}, {:?}", model.files);
         match random.random_range(0..12) {
             0 => {
-                let best = model.best_first().first().map(|file| (file.step, file.value));
-                assert_eq!(run.manager.restore_best().unwrap(), best.map(|best| best.0), "{case}");
+                let best = model
+                    .best_first()
+                    .first()
+                    .map(|file| (file.step, file.value));
+                assert_eq!(
+                    run.manager.restore_best().unwrap(),
+                    best.map(|best| best.0),
+                    "{case}"
+                );
                 if let Some((best, value)) = best {
                     step = best;
                     assert_eq!(run.value(), Number::Integer(value), "{case}");
@@ -174,7 +215,9 @@ fn sequence(strategy: &Strategy, seed: u64) {
             _ => {
                 step += random.random_range(1..3);
                 value += 1;
-                let metric = random.random::<bool>().then(|| f64::from(random.random_range(0..4)));
+                let metric = random
+                    .random::<bool>()
+                    .then(|| f64::from(random.random_range(0..4)));
                 assert!(run.save(step, value, metric).unwrap(), "{case}");
                 model.save(step, value, metric);
             }
@@ -187,8 +230,8 @@ fn sequence(strategy: &Strategy, seed: u64) {
     }
 }
 
-/// Going back, restarts, files that others remove or that cannot be removed, links that are moved: the newest is what
-/// was saved last, nothing else is removed, and no save fails.
+/// Going back, restarts, files that others remove or that cannot be removed, links that are moved:
+/// the newest is what was saved last, nothing else is removed, and no save fails.
 #[test]
 fn what_is_kept_is_what_a_model_keeps() {
     let strategy = strategy(1);
@@ -209,7 +252,9 @@ fn an_abandoned_branch_is_not_resumed() {
     };
     let first = Run::new(&strategy, &folder.path("run"), options);
     for step in 1..=12u64 {
-        first.save(step, step as i64, Some((step as f64 - 7.0).abs())).unwrap();
+        first
+            .save(step, step as i64, Some((step as f64 - 7.0).abs()))
+            .unwrap();
     }
     assert_eq!(first.manager.restore_best().unwrap(), Some(7));
     first.save(8, 108, Some(5.0)).unwrap();
@@ -233,12 +278,18 @@ fn files_without_a_number_have_a_place() {
     let run = Run::new(&strategy, &place, ManagerOptions::default());
     // As if the file had been written that many seconds after a moment in the past.
     let written_at = |step: u64, seconds: u64| {
-        let file = File::options().write(true).open(run.manager.path(step)).unwrap();
+        let file = File::options()
+            .write(true)
+            .open(run.manager.path(step))
+            .unwrap();
         let start = SystemTime::now() - Duration::from_secs(10_000);
-        file.set_modified(start + Duration::from_secs(100 * seconds)).unwrap();
+        file.set_modified(start + Duration::from_secs(100 * seconds))
+            .unwrap();
     };
     let by_hand = |step: u64, seconds: u64| {
-        run.checkpoint.set_number("value", Number::Integer(step as i64)).unwrap();
+        run.checkpoint
+            .set_number("value", Number::Integer(step as i64))
+            .unwrap();
         run.checkpoint.save(&run.manager.path(step)).unwrap();
         written_at(step, seconds);
     };
@@ -280,13 +331,22 @@ fn files_without_a_number_have_a_place() {
     assert_eq!(run.manager.restore_latest().unwrap(), Some(30));
 }
 
-/// Each operation of a save that removes old files fails in turn. The save fails only if its file is not there.
+/// Each operation of a save that removes old files fails in turn. The save fails only if its file
+/// is not there.
 #[test]
 fn a_save_whose_file_is_there_has_not_failed() {
     let (strategy, folder) = (strategy(1), Folder::new());
-    let options = ManagerOptions { max_to_keep: 1, max_best_to_keep: 1, ..Default::default() };
+    let options = ManagerOptions {
+        max_to_keep: 1,
+        max_best_to_keep: 1,
+        ..Default::default()
+    };
     let run = Run::new(&strategy, &folder.path("run"), options);
-    for (error, step) in [(libc::EIO, 1000u64), (libc::EACCES, 2000), (libc::EMFILE, 3000)] {
+    for (error, step) in [
+        (libc::EIO, 1000u64),
+        (libc::EACCES, 2000),
+        (libc::EMFILE, 3000),
+    ] {
         let mut failed = 0;
         for at in 1.. {
             run.save(step + 3 * at, 0, Some(1.0)).unwrap();
@@ -316,7 +376,10 @@ fn a_save_whose_file_is_there_has_not_failed() {
 fn parts_that_stay_go_later() {
     let (strategy, folder) = (strategy(1), Folder::new());
     let place = folder.path("run");
-    let options = ManagerOptions { max_to_keep: 1, ..Default::default() };
+    let options = ManagerOptions {
+        max_to_keep: 1,
+        ..Default::default()
+    };
     let run = Run::new(&strategy, &place, options);
     run.save(1, 1, None).unwrap();
     let part = place.join("step-000000000001.0123456789abcdef-00002-of-00002.safetensors");
@@ -330,10 +393,14 @@ fn parts_that_stay_go_later() {
 }
 
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut all: Vec<_> = files.filter(|path| path.is_file()).collect();
     all.sort();
-    all.into_iter().map(|path| (path.file_name().unwrap().into(), bytes(&path))).collect()
+    all.into_iter()
+        .map(|path| (path.file_name().unwrap().into(), bytes(&path)))
+        .collect()
 }
 
 /// Where older checkpoints cannot be moved away, they stay together.
@@ -351,9 +418,14 @@ fn older_checkpoints_are_moved_together_or_not_at_all() {
         }
         drop(old);
         let before = contents(&place);
-        let options = ManagerOptions { start_fresh: true, ..Default::default() };
+        let options = ManagerOptions {
+            start_fresh: true,
+            ..Default::default()
+        };
         let new = Run::new(&strategy, &place, options);
-        let Some(saved) = with_failure(at, libc::EPERM, || new.save(7, 7, None)) else { break };
+        let Some(saved) = with_failure(at, libc::EPERM, || new.save(7, 7, None)) else {
+            break;
+        };
         let aside = place.join("before-1");
         if aside.exists() {
             moved += 1;
@@ -375,7 +447,10 @@ fn one_process_saves_to_a_folder_at_a_time() {
     let (strategy, folder) = (strategy(1), Folder::new());
     let place = folder.path("run");
     for start_fresh in [false, true] {
-        let options = ManagerOptions { start_fresh, ..Default::default() };
+        let options = ManagerOptions {
+            start_fresh,
+            ..Default::default()
+        };
         let run = Run::new(&strategy, &place, options);
         run.manager.restore_latest().unwrap();
         let before = contents(&place);
@@ -440,7 +515,11 @@ fn a_folder_that_was_replaced_is_noticed() {
     let (strategy, folder) = (strategy(1), Folder::new());
     let place = folder.path("run");
     for asynchronous in [false, true] {
-        let options = ManagerOptions { asynchronous, max_to_keep: 1, ..Default::default() };
+        let options = ManagerOptions {
+            asynchronous,
+            max_to_keep: 1,
+            ..Default::default()
+        };
         let run = Run::new(&strategy, &place, options);
         let other = Run::new(&strategy, &folder.path("other"), ManagerOptions::default());
         run.save(20, 20, None).unwrap();
@@ -451,7 +530,10 @@ fn a_folder_that_was_replaced_is_noticed() {
         assert_eq!(status(&run), Status::NotFound);
         fs::rename(folder.path("other"), &place).unwrap();
         assert_eq!(status(&run), Status::FailedPrecondition);
-        assert_eq!(run.manager.latest().unwrap_err().status(), Status::FailedPrecondition);
+        assert_eq!(
+            run.manager.latest().unwrap_err().status(),
+            Status::FailedPrecondition
+        );
         assert_eq!(steps_in(&place), [11]);
         fs::rename(&place, folder.path("other")).unwrap();
         fs::rename(folder.path("away"), &place).unwrap();

@@ -1,5 +1,5 @@
-//! A training set-up of which every piece of state differs from step to step, and depends on the number
-//! of the step.
+//! A training set-up of which every piece of state differs from step to step, and depends on the
+//! number of the step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,7 +96,11 @@ pub struct Scene {
 }
 
 pub fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 /// The same number of replicas, on fewer devices if there are several.
@@ -143,8 +147,14 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         "custom" => {
             let slots = vec![
-                Slot { name: "first".into(), initial: 0.5 },
-                Slot { name: "second".into(), initial: 0.0 },
+                Slot {
+                    name: "first".into(),
+                    initial: 0.5,
+                },
+                Slot {
+                    name: "second".into(),
+                    initial: 0.0,
+                },
             ];
             let update = Box::new(drifting);
             let on_gpu = Some(through_host(drifting));
@@ -195,9 +205,18 @@ impl Scene {
         let accumulates = matches!(feature, Feature::Accumulation | Feature::RowsAccumulation);
         let optimizer = Optimizer::new(strategy.id(), rule(name), 0.05).unwrap();
         let settings = match feature {
-            Feature::ClipNorm => Settings { global_clip_norm: Some(0.2), ..Settings::default() },
-            Feature::ClipValue => Settings { clip_value: Some(0.1), ..Settings::default() },
-            Feature::WeightDecay => Settings { weight_decay: Some(0.05), ..Settings::default() },
+            Feature::ClipNorm => Settings {
+                global_clip_norm: Some(0.2),
+                ..Settings::default()
+            },
+            Feature::ClipValue => Settings {
+                clip_value: Some(0.1),
+                ..Settings::default()
+            },
+            Feature::WeightDecay => Settings {
+                weight_decay: Some(0.05),
+                ..Settings::default()
+            },
             Feature::DynamicLossScale => Settings {
                 loss_scaling: Some(LossScaling::Dynamic {
                     initial: 64.0,
@@ -238,40 +257,73 @@ impl Scene {
         let metrics = Metrics::new(&strategy);
         metrics.define("loss", MetricKind::Mean).unwrap();
         metrics.define("seen", MetricKind::Count).unwrap();
-        metrics.define("matrix", MetricKind::confusion(3).unwrap()).unwrap();
-        metrics.define("auc", MetricKind::auc(4, 0.0, 1.0).unwrap()).unwrap();
-        let shuffle = ShuffleOptions { buffer_size: 7, seed: 3, keep_order_each_pass: false };
+        metrics
+            .define("matrix", MetricKind::confusion(3).unwrap())
+            .unwrap();
+        metrics
+            .define("auc", MetricKind::auc(4, 0.0, 1.0).unwrap())
+            .unwrap();
+        let shuffle = ShuffleOptions {
+            buffer_size: 7,
+            seed: 3,
+            keep_order_each_pass: false,
+        };
         let numbers = Dataset::range(1, 18, 1).unwrap().shuffle(&shuffle).unwrap();
         let batches = numbers.repeat(-1).unwrap().batch(5, false).unwrap();
         let batches = distribute_dataset(&strategy, &batches, &Default::default()).unwrap();
         let iterator = Arc::new(batches.iterator().unwrap());
         let checkpoint = Checkpoint::new(&strategy);
-        checkpoint.add("pass", Arc::new(SavedIterator(Arc::clone(&iterator)))).unwrap();
+        checkpoint
+            .add("pass", Arc::new(SavedIterator(Arc::clone(&iterator))))
+            .unwrap();
         for variable in &variables {
             let name = format!("model/{}", variable.name().as_str());
             checkpoint.add(&name, Arc::new(variable.clone())).unwrap();
         }
         for (index, (optimizer, gradients)) in trainers.iter().enumerate() {
-            checkpoint.add(&format!("optimizer{index}"), Arc::clone(optimizer) as _).unwrap();
-            checkpoint.add(&format!("gradients{index}"), Arc::clone(gradients) as _).unwrap();
+            checkpoint
+                .add(&format!("optimizer{index}"), Arc::clone(optimizer) as _)
+                .unwrap();
+            checkpoint
+                .add(&format!("gradients{index}"), Arc::clone(gradients) as _)
+                .unwrap();
         }
-        checkpoint.add("metrics", Arc::clone(&metrics) as _).unwrap();
+        checkpoint
+            .add("metrics", Arc::clone(&metrics) as _)
+            .unwrap();
         checkpoint.set_number("epoch", Number::Integer(0)).unwrap();
-        checkpoint.set_number("best loss", Number::Float(f64::INFINITY)).unwrap();
-        Scene { strategy, variables, trainers, metrics, iterator, checkpoint }
+        checkpoint
+            .set_number("best loss", Number::Float(f64::INFINITY))
+            .unwrap();
+        Scene {
+            strategy,
+            variables,
+            trainers,
+            metrics,
+            iterator,
+            checkpoint,
+        }
     }
 
     /// Takes as many steps. Gradients follow from the weights and from the number of the step.
     pub fn train(&self, steps: u64) {
         for _ in 0..steps {
             let element = self.iterator.next().unwrap();
-            self.strategy.run(&|context: &ReplicaContext| self.step(context), element).unwrap();
+            self.strategy
+                .run(&|context: &ReplicaContext| self.step(context), element)
+                .unwrap();
             for (optimizer, gradients) in &self.trainers {
                 apply(optimizer, gradients).unwrap();
             }
-            let Number::Integer(epoch) = self.checkpoint.number("epoch").unwrap() else { panic!() };
-            self.checkpoint.set_number("epoch", Number::Integer(epoch + 1)).unwrap();
-            self.checkpoint.set_number("best loss", Number::Float(0.1 * epoch as f64)).unwrap();
+            let Number::Integer(epoch) = self.checkpoint.number("epoch").unwrap() else {
+                panic!()
+            };
+            self.checkpoint
+                .set_number("epoch", Number::Integer(epoch + 1))
+                .unwrap();
+            self.checkpoint
+                .set_number("best loss", Number::Float(0.1 * epoch as f64))
+                .unwrap();
         }
     }
 
@@ -312,16 +364,21 @@ impl Scene {
         self.metrics.add_in(context, 0, loss, 1.0)?;
         self.metrics.add_in(context, 1, 2.0, 0.0)?;
         let (class, label) = (vector(&[number as i64 % 3]), vector(&[replica as i64 % 3]));
-        self.metrics.add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
+        self.metrics
+            .add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
         let (score, label) = (vector(&[loss.abs().min(1.0)]), vector(&[number as i64 % 2]));
-        self.metrics.add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
+        self.metrics
+            .add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
         Ok(None)
     }
 
     /// The bits of all variables, and what the metrics say.
     pub fn bits(&self) -> (Vec<Vec<u64>>, Vec<u64>) {
         let variables = self.variables.iter().map(|variable| {
-            values(&read(variable).unwrap()).into_iter().map(f64::to_bits).collect()
+            values(&read(variable).unwrap())
+                .into_iter()
+                .map(f64::to_bits)
+                .collect()
         });
         let metrics = (0..4).flat_map(|index| {
             let metric = self.metrics.result(index).unwrap();
@@ -339,7 +396,12 @@ fn wave(step: u64, replica: usize, place: usize) -> f64 {
 pub fn values(tensor: &Tensor) -> Vec<f64> {
     match tensor.dtype() {
         DType::Float64 => tensor.to_vec::<f64>().unwrap(),
-        _ => tensor.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect(),
+        _ => tensor
+            .to_vec::<f32>()
+            .unwrap()
+            .into_iter()
+            .map(f64::from)
+            .collect(),
     }
 }
 
@@ -350,7 +412,9 @@ fn fill(tensor: &Tensor, mut value: impl FnMut(usize) -> f64) {
         value(place - 1)
     };
     // SAFETY: the tensor is the replica's own to write.
-    unsafe { tensor.assume_exclusive() }.fill_with(&mut next).unwrap();
+    unsafe { tensor.assume_exclusive() }
+        .fill_with(&mut next)
+        .unwrap();
 }
 
 /// A folder for one test, removed at its end.
@@ -373,8 +437,9 @@ impl Folder {
     /// The names of the files in it.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -399,6 +464,10 @@ pub fn same_bytes(one: &Path, other: &Path, case: &str) {
             let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
             String::from_utf8_lossy(&bytes[8..8 + length]).into_owned()
         };
-        panic!("{case}: some state differs\n{}\n{}", header(&one), header(&other));
+        panic!(
+            "{case}: some state differs\n{}\n{}",
+            header(&one),
+            header(&other)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What a rule's function for CPUs does, done for a GPU's variable by way of the host: the bits are the
-//! same.
+//! What a rule's function for CPUs does, done for a GPU's variable by way of the host: the bits are
+//! the same.
 
 use umbo_core::device::registry;
 use umbo_core::error::Result;
@@ -24,9 +24,15 @@ pub fn through_host(
         };
         let mut weights = down(own.weights)?;
         let gradient = down(own.gradient)?;
-        let mut slots = own.slots.iter().map(|&slot| down(slot)).collect::<Result<Vec<_>>>()?;
-        let pointers: Vec<*mut u8> =
-            slots.iter_mut().map(|slot| slot.as_mut_ptr().cast()).collect();
+        let mut slots = own
+            .slots
+            .iter()
+            .map(|&slot| down(slot))
+            .collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<*mut u8> = slots
+            .iter_mut()
+            .map(|slot| slot.as_mut_ptr().cast())
+            .collect();
         update(
             &Tile {
                 dtype: own.dtype,

@@ -24,7 +24,13 @@ fn weights_go_from_one_training_to_another() {
         assert_eq!(to.bits().0, from.bits().0);
         assert_eq!(to.trainers[0].0.iterations(), 0);
     }
-    assert!(from.checkpoint.restore(&weights).unwrap_err().to_string().contains("no optimizer"));
+    assert!(
+        from.checkpoint
+            .restore(&weights)
+            .unwrap_err()
+            .to_string()
+            .contains("no optimizer")
+    );
 }
 
 #[test]
@@ -33,14 +39,27 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
     let path = folder.path("others");
     let (wide, bias) = ([2.5f64; 210].map(f64::to_le_bytes), 7.5f32.to_le_bytes());
     let tensors = HashMap::from([
-        ("encoder.weight", TensorView::new(Dtype::F64, vec![70, 3], wide.as_flattened()).unwrap()),
-        ("encoder.bias", TensorView::new(Dtype::F32, vec![], &bias).unwrap()),
-        ("more", TensorView::new(Dtype::F8_E5M2, vec![4], &bias).unwrap()),
+        (
+            "encoder.weight",
+            TensorView::new(Dtype::F64, vec![70, 3], wide.as_flattened()).unwrap(),
+        ),
+        (
+            "encoder.bias",
+            TensorView::new(Dtype::F32, vec![], &bias).unwrap(),
+        ),
+        (
+            "more",
+            TensorView::new(Dtype::F8_E5M2, vec![4], &bias).unwrap(),
+        ),
     ]);
     fs::write(&path, serialize(tensors, None).unwrap()).unwrap();
     let scene = Scene::new("adam", Feature::Plain, 2);
     let load = |pairs: &[(&str, &str)]| scene.checkpoint.load_weights(&path, Some(pairs));
-    load(&[("model/wide", "encoder.weight"), ("model/dense/bias", "encoder.bias")]).unwrap();
+    load(&[
+        ("model/wide", "encoder.weight"),
+        ("model/dense/bias", "encoder.bias"),
+    ])
+    .unwrap();
     assert_eq!(values(&read(&scene.variables[2]).unwrap()), [2.5; 210]);
     assert_eq!(values(&read(&scene.variables[1]).unwrap()), [7.5]);
 
@@ -60,9 +79,15 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
         "[70, 3]",
         "7 mismatches",
     ] {
-        assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
+        assert!(
+            error.to_string().contains(part),
+            "'{part}' is not in: {error}"
+        );
     }
-    assert_eq!(load(&[("wide", "encoder.weight")]).unwrap_err().status(), Status::NotFound);
+    assert_eq!(
+        load(&[("wide", "encoder.weight")]).unwrap_err().status(),
+        Status::NotFound
+    );
     assert_eq!(scene.bits(), before);
     let error = scene.checkpoint.restore(&path).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument, "{error}");
@@ -70,11 +95,16 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
 
 /// A safetensors file with this header and these elements.
 fn file_of(header: &str, elements: &[u8]) -> Vec<u8> {
-    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), elements].concat()
+    [
+        &(header.len() as u64).to_le_bytes(),
+        header.as_bytes(),
+        elements,
+    ]
+    .concat()
 }
 
-/// What a file has for others does not keep anybody from what is wanted: a dtype of a later version of the format, and
-/// metadata of another program under Umbo's name.
+/// What a file has for others does not keep anybody from what is wanted: a dtype of a later version
+/// of the format, and metadata of another program under Umbo's name.
 #[test]
 fn what_is_not_wanted_does_not_matter() {
     let folder = Folder::new();
@@ -90,20 +120,45 @@ fn what_is_not_wanted_does_not_matter() {
         r#""__metadata__":{"umbo":"{\"format\":7}"},"#,
         r#""__metadata__":{"umbo":"[1, 2"},"#,
     ] {
-        fs::write(&path, file_of(&format!("{{{metadata}{bias},{later}}}"), &elements)).unwrap();
+        fs::write(
+            &path,
+            file_of(&format!("{{{metadata}{bias},{later}}}"), &elements),
+        )
+        .unwrap();
         scene.train(1);
-        let load = |name| scene.checkpoint.load_weights(&path, Some(&[("model/dense/bias", name)]));
+        let load = |name| {
+            scene
+                .checkpoint
+                .load_weights(&path, Some(&[("model/dense/bias", name)]))
+        };
         load("bias").unwrap();
-        assert_eq!(values(&read(&scene.variables[1]).unwrap()), [7.5], "{metadata}");
+        assert_eq!(
+            values(&read(&scene.variables[1]).unwrap()),
+            [7.5],
+            "{metadata}"
+        );
         let refused = load("later").unwrap_err();
-        assert_eq!(refused.status(), Status::InvalidArgument, "{metadata}: {refused}");
-        assert!(refused.to_string().contains("F5_E3M1 in the file"), "{metadata}: {refused}");
+        assert_eq!(
+            refused.status(),
+            Status::InvalidArgument,
+            "{metadata}: {refused}"
+        );
+        assert!(
+            refused.to_string().contains("F5_E3M1 in the file"),
+            "{metadata}: {refused}"
+        );
         let refused = scene.checkpoint.restore(&path).unwrap_err();
-        assert_eq!(refused.status(), Status::InvalidArgument, "{metadata}: {refused}");
+        assert_eq!(
+            refused.status(),
+            Status::InvalidArgument,
+            "{metadata}: {refused}"
+        );
     }
     // A header that is wrong elsewhere stays wrong.
-    for wrong in [r#""w":{"dtype":"F5","shape":[2]}"#, r#""w":{"dtype":"F5","data_offsets":[9,4]}"#]
-    {
+    for wrong in [
+        r#""w":{"dtype":"F5","shape":[2]}"#,
+        r#""w":{"dtype":"F5","data_offsets":[9,4]}"#,
+    ] {
         fs::write(&path, file_of(&format!("{{{bias},{wrong}}}"), &elements)).unwrap();
         let refused = scene.checkpoint.load_weights(&path, None).unwrap_err();
         assert_eq!(refused.status(), Status::DataLoss, "{wrong}: {refused}");

@@ -11,7 +11,12 @@ use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
 use crate::{SIZES, share};
 
-const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
+const FLOATS: [DType; 4] = [
+    DType::Float16,
+    DType::BFloat16,
+    DType::Float32,
+    DType::Float64,
+];
 
 /// Shapes with the number of elements of every size, and some of several axes.
 fn shapes() -> Vec<Vec<usize>> {
@@ -53,16 +58,31 @@ fn a_list_of_copies(machine: &dyn Machine) {
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (position, size) in [0, 1, 5000, 0, 1024, 1025, 3].into_iter().enumerate() {
         let dtype = DType::ALL[position % DType::ALL.len()];
-        from.push(Memory::noise(dtype, &[size], LIES[position % 4], &mut noise));
-        to.push(Memory::noise(dtype, &[size], LIES[position % 3], &mut noise));
+        from.push(Memory::noise(
+            dtype,
+            &[size],
+            LIES[position % 4],
+            &mut noise,
+        ));
+        to.push(Memory::noise(
+            dtype,
+            &[size],
+            LIES[position % 3],
+            &mut noise,
+        ));
     }
-    let pairs: Vec<_> =
-        from.iter().zip(&to).map(|(from, to)| (from.on(machine), to.on(machine))).collect();
+    let pairs: Vec<_> = from
+        .iter()
+        .zip(&to)
+        .map(|(from, to)| (from.on(machine), to.on(machine)))
+        .collect();
     // SAFETY: nobody else has the memory.
     unsafe { KernelLauncher::new(machine).copy(&pairs).unwrap() };
     for ((from, to), (_, place)) in from.iter().zip(&mut to).zip(&pairs) {
         copy(Instructions::chosen(), &from.view(), &mut to.view_mut()).unwrap();
-        to.check(machine, place, &|| format!("{:?} of {}", to.layout, to.dtype));
+        to.check(machine, place, &|| {
+            format!("{:?} of {}", to.layout, to.dtype)
+        });
     }
 }
 
@@ -91,8 +111,12 @@ fn fills(machine: &dyn Machine) {
                 let ones = Memory::new(dtype, &shape, Lie::Dense, || one);
                 copy(Instructions::chosen(), &ones.view(), &mut after.view_mut()).unwrap();
                 umbo_core::kernels::copy::layouts::fill(&mut zeros.view_mut(), 0.0);
-                after.check(machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
-                zeros.check(machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
+                after.check(machine, &places[0], &|| {
+                    format!("1 in {dtype} {shape:?} {lie:?}")
+                });
+                zeros.check(machine, &places[1], &|| {
+                    format!("0 in {dtype} {shape:?} {lie:?}")
+                });
             }
         }
     }
@@ -107,7 +131,11 @@ fn converted(from: DType, to: DType, bits: u64) -> u64 {
         DType::Float32 => f32::from_bits(bits as u32),
         _ => f64::from_bits(bits) as f32,
     };
-    let wide = if from == DType::Float64 { f64::from_bits(bits) } else { single.into() };
+    let wide = if from == DType::Float64 {
+        f64::from_bits(bits)
+    } else {
+        single.into()
+    };
     match (from, to) {
         (DType::Float64, DType::Float16) => f64_to_f16(wide).to_bits().into(),
         (DType::Float64, DType::BFloat16) => f64_to_bf16(wide).to_bits().into(),
@@ -132,7 +160,9 @@ fn near_ties(noise: &mut Noise, from: DType) -> u64 {
     let tie = (bits >> dropped << dropped) | 1 << (dropped - 1);
     if dropped > 29 && noise.below(2) == 0 {
         // As near to it as a float32 that lies between: rounding twice would come to the tie.
-        return tie.wrapping_add(noise.below(1 << 30) as u64).wrapping_sub(1 << 29);
+        return tie
+            .wrapping_add(noise.below(1 << 30) as u64)
+            .wrapping_sub(1 << 29);
     }
     tie.wrapping_add(noise.below(3) as u64).wrapping_sub(1)
 }
@@ -140,7 +170,10 @@ fn near_ties(noise: &mut Noise, from: DType) -> u64 {
 fn conversions_round_once(machine: &dyn Machine) {
     let mut noise = Noise::new(5);
     let mut launcher = KernelLauncher::new(machine);
-    for (from, to) in FLOATS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
+    for (from, to) in FLOATS
+        .into_iter()
+        .flat_map(|from| FLOATS.map(|to| (from, to)))
+    {
         for shape in shapes().into_iter().chain([vec![20_011]]) {
             for (position, lie) in LIES.into_iter().enumerate() {
                 let source = Memory::new(from, &shape, lie, || near_ties(&mut noise, from));
@@ -152,14 +185,24 @@ fn conversions_round_once(machine: &dyn Machine) {
                 unsafe { launcher.convert(&places.0, &places.1).unwrap() };
                 // The elements in order, converted one by one.
                 let mut dense = Memory::new(from, &shape, Lie::Dense, || 0);
-                copy(Instructions::chosen(), &source.view(), &mut dense.view_mut()).unwrap();
+                copy(
+                    Instructions::chosen(),
+                    &source.view(),
+                    &mut dense.view_mut(),
+                )
+                .unwrap();
                 let mut elements = dense.bytes().chunks(from.size());
                 let converted = Memory::new(to, &shape, Lie::Dense, || {
                     let mut word = [0; 8];
                     word[..from.size()].copy_from_slice(elements.next().unwrap());
                     converted(from, to, u64::from_ne_bytes(word))
                 });
-                copy(Instructions::chosen(), &converted.view(), &mut target.view_mut()).unwrap();
+                copy(
+                    Instructions::chosen(),
+                    &converted.view(),
+                    &mut target.view_mut(),
+                )
+                .unwrap();
                 let case = || format!("{from} to {to} {shape:?} {lie:?} {to_lie:?}");
                 target.check(machine, &places.1, &case);
             }
@@ -179,11 +222,19 @@ fn every_float16_and_bfloat16_is_converted(machine: &dyn Machine) {
             let target = Memory::new(to, &[1 << 16], Lie::Dense, || 0);
             let places = (source.on(machine), target.on(machine));
             // SAFETY: nobody else has the memory.
-            unsafe { KernelLauncher::new(machine).convert(&places.0, &places.1).unwrap() };
+            unsafe {
+                KernelLauncher::new(machine)
+                    .convert(&places.0, &places.1)
+                    .unwrap()
+            };
             let mut bits = 0u64;
             let expected = Memory::new(to, &[1 << 16], Lie::Dense, || {
                 bits += 1;
-                if bits <= 1 << 16 { converted(from, to, bits & 0xffff) } else { 0 }
+                if bits <= 1 << 16 {
+                    converted(from, to, bits & 0xffff)
+                } else {
+                    0
+                }
             });
             expected.check(machine, &places.1, &|| format!("{from} to {to}"));
         }
@@ -226,11 +277,26 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     // SAFETY: nothing is queued.
     unsafe {
         for (from, to, name) in [(a, b, "shape"), (a, c, "dtype")] {
-            let message = launcher.copy(&[(a, a), (from, to)]).unwrap_err().to_string();
+            let message = launcher
+                .copy(&[(a, a), (from, to)])
+                .unwrap_err()
+                .to_string();
             assert!(message.contains(name), "{message}");
         }
-        assert!(launcher.combine(&d, &d, false).unwrap_err().to_string().contains("bool"));
-        assert!(launcher.convert(&a, &c).unwrap_err().to_string().contains("only floats"));
+        assert!(
+            launcher
+                .combine(&d, &d, false)
+                .unwrap_err()
+                .to_string()
+                .contains("bool")
+        );
+        assert!(
+            launcher
+                .convert(&a, &c)
+                .unwrap_err()
+                .to_string()
+                .contains("only floats")
+        );
         assert!(launcher.convert(&a, &b).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Where kernels run in these tests: compiled as C++, on this machine; and as PTX, by the fake driver,
-//! which interprets them.
+//! Where kernels run in these tests: compiled as C++, on this machine; and as PTX, by the fake
+//! driver, which interprets them.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
@@ -51,10 +51,20 @@ pub(crate) use on_every_machine;
 
 /// Runs a test in a process whose driver is the fake one, which then has nothing to report.
 pub fn on_the_fake_driver(test: fn(&dyn Machine)) {
-    let Some(control) = fake_cuda::harness::under_driver(&[]) else { return };
-    let gpu = registry::gpu(DeviceId { kind: DeviceKind::Gpu, index: 0 }).unwrap();
+    let Some(control) = fake_cuda::harness::under_driver(&[]) else {
+        return;
+    };
+    let gpu = registry::gpu(DeviceId {
+        kind: DeviceKind::Gpu,
+        index: 0,
+    })
+    .unwrap();
     let kernels = gpu.card().kernels(|| &PTX).unwrap();
-    let driver = Driver { gpu, kernels, memory: RefCell::default() };
+    let driver = Driver {
+        gpu,
+        kernels,
+        memory: RefCell::default(),
+    };
     test(&driver);
     gpu.synchronize().unwrap();
     assert_eq!(control.take_reports(), [] as [&str; 0]);
@@ -87,7 +97,11 @@ impl Machine for Driver {
     fn read(&self, address: Address, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes];
         // SAFETY: tests read what they have allocated.
-        unsafe { self.gpu.download(address, found.as_mut_ptr(), bytes).unwrap() };
+        unsafe {
+            self.gpu
+                .download(address, found.as_mut_ptr(), bytes)
+                .unwrap()
+        };
         found
     }
 
@@ -99,7 +113,10 @@ impl Machine for Driver {
 impl KernelQueue for Driver {
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.gpu.launch(self.kernels, kernel, [blocks, THREADS], arguments) }
+        unsafe {
+            self.gpu
+                .launch(self.kernels, kernel, [blocks, THREADS], arguments)
+        }
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Address> {
@@ -187,8 +204,9 @@ fn host_launch() -> HostLaunch {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let calls: String =
-            kernels().map(|(name, barriers)| format!("CALL({name}, {barriers})\n")).collect();
+        let calls: String = kernels()
+            .map(|(name, barriers)| format!("CALL({name}, {barriers})\n"))
+            .collect();
         std::fs::write(folder.join("umbo.inc"), calls).unwrap();
         let launch = compiled(&folder);
         std::fs::remove_dir_all(&folder).unwrap();
@@ -202,7 +220,15 @@ fn compiled(folder: &Path) -> HostLaunch {
     let library = folder.join("kernels.so");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)
-        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-I"])
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-ffp-contract=off",
+            "-fPIC",
+            "-shared",
+            "-w",
+            "-I",
+        ])
         .arg(root.join("crates/umbo-kernels/src/cuda/source"))
         .arg("-I")
         .arg(folder)
@@ -216,7 +242,10 @@ fn compiled(folder: &Path) -> HostLaunch {
     // SAFETY: the library was just made, and has this function with this signature.
     unsafe {
         let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        assert!(!library.is_null(), "the kernels compiled as C++ do not load");
+        assert!(
+            !library.is_null(),
+            "the kernels compiled as C++ do not load"
+        );
         let function = libc::dlsym(library, c"host_launch".as_ptr());
         assert!(!function.is_null());
         std::mem::transmute::<*mut c_void, HostLaunch>(function)

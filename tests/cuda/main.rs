@@ -1,8 +1,8 @@
 //! The kernels for GPUs against those of the CPU: the same bits, but for those of a NaN.
 //!
-//! Each test runs the kernels twice: as C++, where mistakes of the source are found at once, and as PTX
-//! in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks at what
-//! the PTX must not do. What the GPU's assembler makes of it is not seen here.
+//! Each test runs the kernels twice: as C++, where mistakes of the source are found at once, and as
+//! PTX in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks
+//! at what the PTX must not do. What the GPU's assembler makes of it is not seen here.
 
 mod copy;
 mod gradients;
@@ -24,8 +24,15 @@ pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 
 /// Says that a test is skipped, which fails where it may not be.
 pub fn skip(test: &str, why: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/skip.sh");
-    let status = std::process::Command::new(script).args([test, why]).status().unwrap();
-    assert_eq!(status.code(), Some(77), "{test} may not be skipped here: {why}");
+    let status = std::process::Command::new(script)
+        .args([test, why])
+        .status()
+        .unwrap();
+    assert_eq!(
+        status.code(),
+        Some(77),
+        "{test} may not be skipped here: {why}"
+    );
 }
 
 /// A third of the cases, others at each turn and on each machine, so that each two choices meet.

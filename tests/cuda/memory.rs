@@ -23,7 +23,10 @@ pub struct Noise {
 impl Noise {
     pub fn new(seed: u64) -> Noise {
         let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Noise { state, drawn: HashMap::new() }
+        Noise {
+            state,
+            drawn: HashMap::new(),
+        }
     }
 
     pub fn next(&mut self) -> u64 {
@@ -33,16 +36,22 @@ impl Noise {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Adds as many elements, tame or not, out of those that are drawn once: from another place at each call. To draw
-    /// them all would take longer than the kernels do.
+    /// Adds as many elements, tame or not, out of those that are drawn once: from another place at
+    /// each call. To draw them all would take longer than the kernels do.
     fn add_elements(&mut self, dtype: DType, tame: bool, mut count: usize, to: &mut Vec<u8>) {
         let (key, size) = ((dtype as u8, tame), dtype.size());
         let draw = |noise: &mut Noise| {
-            let element = if tame { noise.tame(dtype) } else { noise.element(dtype) };
+            let element = if tame {
+                noise.tame(dtype)
+            } else {
+                noise.element(dtype)
+            };
             element.to_ne_bytes()
         };
         let drawn = self.drawn.remove(&key).unwrap_or_else(|| {
-            (0..DRAWN).flat_map(|_| draw(self).into_iter().take(size)).collect()
+            (0..DRAWN)
+                .flat_map(|_| draw(self).into_iter().take(size))
+                .collect()
         });
         let mut start = self.below(DRAWN);
         while count > 0 {
@@ -168,7 +177,11 @@ impl Memory {
             _ => (0..shape.rank()).rev().collect(),
         };
         for axis in axes {
-            strides[axis] = if lie == Lie::Spaced { 2 * extent } else { extent };
+            strides[axis] = if lie == Lie::Spaced {
+                2 * extent
+            } else {
+                extent
+            };
             extent *= shape[axis].max(1) as isize * if lie == Lie::Spaced { 2 } else { 1 };
         }
         let layout = Layout::strided(shape, &strides).unwrap();
@@ -179,13 +192,26 @@ impl Memory {
         let mut words = vec![0u64; bytes.len().div_ceil(8)];
         let count = bytes.len();
         // SAFETY: the words have room for as many bytes.
-        unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count) };
-        Memory { words, bytes: count, dtype, layout, offset }
+        unsafe {
+            words
+                .as_mut_ptr()
+                .cast::<u8>()
+                .copy_from_nonoverlapping(bytes.as_ptr(), count)
+        };
+        Memory {
+            words,
+            bytes: count,
+            dtype,
+            layout,
+            offset,
+        }
     }
 
     /// One of noise.
     pub fn noise(dtype: DType, shape: &[usize], lie: Lie, noise: &mut Noise) -> Memory {
-        Memory::of(dtype, shape, lie, |count, to| noise.add_elements(dtype, false, count, to))
+        Memory::of(dtype, shape, lie, |count, to| {
+            noise.add_elements(dtype, false, count, to)
+        })
     }
 
     /// A dense one of noise, tame or not.
@@ -204,7 +230,11 @@ impl Memory {
         assert!(range.end <= self.bytes && range.len() == bytes.len());
         let first = self.words.as_mut_ptr().cast::<u8>();
         // SAFETY: the range lies within the words.
-        unsafe { first.add(range.start).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            first
+                .add(range.start)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
     }
 
     /// Takes the signs of all elements away, which are floats.
@@ -242,7 +272,11 @@ impl Memory {
     pub fn on(&self, machine: &dyn Machine) -> GpuPlace {
         let address = machine.memory(self.bytes());
         let address = address + (self.offset * self.dtype.size()) as Address;
-        GpuPlace { address, dtype: self.dtype, layout: self.layout }
+        GpuPlace {
+            address,
+            dtype: self.dtype,
+            layout: self.layout,
+        }
     }
 
     /// Fails unless the machine's copy holds the same, elements around it included; NaNs are alike.
@@ -253,7 +287,10 @@ impl Memory {
         if found == self.bytes() {
             return;
         }
-        let both = found.chunks(size).zip(self.bytes().chunks(size)).enumerate();
+        let both = found
+            .chunks(size)
+            .zip(self.bytes().chunks(size))
+            .enumerate();
         for (position, (found, expected)) in both {
             if found != expected && !(is_nan(self.dtype, found) && is_nan(self.dtype, expected)) {
                 panic!(

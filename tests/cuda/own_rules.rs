@@ -1,4 +1,5 @@
-//! What is done for rules of the program's: gradients as a rule gets them, and rows out of tables and back.
+//! What is done for rules of the program's: gradients as a rule gets them, and rows out of tables
+//! and back.
 
 use std::sync::atomic::AtomicBool;
 
@@ -23,16 +24,32 @@ fn keeping() -> Custom {
         // SAFETY: a tile's pointers lead to as many elements, and have nothing in common.
         unsafe { tile.slots[0].copy_from_nonoverlapping(tile.gradient, bytes) };
     };
-    let slots = vec![Slot { name: "gradient".into(), initial: 0.0 }];
-    Custom::new("keeping".into(), slots, 0.0, WeightDecay::L2, Box::new(keep), None).unwrap()
+    let slots = vec![Slot {
+        name: "gradient".into(),
+        initial: 0.0,
+    }];
+    Custom::new(
+        "keeping".into(),
+        slots,
+        0.0,
+        WeightDecay::L2,
+        Box::new(keep),
+        None,
+    )
+    .unwrap()
 }
 
 fn gradients_are_treated(machine: &dyn Machine) {
     let (mut noise, rule) = (Noise::new(71), keeping());
-    let rates = Rates { learning_rate: 0.1, weight_decay: 0.0 };
+    let rates = Rates {
+        learning_rate: 0.1,
+        weight_decay: 0.0,
+    };
     let scalars = rule.prepare(&rates, &rule.initial_running()).unwrap();
-    for (round, (pair, size)) in
-        PAIRS.into_iter().flat_map(|pair| SIZES.map(|size| (pair, size))).enumerate()
+    for (round, (pair, size)) in PAIRS
+        .into_iter()
+        .flat_map(|pair| SIZES.map(|size| (pair, size)))
+        .enumerate()
     {
         for tame in [true, false] {
             let replicas = noise.below(9);
@@ -42,8 +59,14 @@ fn gradients_are_treated(machine: &dyn Machine) {
             let (weights_there, there) = (weights.on(machine), kept.on(machine));
             let clipping = [
                 Clipping::NONE,
-                Clipping { factor: 0.3, limit: f64::INFINITY },
-                Clipping { factor: 1e-41, limit: 0.25 },
+                Clipping {
+                    factor: 0.3,
+                    limit: f64::INFINITY,
+                },
+                Clipping {
+                    factor: 1e-41,
+                    limit: 0.25,
+                },
             ][noise.below(3)];
             let l2 = [0.0, 1e-3][noise.below(2)];
             let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
@@ -68,7 +91,13 @@ fn gradients_are_treated(machine: &dyn Machine) {
                 let instructions = Instructions::chosen();
                 // SAFETY: nobody else has the operands.
                 let pass = unsafe {
-                    UpdatePass::new(instructions, &weights, &slots, &contributions, sources.divisor)
+                    UpdatePass::new(
+                        instructions,
+                        &weights,
+                        &slots,
+                        &contributions,
+                        sources.divisor,
+                    )
                 };
                 let pass = pass
                     .starting_from(sources.accumulated.as_ref().map(Memory::span))
@@ -90,14 +119,25 @@ fn gradients_are_treated(machine: &dyn Machine) {
 fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
     let mut noise = Noise::new(72);
     for dtype in [DType::Float32, DType::Float64] {
-        for (rows, width) in [(1, 1), (9, 1), (50, 3), (300, 16), (70, 33), (3, 2500), (5, 0)] {
+        for (rows, width) in [
+            (1, 1),
+            (9, 1),
+            (50, 3),
+            (300, 16),
+            (70, 33),
+            (3, 2500),
+            (5, 0),
+        ] {
             let numbers: Vec<u64> = (0..rows as u64).filter(|_| noise.below(3) > 0).collect();
             let mut table = Memory::noise(dtype, &[rows * width], Lie::Dense, &mut noise);
             let compact = Memory::noise(dtype, &[numbers.len() * width], Lie::Dense, &mut noise);
             let (there, compact_there) = (table.on(machine), compact.on(machine));
             let out = Memory::noise(dtype, &[numbers.len() * width], Lie::Dense, &mut noise);
             let out_there = out.on(machine);
-            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            let bytes: Vec<u8> = numbers
+                .iter()
+                .flat_map(|number| number.to_ne_bytes())
+                .collect();
             let copy = RowCopy {
                 dtype,
                 numbers: machine.memory(&bytes),
@@ -107,7 +147,11 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
                 compact: out_there.address,
                 back: false,
             };
-            let back = RowCopy { compact: compact_there.address, back: true, ..copy };
+            let back = RowCopy {
+                compact: compact_there.address,
+                back: true,
+                ..copy
+            };
             let few_are_many = noise.below(2) == 0;
             let launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
             // SAFETY: nobody else has the memory.
@@ -117,8 +161,10 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
             }
             let size = width * dtype.size();
             let row = |number: u64| number as usize * size..(number as usize + 1) * size;
-            let old: Vec<u8> =
-                numbers.iter().flat_map(|&number| table.bytes()[row(number)].to_vec()).collect();
+            let old: Vec<u8> = numbers
+                .iter()
+                .flat_map(|&number| table.bytes()[row(number)].to_vec())
+                .collect();
             let mut left = old.chunks(dtype.size());
             let behind = out.bytes()[old.len()..].to_vec();
             let mut behind = behind.chunks(dtype.size());

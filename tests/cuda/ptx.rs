@@ -5,13 +5,18 @@ use umbo_core::kernels::cuda::PTX;
 
 /// Statements of the PTX, without comments.
 fn statements() -> impl Iterator<Item = &'static str> {
-    PTX.lines().map(|line| line.split("//").next().unwrap().trim()).filter(|line| !line.is_empty())
+    PTX.lines()
+        .map(|line| line.split("//").next().unwrap().trim())
+        .filter(|line| !line.is_empty())
 }
 
 /// The operation of a statement, without the predicate that it may have.
 fn operation(statement: &str) -> &str {
     let statement = match statement.strip_prefix('@') {
-        Some(rest) => rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest).trim(),
+        Some(rest) => rest
+            .split_once(char::is_whitespace)
+            .map_or("", |(_, rest)| rest)
+            .trim(),
         None => statement,
     };
     statement.split([' ', '\t', ';']).next().unwrap()
@@ -20,7 +25,9 @@ fn operation(statement: &str) -> &str {
 /// What would let the arithmetic differ from the CPU's in some operation.
 fn objection(operation: &str) -> Option<&'static str> {
     let parts: Vec<&str> = operation.split('.').collect();
-    let is_float = parts.iter().any(|part| ["f16", "f32", "f64", "bf16"].contains(part));
+    let is_float = parts
+        .iter()
+        .any(|part| ["f16", "f32", "f64", "bf16"].contains(part));
     match parts[0] {
         "fma" => Some("is fused"),
         "mad" if is_float => Some("is fused"),
@@ -63,7 +70,11 @@ fn what_could_differ_is_noticed() {
     for statement in wrong {
         assert!(objection(operation(statement)).is_some(), "{statement}");
     }
-    for statement in ["mad.lo.s32 %r1, %r2, %r3, %r4;", "add.rn.f32 %f1, %f2, %f3;", "ret;"] {
+    for statement in [
+        "mad.lo.s32 %r1, %r2, %r3, %r4;",
+        "add.rn.f32 %f1, %f2, %f3;",
+        "ret;",
+    ] {
         assert!(objection(operation(statement)).is_none(), "{statement}");
     }
 }
@@ -75,7 +86,9 @@ fn no_access_is_generic() {
     for statement in statements() {
         let parts: Vec<&str> = operation(statement).split('.').collect();
         if ["ld", "st", "atom", "red"].contains(&parts[0]) {
-            let known = ["global", "shared", "param"].iter().any(|space| parts.contains(space));
+            let known = ["global", "shared", "param"]
+                .iter()
+                .any(|space| parts.contains(space));
             assert!(known, "{statement}");
         }
     }
@@ -86,7 +99,10 @@ fn no_access_is_generic() {
 fn the_committed_ptx_is_what_the_source_gives() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fresh.ptx");
-    let status = Command::new(root.join("scripts/build_ptx.sh")).arg(&fresh).status().unwrap();
+    let status = Command::new(root.join("scripts/build_ptx.sh"))
+        .arg(&fresh)
+        .status()
+        .unwrap();
     if status.code() == Some(77) {
         return crate::skip("cuda.ptx", "no clang-19 to make the PTX with");
     }

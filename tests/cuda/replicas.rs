@@ -27,7 +27,12 @@ fn check(
     reduce_over_replicas(Instructions::chosen(), &mut [planned]);
     let case = || {
         let layout = output.layout;
-        format!("{} of {} {}, {layout:?}", op.name(), inputs.len(), inputs[0].dtype)
+        format!(
+            "{} of {} {}, {layout:?}",
+            op.name(),
+            inputs.len(),
+            inputs[0].dtype
+        )
     };
     output.check(machine, place, &case);
 }
@@ -35,7 +40,9 @@ fn check(
 fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
     let mut noise = Noise::new(11);
     let mut launcher = KernelLauncher::new(machine);
-    for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
+    for (op, dtype) in OPERATIONS
+        .into_iter()
+        .flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for size in SIZES {
             for replicas in (1..=8).chain([9, 17]) {
@@ -46,7 +53,11 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = GpuReduction { op, inputs: &places, output: place };
+                let reduction = GpuReduction {
+                    op,
+                    inputs: &places,
+                    output: place,
+                };
                 launcher = launcher.with_few_chunks(replicas % 2 == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&reduction).unwrap() };
@@ -59,7 +70,9 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 fn every_layout(machine: &dyn Machine) {
     let mut noise = Noise::new(12);
     let launcher = KernelLauncher::new(machine);
-    for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
+    for (op, dtype) in OPERATIONS
+        .into_iter()
+        .flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
             for (lie, output_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
@@ -70,7 +83,11 @@ fn every_layout(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = GpuReduction { op, inputs: &places, output: place };
+                let reduction = GpuReduction {
+                    op,
+                    inputs: &places,
+                    output: place,
+                };
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&reduction).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -81,16 +98,31 @@ fn every_layout(machine: &dyn Machine) {
 
 fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn Machine) {
     let mut noise = Noise::new(13);
-    for dtype in [DType::Int8, DType::UInt16, DType::Float16, DType::UInt64, DType::Float32] {
-        let inputs: Vec<Memory> =
-            (0..300).map(|_| Memory::noise(dtype, &[70], Lie::Dense, &mut noise)).collect();
+    for dtype in [
+        DType::Int8,
+        DType::UInt16,
+        DType::Float16,
+        DType::UInt64,
+        DType::Float32,
+    ] {
+        let inputs: Vec<Memory> = (0..300)
+            .map(|_| Memory::noise(dtype, &[70], Lie::Dense, &mut noise))
+            .collect();
         let result = result_dtype(ReduceOp::Mean, dtype).unwrap();
         let mut output = Memory::noise(result, &[70], Lie::Dense, &mut noise);
         let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
         let place = output.on(machine);
-        let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &places, output: place };
+        let reduction = GpuReduction {
+            op: ReduceOp::Mean,
+            inputs: &places,
+            output: place,
+        };
         // SAFETY: nobody else has the memory.
-        unsafe { KernelLauncher::new(machine).reduce_over_replicas(&reduction).unwrap() };
+        unsafe {
+            KernelLauncher::new(machine)
+                .reduce_over_replicas(&reduction)
+                .unwrap()
+        };
         check(machine, ReduceOp::Mean, &inputs, &mut output, &place);
     }
 }
@@ -111,7 +143,11 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![float; (1 << 15) + 1], float, "at most"),
     ];
     for (inputs, output, what) in cases {
-        let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &inputs, output };
+        let reduction = GpuReduction {
+            op: ReduceOp::Mean,
+            inputs: &inputs,
+            output,
+        };
         // SAFETY: nothing is queued.
         let result = unsafe { KernelLauncher::new(machine).reduce_over_replicas(&reduction) };
         let message = result.unwrap_err().to_string();

@@ -10,13 +10,24 @@ use crate::named_rules::{RULES, rule};
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
     let kind_of = |rule: &dyn UpdateRule| scalars(rule, 3).step.unwrap().kind;
-    let of = |kind| RULES.into_iter().map(rule).find(|rule| kind_of(&**rule) == kind);
-    RuleKind::ALL.iter().map(|&kind| of(kind).unwrap()).collect()
+    let of = |kind| {
+        RULES
+            .into_iter()
+            .map(rule)
+            .find(|rule| kind_of(&**rule) == kind)
+    };
+    RuleKind::ALL
+        .iter()
+        .map(|&kind| of(kind).unwrap())
+        .collect()
 }
 
 /// The scalars of a rule's update after some others.
 pub fn scalars(rule: &dyn UpdateRule, updates: usize) -> Scalars {
-    let rates = Rates { learning_rate: 0.1 / 3.0, weight_decay: rule.default_weight_decay() };
+    let rates = Rates {
+        learning_rate: 0.1 / 3.0,
+        weight_decay: rule.default_weight_decay(),
+    };
     let mut running = rule.initial_running();
     for _ in 0..updates {
         running = rule.prepare(&rates, &running).unwrap().running;

@@ -37,13 +37,15 @@ impl Sources {
         tame: bool,
         noise: &mut Noise,
     ) -> Sources {
-        let buffers: Vec<Memory> =
-            (0..replicas).map(|_| Memory::dense(gradient_dtype, elements, tame, noise)).collect();
+        let buffers: Vec<Memory> = (0..replicas)
+            .map(|_| Memory::dense(gradient_dtype, elements, tame, noise))
+            .collect();
         let is_accumulated = noise.below(3) == 0;
         let accumulated =
             is_accumulated.then(|| Memory::dense(DType::Float64, elements, tame, noise));
-        let factors: Vec<f64> =
-            (0..replicas).map(|_| [1.0, 1.0 / 3.0, -2.5e-3, 1e30][noise.below(4)]).collect();
+        let factors: Vec<f64> = (0..replicas)
+            .map(|_| [1.0, 1.0 / 3.0, -2.5e-3, 1e30][noise.below(4)])
+            .collect();
         let divisor = [1.0, 4.0, 3.0, 0.1, 1e-310, f64::from_bits(1)][noise.below(6)];
         let on_machine = buffers
             .iter()
@@ -69,7 +71,11 @@ impl Sources {
 
     pub fn contributions(&self) -> Vec<Contribution<'_>> {
         let both = self.buffers.iter().zip(&self.factors);
-        both.map(|(buffer, &factor)| Contribution { gradient: buffer.span(), factor }).collect()
+        both.map(|(buffer, &factor)| Contribution {
+            gradient: buffer.span(),
+            factor,
+        })
+        .collect()
     }
 
     pub fn gradient(&self) -> Gradient<'_> {
@@ -78,7 +84,10 @@ impl Sources {
             elements: self.elements as u64,
             gradient_dtype: self.gradient_dtype,
             contributions: &self.on_machine,
-            accumulated: self.accumulated_on_machine.as_ref().map(|place| place.address),
+            accumulated: self
+                .accumulated_on_machine
+                .as_ref()
+                .map(|place| place.address),
             divisor: self.divisor,
         }
     }

@@ -15,8 +15,15 @@ fn rows_of_tables(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(43), rules());
     for rule in rules.iter().filter(|rule| !rule.measures()) {
         for dtype in [DType::Float32, DType::Float64] {
-            for (table, width) in [(1, 1), (9, 1), (50, 3), (300, 16), (70, 33), (3, 2500), (5, 0)]
-            {
+            for (table, width) in [
+                (1, 1),
+                (9, 1),
+                (50, 3),
+                (300, 16),
+                (70, 33),
+                (3, 2500),
+                (5, 0),
+            ] {
                 let numbers: Vec<usize> = (0..table).filter(|_| noise.below(3) > 0).collect();
                 let elements = numbers.len() * width;
                 let is_finite = noise.below(3) > 0;
@@ -41,12 +48,19 @@ fn rows_of_tables(machine: &dyn Machine) {
                         accumulated: Some(sums.on(machine).address),
                         divisor: 3.0,
                     },
-                    clipping: Clipping { factor: 0.5, limit: 2.0 },
+                    clipping: Clipping {
+                        factor: 0.5,
+                        limit: 2.0,
+                    },
                     l2: 1e-3,
                     step: scalars.step,
                     weights: places[0].address,
                     slots: &slots,
-                    rows: Some(TableRows { numbers: &numbers, elements: width as u64, of: table }),
+                    rows: Some(TableRows {
+                        numbers: &numbers,
+                        elements: width as u64,
+                        of: table,
+                    }),
                     not_finite: flag,
                 };
                 // SAFETY: nobody else has the memory.
@@ -54,7 +68,10 @@ fn rows_of_tables(machine: &dyn Machine) {
                 {
                     let mut weights: Vec<_> = operands.iter_mut().map(Memory::span_mut).collect();
                     let slots = weights.split_off(1);
-                    let rows = PassRows { numbers: &numbers, elements: width };
+                    let rows = PassRows {
+                        numbers: &numbers,
+                        elements: width,
+                    };
                     let instructions = Instructions::chosen();
                     // SAFETY: nobody else has the operands.
                     let pass = unsafe {

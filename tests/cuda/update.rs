@@ -40,14 +40,30 @@ impl Case {
         let places: Vec<GpuPlace> = operands.iter().map(|operand| operand.on(machine)).collect();
         let slots = places[1..].iter().map(|place| place.address).collect();
         let clipping = match noise.below(4) {
-            0 => Clipping { factor: 0.3, limit: f64::INFINITY },
-            1 => Clipping { factor: 1e-41, limit: 0.25 },
+            0 => Clipping {
+                factor: 0.3,
+                limit: f64::INFINITY,
+            },
+            1 => Clipping {
+                factor: 1e-41,
+                limit: 0.25,
+            },
             _ => Clipping::NONE,
         };
         let l2 = [0.0, 0.0, 1e-3][noise.below(3)];
         let flag = (noise.below(4) > 0).then(|| machine.memory(&[0; 4]));
         let scalars = scalars(&*rules[rule], noise.below(3) * 7);
-        Case { rule, scalars, sources, clipping, l2, operands, places, slots, flag }
+        Case {
+            rule,
+            scalars,
+            sources,
+            clipping,
+            l2,
+            operands,
+            places,
+            slots,
+            flag,
+        }
     }
 
     fn update(&self) -> GpuUpdate<'_> {
@@ -148,32 +164,94 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
     let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();
     let case = Case::new(machine, &rules, number("adam"), sources, true, &mut noise);
-    let right = GpuUpdate { rows: None, ..case.update() };
+    let right = GpuUpdate {
+        rows: None,
+        ..case.update()
+    };
     let sums = machine.memory(&[0; 48]);
-    let rows = |numbers: &'static [usize]| Some(TableRows { numbers, elements: 2, of: 3 });
-    let of_rows = Gradient { accumulated: Some(sums), contributions: &[], ..right.gradient };
-    let contribution = [cuda::GpuContribution { gradient: sums, factor: 1.0 }];
+    let rows = |numbers: &'static [usize]| {
+        Some(TableRows {
+            numbers,
+            elements: 2,
+            of: 3,
+        })
+    };
+    let of_rows = Gradient {
+        accumulated: Some(sums),
+        contributions: &[],
+        ..right.gradient
+    };
+    let contribution = [cuda::GpuContribution {
+        gradient: sums,
+        factor: 1.0,
+    }];
     let lamb = scalars(&*rules[number("lamb")], 0).step;
     let cases = [
-        (GpuUpdate { slots: &case.slots[..1], ..right }, "slots"),
         (
-            GpuUpdate { gradient: Gradient { dtype: DType::Int32, ..right.gradient }, ..right },
-            "gradient",
+            GpuUpdate {
+                slots: &case.slots[..1],
+                ..right
+            },
+            "slots",
         ),
         (
             GpuUpdate {
-                gradient: Gradient { gradient_dtype: DType::Float64, ..right.gradient },
+                gradient: Gradient {
+                    dtype: DType::Int32,
+                    ..right.gradient
+                },
                 ..right
             },
             "gradient",
         ),
-        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1]), ..right }, "one for each"),
-        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 3]), ..right }, "ascend"),
-        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 2, 1]), ..right }, "ascend"),
-        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 1]), ..right }, "ascend"),
         (
             GpuUpdate {
-                gradient: Gradient { accumulated: None, ..of_rows },
+                gradient: Gradient {
+                    gradient_dtype: DType::Float64,
+                    ..right.gradient
+                },
+                ..right
+            },
+            "gradient",
+        ),
+        (
+            GpuUpdate {
+                gradient: of_rows,
+                rows: rows(&[0, 1]),
+                ..right
+            },
+            "one for each",
+        ),
+        (
+            GpuUpdate {
+                gradient: of_rows,
+                rows: rows(&[0, 1, 3]),
+                ..right
+            },
+            "ascend",
+        ),
+        (
+            GpuUpdate {
+                gradient: of_rows,
+                rows: rows(&[0, 2, 1]),
+                ..right
+            },
+            "ascend",
+        ),
+        (
+            GpuUpdate {
+                gradient: of_rows,
+                rows: rows(&[0, 1, 1]),
+                ..right
+            },
+            "ascend",
+        ),
+        (
+            GpuUpdate {
+                gradient: Gradient {
+                    accumulated: None,
+                    ..of_rows
+                },
                 rows: rows(&[0, 1, 2]),
                 ..right
             },
@@ -181,13 +259,24 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
         ),
         (
             GpuUpdate {
-                gradient: Gradient { contributions: &contribution, ..of_rows },
+                gradient: Gradient {
+                    contributions: &contribution,
+                    ..of_rows
+                },
                 rows: rows(&[0, 1, 2]),
                 ..right
             },
             "sums of their own",
         ),
-        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 2]), step: lamb, ..right }, "LAMB"),
+        (
+            GpuUpdate {
+                gradient: of_rows,
+                rows: rows(&[0, 1, 2]),
+                step: lamb,
+                ..right
+            },
+            "LAMB",
+        ),
     ];
     for (wrong, what) in cases {
         // SAFETY: nothing is queued.

@@ -1,4 +1,5 @@
-//! The map of the crates, as docs/internals/architecture.md draws and words it, is what their manifests say.
+//! The map of the crates, as docs/internals/architecture.md draws and words it, is what their
+//! manifests say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +22,10 @@ fn used(manifest: &str) -> BTreeSet<String> {
     let dependencies = text.split_once("\n[dependencies]\n").unwrap().1;
     let lines = dependencies.split("\n[").next().unwrap().lines();
     let names = lines.filter_map(|line| line.strip_suffix(".workspace = true"));
-    names.filter(|name| root().join("crates").join(name).is_dir()).map(str::to_owned).collect()
+    names
+        .filter(|name| root().join("crates").join(name).is_dir())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn of_the_manifests() -> Uses {
@@ -56,7 +60,10 @@ fn drawn() -> Uses {
         let from = words.next().unwrap();
         let (name, to) = (words.next().unwrap(), words.next().unwrap());
         if name == " data-to=" {
-            arrows.entry(from.to_owned()).or_default().insert(to.to_owned());
+            arrows
+                .entry(from.to_owned())
+                .or_default()
+                .insert(to.to_owned());
         }
     }
     arrows
@@ -68,7 +75,10 @@ fn the_picture_shows_each_crate_and_what_it_uses() {
     assert!(uses.len() > 10, "{uses:?}");
     let picture = read("docs/pictures/architecture.svg");
     for name in uses.keys() {
-        assert!(picture.contains(&format!(">{name}<")), "scripts/crates.py draws {name}");
+        assert!(
+            picture.contains(&format!(">{name}<")),
+            "scripts/crates.py draws {name}"
+        );
         let (shown, said) = (reached(&arrows, name), reached(&uses, name));
         assert_eq!(shown, said, "scripts/crates.py draws what {name} uses");
     }
@@ -78,13 +88,18 @@ fn the_picture_shows_each_crate_and_what_it_uses() {
 fn the_architecture_document_names_each_crate() {
     let document = read("docs/internals/architecture.md");
     for name in of_the_manifests().keys() {
-        assert!(document.contains(&format!("| `{name}` |")), "the map has no row of {name}");
+        assert!(
+            document.contains(&format!("| `{name}` |")),
+            "the map has no row of {name}"
+        );
     }
 }
 
 /// Editors, patches and merges leave such files behind.
 fn is_left_behind(name: &str) -> bool {
-    let ends = [".orig", ".rej", ".bak", "~", ".swp", ".swo", ".tmp", ".patch", ".diff", ".pyc"];
+    let ends = [
+        ".orig", ".rej", ".bak", "~", ".swp", ".swo", ".tmp", ".patch", ".diff", ".pyc",
+    ];
     ends.iter().any(|end| name.ends_with(end)) || name == "core"
 }
 
@@ -110,5 +125,8 @@ fn nothing_is_left_behind() {
         }
     }
     assert!(seen > 1000, "only {seen} files were looked at");
-    assert!(found.is_empty(), "remove what is no part of the project: {found:?}");
+    assert!(
+        found.is_empty(),
+        "remove what is no part of the project: {found:?}"
+    );
 }

@@ -38,10 +38,14 @@ fn every_name_of_the_api_is_in_a_header() {
     let folders = ["include/umbo", "include/umbo/cpp", "adapters/mpi"];
     let entries = folders.into_iter().flat_map(files_of);
     let headers: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    let is_header =
-        |path: &&PathBuf| path.extension().is_some_and(|end| end == "h" || end == "hpp");
+    let is_header = |path: &&PathBuf| {
+        path.extension()
+            .is_some_and(|end| end == "h" || end == "hpp")
+    };
     let headers = headers.iter().filter(is_header);
-    let headers: String = headers.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let headers: String = headers
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let known: BTreeSet<&str> = words(&headers).collect();
     // CMake's options and variables, and patterns such as UMBO_X_INIT, are not the header's.
     let elsewhere = |name: &str| {
@@ -72,7 +76,11 @@ fn every_name_of_the_api_is_in_a_header() {
         // UMBO_DEFAULT makes umbo_x_default().
         let is_known = |name: &&str| known.contains(name.strip_suffix("_default").unwrap_or(name));
         let missing: BTreeSet<_> = names.filter(|name| !is_known(name)).collect();
-        assert!(missing.is_empty(), "{}: in no header: {missing:?}", document.display());
+        assert!(
+            missing.is_empty(),
+            "{}: in no header: {missing:?}",
+            document.display()
+        );
     }
 }
 
@@ -93,14 +101,17 @@ fn days(text: &str) -> BTreeSet<&str> {
                 _ => byte.is_ascii_digit(),
             })
     };
-    text.split(|c: char| !c.is_ascii_digit() && c != '-').filter(is_day).collect()
+    text.split(|c: char| !c.is_ascii_digit() && c != '-')
+        .filter(is_day)
+        .collect()
 }
 
 /// What was measured before the code was last changed may be other now, and the document says so.
 #[test]
 fn a_document_with_older_figures_than_the_code_says_so() {
     let mut git = Command::new("git");
-    git.current_dir(root()).args(["log", "-1", "--format=%cs", "--", "src", "crates"]);
+    git.current_dir(root())
+        .args(["log", "-1", "--format=%cs", "--", "src", "crates"]);
     // An archive of the sources has no history to compare with.
     let Ok(output) = git.output() else { return };
     let of_code = String::from_utf8(output.stdout).unwrap();
@@ -121,16 +132,26 @@ fn a_document_with_older_figures_than_the_code_says_so() {
             document.display()
         );
     }
-    assert_eq!(days("on 2026-11-24, not 2026-1-24 or 12026-11-24"), BTreeSet::from(["2026-11-24"]));
+    assert_eq!(
+        days("on 2026-11-24, not 2026-1-24 or 12026-11-24"),
+        BTreeSet::from(["2026-11-24"])
+    );
 }
 
 #[test]
 fn every_link_leads_to_a_file() {
     for document in documents() {
         let text = prose(&document);
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             if !target.contains("://") && !target.starts_with('#') {
-                let file = document.parent().unwrap().join(target.split('#').next().unwrap());
+                let file = document
+                    .parent()
+                    .unwrap()
+                    .join(target.split('#').next().unwrap());
                 assert!(file.exists(), "{}: no {target}", document.display());
             }
         }
@@ -140,7 +161,9 @@ fn every_link_leads_to_a_file() {
 /// What a heading is called in links: lower case, without marks, blanks as hyphens.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    let kept = kept
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
@@ -149,8 +172,14 @@ fn every_link_into_a_document_leads_to_a_heading() {
     let mut links = 0;
     for document in documents() {
         let text = prose(&document);
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let Some((file, wanted)) = target.split_once('#') else { continue };
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let Some((file, wanted)) = target.split_once('#') else {
+                continue;
+            };
             if target.contains("://") {
                 continue;
             }
@@ -180,13 +209,18 @@ fn every_link_into_a_document_leads_to_a_heading() {
 /// Pictures that nobody shows are not drawn, and those that the script draws are there.
 #[test]
 fn every_picture_is_in_a_document() {
-    let documents: String =
-        documents().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let documents: String = documents()
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let folder = root().join("docs/pictures");
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(&folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(documents.contains(&format!("pictures/{name})")), "no document shows {name}");
+        assert!(
+            documents.contains(&format!("pictures/{name})")),
+            "no document shows {name}"
+        );
         names.insert(name);
     }
     let script = fs::read_to_string(root().join("scripts/pictures.sh")).unwrap();
@@ -197,7 +231,10 @@ fn every_picture_is_in_a_document() {
         .collect();
     assert!(drawn.len() > 3, "{drawn:?}");
     for name in drawn {
-        assert!(names.contains(name), "scripts/pictures.sh draws {name}, which is not there");
+        assert!(
+            names.contains(name),
+            "scripts/pictures.sh draws {name}, which is not there"
+        );
     }
 }
 
@@ -212,12 +249,21 @@ fn every_command_of_make_is_in_the_makefile() {
         .filter(|target| !target.contains(|c: char| c.is_whitespace() || c == '.'))
         .collect();
     let mut named = 0;
-    for document in documents().into_iter().chain([root().join("CONTRIBUTING.md")]) {
+    for document in documents()
+        .into_iter()
+        .chain([root().join("CONTRIBUTING.md")])
+    {
         let text = fs::read_to_string(&document).unwrap();
         for rest in text.split("`make ").skip(1) {
-            let target =
-                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap();
-            assert!(targets.contains(target), "{}: no make {target}", document.display());
+            let target = rest
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .next()
+                .unwrap();
+            assert!(
+                targets.contains(target),
+                "{}: no make {target}",
+                document.display()
+            );
             named += 1;
         }
     }
@@ -244,13 +290,22 @@ fn sources(folder: &Path) -> String {
 fn the_messages_of_the_catalogue_are_those_of_the_sources() {
     let sources = sources(&root().join("src")) + &sources(&root().join("crates"));
     let catalogue = fs::read_to_string(root().join("docs/errors.md")).unwrap();
-    let rows = catalogue.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = catalogue
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"));
     let messages: Vec<&str> = rows.map(|row| row.split("` |").next().unwrap()).collect();
     assert!(messages.len() > 25, "{messages:?}");
     for message in messages {
         // What differs from case to case stands in braces in the sources.
-        for part in message.split('…').map(str::trim).filter(|part| part.len() > 3) {
-            assert!(sources.contains(part), "no '{part}' in the sources, of: {message}");
+        for part in message
+            .split('…')
+            .map(str::trim)
+            .filter(|part| part.len() > 3)
+        {
+            assert!(
+                sources.contains(part),
+                "no '{part}' in the sources, of: {message}"
+            );
         }
     }
 }
@@ -291,7 +346,9 @@ fn every_name_that_differs_in_cpp_is_in_the_table() {
         cpp += &fs::read_to_string(entry.unwrap().path()).unwrap();
     }
     let is_in_cpp = |name: &str| {
-        [' ', '&', '*', '~'].iter().any(|before| cpp.contains(&format!("{before}{name}(")))
+        [' ', '&', '*', '~']
+            .iter()
+            .any(|before| cpp.contains(&format!("{before}{name}(")))
     };
     let elsewhere = fs::read_to_string(root().join("include/umbo/tensorflow.h")).unwrap();
     let elsewhere: BTreeSet<&str> = words(&elsewhere).collect();
@@ -307,17 +364,31 @@ fn every_name_that_differs_in_cpp_is_in_the_table() {
             continue;
         }
         // `umbo_x_get_info` is `x::info`.
-        let tail = name.strip_prefix("umbo_").unwrap().replace("_get_info", "_info");
+        let tail = name
+            .strip_prefix("umbo_")
+            .unwrap()
+            .replace("_get_info", "_info");
         let after_noun = tail.match_indices('_').map(|(at, _)| &tail[at + 1..]);
         // Nouns have one word, or two.
         let found = after_noun.take(2).chain([tail.as_str()]).any(is_in_cpp);
-        assert!(found || elsewhere.contains(name), "docs/cpp.md: what is {name} called in C++?");
+        assert!(
+            found || elsewhere.contains(name),
+            "docs/cpp.md: what is {name} called in C++?"
+        );
         same += 1;
     }
     assert!(same > 100, "{same}");
-    for name in table.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::")) {
+    for name in table
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|name| name.split_once("::"))
+    {
         let name = name.1.split('<').next().unwrap();
-        assert!(is_in_cpp(name) || name == "what", "docs/cpp.md: there is no {name}");
+        assert!(
+            is_in_cpp(name) || name == "what",
+            "docs/cpp.md: there is no {name}"
+        );
     }
 }
 
@@ -328,9 +399,13 @@ fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
     for part in header.split("typedef struct umbo_").skip(1) {
         let (name, rest) = part.split_once("_options {").unwrap_or((part, ""));
         let (body, _) = rest.split_once('}').unwrap_or_default();
-        let code = body.split("*/").map(|piece| piece.split("/*").next().unwrap());
+        let code = body
+            .split("*/")
+            .map(|piece| piece.split("/*").next().unwrap());
         let code: String = code.collect();
-        let fields = code.split(';').filter_map(|field| field.split_whitespace().last());
+        let fields = code
+            .split(';')
+            .filter_map(|field| field.split_whitespace().last());
         let fields: Vec<&str> = fields.collect();
         if fields.get(1) != Some(&"learning_rate") {
             continue; // not the options of a rule
@@ -351,14 +426,24 @@ fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
 fn the_table_of_defaults_is_that_of_the_header() {
     let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();
     let (_, table) = text.split_once("| rule | setting | Umbo |").unwrap();
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
     let mut said = BTreeMap::new();
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [rule, setting, umbo, _, pytorch, reason] = cells[..] else { panic!("{row}") };
+        let [rule, setting, umbo, _, pytorch, reason] = cells[..] else {
+            panic!("{row}")
+        };
         let key = (rule.to_owned(), setting.to_owned());
-        assert!(said.insert(key, umbo.parse().unwrap()).is_none(), "twice: {row}");
-        let differs = pytorch.parse::<f64>().is_ok_and(|theirs| Ok(theirs) != umbo.parse());
+        assert!(
+            said.insert(key, umbo.parse().unwrap()).is_none(),
+            "twice: {row}"
+        );
+        let differs = pytorch
+            .parse::<f64>()
+            .is_ok_and(|theirs| Ok(theirs) != umbo.parse());
         assert!(!differs || !reason.is_empty(), "no reason: {row}");
     }
     let known = defaults_of_the_header();
@@ -394,7 +479,10 @@ fn the_states_are_those_of_the_rules() {
     ];
     let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
     let (_, table) = text.split_once("| rule | states |\n").unwrap();
-    let mut rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let mut rows = table
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
     for (rule, row) in rules.iter().zip(rows.by_ref()) {
         let (name, states) = row.trim_matches('|').split_once('|').unwrap();
         let said: Vec<&str> = states.split('"').skip(1).step_by(2).collect();

@@ -1,5 +1,6 @@
-//! What a check keeps apart: steps of its own from those of training, variables that are written from
-//! values that are right, and what depends on the size of a batch from what depends on its split.
+//! What a check keeps apart: steps of its own from those of training, variables that are written
+//! from values that are right, and what depends on the size of a batch from what depends on its
+//! split.
 
 use umbo_core::collectives::ReduceOp;
 
@@ -55,7 +56,8 @@ fn masks_keyed_by_step_and_example() {
     assert_eq!(numbers.into_inner().unwrap(), [last - 1, last, last + 1]);
 }
 
-/// Batch normalisation with the mean over the examples of all replicas: exact, on any number of them.
+/// Batch normalisation with the mean over the examples of all replicas: exact, on any number of
+/// them.
 #[test]
 fn statistics_of_the_whole_batch() {
     for replicas in [2, 3] {
@@ -69,7 +71,13 @@ fn statistics_of_the_whole_batch() {
             let mean = all[0] / all[1];
             let centred: Vec<Row> = own.iter().map(|row| [row[0], row[1] - mean]).collect();
             let loss = centred.iter().map(|row| f64::from(row[1] * row[1])).sum();
-            context.add_metric("loss", Metric { sum: loss, weight: own.len() as f64 })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: loss,
+                    weight: own.len() as f64,
+                },
+            )?;
             contribute(context, &model.gradients, sum(&centred), 1.0)?;
             model.gradients.submit_in(context, None)?;
             Ok(None)
@@ -78,13 +86,21 @@ fn statistics_of_the_whole_batch() {
         assert!(report.text.starts_with("equivalent"), "{}", report.text);
         for finding in [of_gradient(&report, "w1"), of_metric(&report, "loss")] {
             assert_eq!(finding.verdict, Verdict::SizeDependent, "{}", report.text);
-            assert!(finding.text.contains("however the batch is split"), "{}", finding.text);
+            assert!(
+                finding.text.contains("however the batch is split"),
+                "{}",
+                finding.text
+            );
             // Reported, though it does no harm.
             assert!(report.text.contains(&finding.text), "{}", report.text);
         }
         let words = ["smaller batch", "batch normalisation"];
         for word in words {
-            assert!(of_gradient(&report, "w1").text.contains(word), "{}", report.text);
+            assert!(
+                of_gradient(&report, "w1").text.contains(word),
+                "{}",
+                report.text
+            );
         }
     }
 }
@@ -102,5 +118,9 @@ fn sizes_that_count_twice() {
     let finding = of_gradient(&report, "w1");
     assert!(report.equivalent, "{}", report.text);
     assert_eq!(finding.verdict, Verdict::SizeDependent, "{}", report.text);
-    assert!(finding.text.contains("size of the batch"), "{}", finding.text);
+    assert!(
+        finding.text.contains("size of the batch"),
+        "{}",
+        finding.text
+    );
 }

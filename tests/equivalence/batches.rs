@@ -5,7 +5,11 @@ use crate::setup::*;
 #[test]
 fn structures_are_split_leaf_by_leaf() {
     let strategy = strategy(2);
-    let labels = Tensor::from_slice(&[0i64, 1, 2, 3, 4], Shape::new(&[5]).unwrap(), DeviceId::HOST);
+    let labels = Tensor::from_slice(
+        &[0i64, 1, 2, 3, 4],
+        Shape::new(&[5]).unwrap(),
+        DeviceId::HOST,
+    );
     let batch = Value::structure(vec![
         ("x".into(), batch_of(&rows(5))),
         ("y".into(), Value::Tensor(labels.unwrap())),
@@ -20,7 +24,9 @@ fn structures_are_split_leaf_by_leaf() {
         assert_eq!(x.device(), context.device());
         let place = context.batch_position();
         assert_eq!(place.local_examples, Some(labels.len() as u64));
-        seen.lock().unwrap().push((place.global_examples.unwrap(), place.first_example, labels));
+        seen.lock()
+            .unwrap()
+            .push((place.global_examples.unwrap(), place.first_example, labels));
         Ok(None)
     };
     is_equivalent(&check(&strategy, &step, &batch, None, &CheckOptions::default()).unwrap());
@@ -57,7 +63,12 @@ fn equal_examples() {
     is_equivalent(&step(&model, LossReduction::Sum));
     let report = step(&model, LossReduction::Mean);
     let words = ["4.000 times too small: the callback writes a mean"];
-    says(&report, of_gradient(&report, "w1"), Verdict::WrongReduction, &words);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::WrongReduction,
+        &words,
+    );
 }
 
 #[test]
@@ -65,12 +76,26 @@ fn one_replica_shows_what_it_can() {
     let model = Model::new(1, LossReduction::Mean);
     let report = model.check(&batch_of(&rows(4)), |context| {
         let total = sum(&part(context));
-        add(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &total);
+        add(
+            model
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?,
+            &total,
+        );
         model.gradients.submit_in(context, None)?;
         Ok(None)
     });
-    says(&report, of_gradient(&report, "w1"), Verdict::NotOverwritten, &["added to"]);
-    assert!(report.text.contains("as far as one replica shows"), "{}", report.text);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::NotOverwritten,
+        &["added to"],
+    );
+    assert!(
+        report.text.contains("as far as one replica shows"),
+        "{}",
+        report.text
+    );
 }
 
 /// A callback cannot tell the first look from the others but by counting.

@@ -1,5 +1,6 @@
-//! Variables that are written through views of them, in any dtype that a view can have: the check says
-//! which, and later steps see what the variable is. What lies on GPUs is tested where there are some.
+//! Variables that are written through views of them, in any dtype that a view can have: the check
+//! says which, and later steps see what the variable is. What lies on GPUs is tested where there
+//! are some.
 
 use std::fmt;
 
@@ -49,7 +50,8 @@ fn put_seven(view: &Tensor, element: usize) {
         _ => 7f32.to_le_bytes().to_vec(),
     };
     let there = view.address().wrapping_add(element * size);
-    // SAFETY: an element of the view, of so many bytes. Only this replica writes it, and no other reads it.
+    // SAFETY: an element of the view, of so many bytes. Only this replica writes it, and no other
+    // reads it.
     unsafe { there.copy_from_nonoverlapping(bytes.as_ptr(), size) };
 }
 
@@ -57,8 +59,11 @@ impl Scene {
     fn new(replicas: usize, strict: bool) -> Scene {
         let strategy = strategy_that(replicas, strict);
         let floats = [&[0.1f32, -0.7, 1.3][..], &[2.0]];
-        let mut variables: Vec<Variable> =
-            floats.iter().zip(NAMES).map(|(of, name)| variable(&strategy, name, of)).collect();
+        let mut variables: Vec<Variable> = floats
+            .iter()
+            .zip(NAMES)
+            .map(|(of, name)| variable(&strategy, name, of))
+            .collect();
         let devices = strategy.replica_devices();
         let reduction = LossReduction::Sum;
         let gradients = Gradients::new(
@@ -68,9 +73,19 @@ impl Scene {
             reduction,
             Default::default(),
         );
-        variables.push(variable(&strategy, NAMES[2], &[0.5, 0.25].map(f16::from_f32)));
+        variables.push(variable(
+            &strategy,
+            NAMES[2],
+            &[0.5, 0.25].map(f16::from_f32),
+        ));
         variables.push(variable(&strategy, NAMES[3], &[3i64]));
-        Scene { model: Model { strategy, gradients: gradients.unwrap() }, variables }
+        Scene {
+            model: Model {
+                strategy,
+                gradients: gradients.unwrap(),
+            },
+            variables,
+        }
     }
 
     fn check(&self, write: Option<Write>) -> Report {
@@ -92,7 +107,10 @@ impl Scene {
     }
 
     fn central(&self) -> Vec<Vec<f32>> {
-        self.variables.iter().map(|variable| numbers(&variables::read(variable).unwrap())).collect()
+        self.variables
+            .iter()
+            .map(|variable| numbers(&variables::read(variable).unwrap()))
+            .collect()
     }
 
     /// A step sees on each replica, in each dtype, what the variables are.
@@ -108,7 +126,10 @@ impl Scene {
                     _ => value,
                 });
                 if seen != rounded.collect::<Vec<_>>() {
-                    wrong.lock().unwrap().push((context.replica(), variable, dtype, seen));
+                    wrong
+                        .lock()
+                        .unwrap()
+                        .push((context.replica(), variable, dtype, seen));
                 }
             }
             Ok(None)
@@ -128,16 +149,47 @@ fn found(scene: &Scene, write: Write) {
     let name = NAMES[write.variable];
     let of_variables = |finding: &&Finding| matches!(finding.subject, Subject::Variable { .. });
     let findings: Vec<&Finding> = report.findings.iter().filter(of_variables).collect();
-    let [finding] = findings[..] else { panic!("{write:?}: {}", report.text) };
+    let [finding] = findings[..] else {
+        panic!("{write:?}: {}", report.text)
+    };
     assert!(!report.equivalent, "{write:?}: {}", report.text);
-    assert_eq!(finding.verdict, Verdict::VariableWritten, "{write:?}: {}", report.text);
+    assert_eq!(
+        finding.verdict,
+        Verdict::VariableWritten,
+        "{write:?}: {}",
+        report.text
+    );
     let index = (write.variable < 2).then_some(write.variable);
-    assert_eq!(finding.subject, Subject::Variable { index, name: name.into() }, "{write:?}");
-    assert_eq!(finding.element, Some(write.element), "{write:?}: {}", report.text);
+    assert_eq!(
+        finding.subject,
+        Subject::Variable {
+            index,
+            name: name.into()
+        },
+        "{write:?}"
+    );
+    assert_eq!(
+        finding.element,
+        Some(write.element),
+        "{write:?}: {}",
+        report.text
+    );
     let is_copy = write.dtype != scene.variables[write.variable].dtype();
-    let of_copy = format!("in its {} copy on CPU:0 element [{}]", write.dtype, write.element);
-    assert_eq!(finding.text.contains(&of_copy), is_copy, "{write:?}: {}", report.text);
-    assert!(finding.text.contains("and became 7."), "{write:?}: {}", report.text);
+    let of_copy = format!(
+        "in its {} copy on CPU:0 element [{}]",
+        write.dtype, write.element
+    );
+    assert_eq!(
+        finding.text.contains(&of_copy),
+        is_copy,
+        "{write:?}: {}",
+        report.text
+    );
+    assert!(
+        finding.text.contains("and became 7."),
+        "{write:?}: {}",
+        report.text
+    );
     // Nothing else is to blame, unless what is computed depends on the variable.
     for finding in &report.findings {
         let is_expected =
@@ -150,8 +202,13 @@ fn found(scene: &Scene, write: Write) {
 fn writes(replicas: usize) -> impl Iterator<Item = Write> {
     let whose = (0..replicas).flat_map(|replica| [(replica, false), (replica, true)]);
     whose.flat_map(|(replica, uses)| {
-        let of_view =
-            move |(variable, dtype, element)| Write { variable, dtype, replica, element, uses };
+        let of_view = move |(variable, dtype, element)| Write {
+            variable,
+            dtype,
+            replica,
+            element,
+            uses,
+        };
         VIEWS.into_iter().map(of_view)
     })
 }
@@ -196,7 +253,16 @@ fn writes_through_views_of_copies() {
 fn copies_of_what_is_no_number() {
     let strategy = strategy_that(2, false);
     let signalling = f32::from_bits(0x7f80_0001);
-    let strange = [f32::NAN, -f32::NAN, signalling, f32::INFINITY, 1e30, 1e-40, 65519.9, -0.0];
+    let strange = [
+        f32::NAN,
+        -f32::NAN,
+        signalling,
+        f32::INFINITY,
+        1e30,
+        1e-40,
+        65519.9,
+        -0.0,
+    ];
     let strange = variable(&strategy, "strange", &strange);
     let report = check(
         &strategy,
@@ -221,7 +287,12 @@ fn copies_that_an_update_has_made_no_numbers() {
         let optimizer = Optimizer::new(scene.model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
         let add = |context: &ReplicaContext| {
             view(context, &scene.variables[0], dtype)?;
-            contribute(context, &scene.model.gradients, [gradient, f32::INFINITY, 1e30], 1.0)?;
+            contribute(
+                context,
+                &scene.model.gradients,
+                [gradient, f32::INFINITY, 1e30],
+                1.0,
+            )?;
             scene.model.gradients.submit_in(context, Some(1.0))?;
             Ok(None)
         };

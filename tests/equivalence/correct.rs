@@ -2,12 +2,18 @@
 
 use crate::setup::*;
 
-const REDUCTIONS: [LossReduction; 3] =
-    [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
+const REDUCTIONS: [LossReduction; 3] = [
+    LossReduction::Sum,
+    LossReduction::Mean,
+    LossReduction::GlobalMean,
+];
 
 fn loss(rows: &[Row]) -> Metric {
     let sum: f32 = rows.iter().map(|row| row[0] * row[0]).sum();
-    Metric { sum: f64::from(sum), weight: rows.len() as f64 }
+    Metric {
+        sum: f64::from(sum),
+        weight: rows.len() as f64,
+    }
 }
 
 #[test]
@@ -32,16 +38,30 @@ fn each_loss_reduction_on_several_numbers_of_replicas_and_examples() {
 /// Weights that are not examples: each row counts as often as it says.
 #[test]
 fn weights_other_than_examples() {
-    let tokens = |rows: &[Row]| rows.iter().map(|row| f64::from(row[0].floor())).sum::<f64>();
+    let tokens = |rows: &[Row]| {
+        rows.iter()
+            .map(|row| f64::from(row[0].floor()))
+            .sum::<f64>()
+    };
     for reduction in [LossReduction::Sum, LossReduction::Mean] {
         let model = Model::new(3, reduction);
         let report = model.check(&batch_of(&rows(11)), |context| {
             let own = part(context);
             let weight = tokens(&own);
-            let divisor = if reduction == LossReduction::Mean { weight.max(1.0) } else { 1.0 };
+            let divisor = if reduction == LossReduction::Mean {
+                weight.max(1.0)
+            } else {
+                1.0
+            };
             contribute(context, &model.gradients, sum(&own), 1.0 / divisor as f32)?;
             let metric = loss(&own);
-            context.add_metric("loss", Metric { sum: metric.sum, weight })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: metric.sum,
+                    weight,
+                },
+            )?;
             model.gradients.submit_in(context, Some(weight))?;
             Ok(None)
         });
@@ -58,16 +78,35 @@ fn sums_that_all_but_cancel() {
         .map(|row: usize| {
             let (part, place) = (row / 16, row % 16);
             let number = |place: usize| 1e5 * (((part * 8 + place) as f32).sin() + 1.1);
-            [if place < 8 { number(place) } else { 1e-3 - number(place * 3 % 8) }, 1.0]
+            [
+                if place < 8 {
+                    number(place)
+                } else {
+                    1e-3 - number(place * 3 % 8)
+                },
+                1.0,
+            ]
         })
         .collect();
     let sums = Mutex::new(Vec::new());
     let report = model.check(&batch_of(&rows), |context| {
         let own = part(context);
         let sum = own.iter().fold(0.0f32, |sum, row| sum + row[0]);
-        sums.lock().unwrap().push((own.len(), context.replica(), sum));
-        write(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &[0.0f32; 3]);
-        write(model.gradients.view_in(context, 1, GradientMode::Overwrite)?, &[sum]);
+        sums.lock()
+            .unwrap()
+            .push((own.len(), context.replica(), sum));
+        write(
+            model
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?,
+            &[0.0f32; 3],
+        );
+        write(
+            model
+                .gradients
+                .view_in(context, 1, GradientMode::Overwrite)?,
+            &[sum],
+        );
         model.gradients.submit_in(context, None)?;
         Ok(None)
     });
@@ -76,10 +115,19 @@ fn sums_that_all_but_cancel() {
     let sums = sums.lock().unwrap();
     assert_eq!(sums.len(), 4 * (6 + 16));
     let sum_of = |count, replica| {
-        sums.iter().find(|sum| (sum.0, sum.1) == (count, replica)).map(|sum| sum.2).unwrap()
+        sums.iter()
+            .find(|sum| (sum.0, sum.1) == (count, replica))
+            .map(|sum| sum.2)
+            .unwrap()
     };
-    let (whole, parts) = (sum_of(64, 0), (0..4).map(|replica| sum_of(16, replica)).sum::<f32>());
-    assert!((whole - parts).abs() > 0.01 * whole.abs(), "{whole} and {parts}");
+    let (whole, parts) = (
+        sum_of(64, 0),
+        (0..4).map(|replica| sum_of(16, replica)).sum::<f32>(),
+    );
+    assert!(
+        (whole - parts).abs() > 0.01 * whole.abs(),
+        "{whole} and {parts}"
+    );
 }
 
 /// A loss with a sign, summed in float32, whose sum is little beside its terms.
@@ -89,19 +137,39 @@ fn metrics_that_all_but_cancel() {
     let rows: Vec<Row> = (0..64)
         .map(|row: usize| {
             let number = |place: usize| 1e5 * ((place as f32).sin() + 1.1);
-            [if row % 16 < 8 { number(row % 8) } else { 1e-3 - number(row * 3 % 8) }, 1.0]
+            [
+                if row % 16 < 8 {
+                    number(row % 8)
+                } else {
+                    1e-3 - number(row * 3 % 8)
+                },
+                1.0,
+            ]
         })
         .collect();
     let step = |context: &ReplicaContext| {
         let own = part(context);
         let sum = own.iter().fold(0.0f32, |sum, row| sum + row[0]);
-        context.add_metric("error", Metric { sum: f64::from(sum), weight: own.len() as f64 })?;
+        context.add_metric(
+            "error",
+            Metric {
+                sum: f64::from(sum),
+                weight: own.len() as f64,
+            },
+        )?;
         Ok(None)
     };
     let batch = batch_of(&rows);
-    let strict = CheckOptions { relative_tolerance: Some(1e-12), absolute_tolerance: 0.0 };
+    let strict = CheckOptions {
+        relative_tolerance: Some(1e-12),
+        absolute_tolerance: 0.0,
+    };
     let report = check(&strategy, &step, &batch, None, &strict).unwrap();
-    assert!(of_metric(&report, "error").difference > 0.01, "{}", report.text);
+    assert!(
+        of_metric(&report, "error").difference > 0.01,
+        "{}",
+        report.text
+    );
     is_equivalent(&check(&strategy, &step, &batch, None, &CheckOptions::default()).unwrap());
 }
 
@@ -130,9 +198,19 @@ fn variables_that_only_some_replicas_write() {
         let place = context.batch_position();
         let own = part(context);
         let (first, end) = (place.first_example, place.first_example + own.len() as u64);
-        write(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &sum(&own));
+        write(
+            model
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?,
+            &sum(&own),
+        );
         if (first..end).contains(&5) {
-            write(model.gradients.view_in(context, 1, GradientMode::Overwrite)?, &[3.0f32]);
+            write(
+                model
+                    .gradients
+                    .view_in(context, 1, GradientMode::Overwrite)?,
+                &[3.0f32],
+            );
         }
         model.gradients.submit_in(context, None)?;
         Ok(None)
@@ -159,15 +237,30 @@ fn float64_and_metrics_alone() {
         };
         context.add_metric("loss", loss(&own))?;
         // Without examples this is NaN, with weight 0.
-        write(gradients.view_in(context, 0, GradientMode::Overwrite)?, &[mean(0), mean(1)]);
+        write(
+            gradients.view_in(context, 0, GradientMode::Overwrite)?,
+            &[mean(0), mean(1)],
+        );
         gradients.submit_in(context, None)?;
         Ok(None)
     };
     let batch = batch_of(&rows(10));
-    let report =
-        check(&strategy, &step, &batch, Some(&gradients), &CheckOptions::default()).unwrap();
+    let report = check(
+        &strategy,
+        &step,
+        &batch,
+        Some(&gradients),
+        &CheckOptions::default(),
+    )
+    .unwrap();
     is_equivalent(&report);
-    assert!(report.text.contains("1 replica and 3, on 4 + 4 + 2 examples"), "{}", report.text);
+    assert!(
+        report
+            .text
+            .contains("1 replica and 3, on 4 + 4 + 2 examples"),
+        "{}",
+        report.text
+    );
     let evaluate = |context: &ReplicaContext| {
         context.add_metric("loss", loss(&part(context)))?;
         Ok(None)

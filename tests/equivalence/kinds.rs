@@ -1,5 +1,6 @@
-//! Metrics of every kind, those of metrics objects and those of a step: with right weights and sums, and with
-//! the mistakes that one can make, on one replica and on several. What the check adds is taken out again.
+//! Metrics of every kind, those of metrics objects and those of a step: with right weights and
+//! sums, and with the mistakes that one can make, on one replica and on several. What the check
+//! adds is taken out again.
 
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
@@ -20,7 +21,12 @@ enum Adds {
     Place,
 }
 
-const WAYS: [Adds; 4] = [Adds::Right, Adds::OnePerReplica, Adds::MeanAsSum, Adds::Place];
+const WAYS: [Adds; 4] = [
+    Adds::Right,
+    Adds::OnePerReplica,
+    Adds::MeanAsSum,
+    Adds::Place,
+];
 
 fn kinds() -> Vec<MetricKind> {
     vec![
@@ -91,9 +97,21 @@ fn add_to(
     let count = own.len() as f64;
     let number = |row: &Row| f64::from(row[0] + row[1]);
     let sum: f64 = own.iter().map(number).sum();
-    let hits = own.iter().map(predicted).filter(|(predicted, label)| predicted == label).count();
-    let taken = if adds == Adds::OnePerReplica { &own[..1] } else { &own[..] };
-    let shift = if adds == Adds::Place { context.replica() as i64 } else { 0 };
+    let hits = own
+        .iter()
+        .map(predicted)
+        .filter(|(predicted, label)| predicted == label)
+        .count();
+    let taken = if adds == Adds::OnePerReplica {
+        &own[..1]
+    } else {
+        &own[..]
+    };
+    let shift = if adds == Adds::Place {
+        context.replica() as i64
+    } else {
+        0
+    };
     match (kind, adds) {
         (MetricKind::Sum | MetricKind::Mean, Adds::Right) => {
             metrics.add_in(context, at, sum, count)
@@ -129,7 +147,9 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
     for replicas in 1..=4 {
         for kind in kinds() {
             for adds in WAYS {
-                let Some(expected) = expected(kind, adds) else { continue };
+                let Some(expected) = expected(kind, adds) else {
+                    continue;
+                };
                 let model = Model::new(replicas, Sum);
                 // One object beside others, and an entry that nobody adds to.
                 let others = Metrics::new(&model.strategy);
@@ -141,7 +161,13 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                     add_to(&metrics, context, at, kind, adds)?;
                     let weight = part(context).len() as f64;
                     others.add_in(context, 0, 0.5 * weight, weight)?;
-                    context.add_metric("checked", Metric { sum: weight, weight })?;
+                    context.add_metric(
+                        "checked",
+                        Metric {
+                            sum: weight,
+                            weight,
+                        },
+                    )?;
                     Ok(None)
                 };
                 // What has been accumulated before stays, bit by bit.
@@ -161,7 +187,11 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 let report =
                     check(&model.strategy, &step, &batch_of(&rows(11)), None, &options).unwrap();
                 let what = format!("{kind:?}, {adds:?}, {replicas} replicas: {}", report.text);
-                assert_eq!((metrics.export().unwrap(), others.export().unwrap()), before, "{what}");
+                assert_eq!(
+                    (metrics.export().unwrap(), others.export().unwrap()),
+                    before,
+                    "{what}"
+                );
                 assert_eq!(model.strategy.metric("checked"), own, "{what}");
                 let found: Vec<Verdict> = report
                     .findings
@@ -169,7 +199,11 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                     .filter(|finding| matches!(&finding.subject, Subject::Metric { name } if name == "checked"))
                     .map(|finding| finding.verdict)
                     .collect();
-                let seen = if replicas == 1 { Verdict::Equal } else { expected };
+                let seen = if replicas == 1 {
+                    Verdict::Equal
+                } else {
+                    expected
+                };
                 assert_eq!(found, [Verdict::Equal, Verdict::Equal, seen], "{what}");
                 assert_eq!(report.equivalent, seen == Verdict::Equal, "{what}");
                 // And the next step adds to it as if there had been no check.

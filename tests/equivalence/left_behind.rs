@@ -16,14 +16,21 @@ fn step(model: &Model, rows: &[Row]) {
     );
     let run = |context: &ReplicaContext| {
         contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
-        context.add_metric("loss", Metric { sum: 3.0, weight: 2.0 })?;
+        context.add_metric(
+            "loss",
+            Metric {
+                sum: 3.0,
+                weight: 2.0,
+            },
+        )?;
         model.gradients.submit_in(context, None)?;
         Ok(None)
     };
     model.strategy.run(&run, Some(batch.unwrap())).unwrap();
 }
 
-/// What two steps of SGD make of the variables, with whatever `between` does after the apply of each.
+/// What two steps of SGD make of the variables, with whatever `between` does after the apply of
+/// each.
 fn trained(between: &dyn Fn(&Model, &Arc<Optimizer>)) -> Vec<Vec<f32>> {
     let model = Model::new(3, LossReduction::Sum);
     let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
@@ -37,7 +44,9 @@ fn trained(between: &dyn Fn(&Model, &Arc<Optimizer>)) -> Vec<Vec<f32>> {
         assert!(apply(&optimizer, &model.gradients).is_err());
     }
     let variables = model.gradients.variables().iter();
-    variables.map(|variable| variables::read(variable).unwrap().to_vec().unwrap()).collect()
+    variables
+        .map(|variable| variables::read(variable).unwrap().to_vec().unwrap())
+        .collect()
 }
 
 #[test]
@@ -58,7 +67,13 @@ fn metrics_and_variables_stay() {
             variables::assign(variable, Assignment::Add, &one)?;
             let now = variables::read(variable)?.to_vec::<f32>()?;
             changed.fetch_add(usize::from(now != before), Ordering::Relaxed);
-            context.add_metric("loss", Metric { sum: 1.0, weight: 1.0 })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: 1.0,
+                    weight: 1.0,
+                },
+            )?;
             contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
             model.gradients.submit_in(context, None)?;
             // An apply inside of the step is part of it.
@@ -79,15 +94,24 @@ fn accumulated_runs_stay() {
         let strategy = strategy(2);
         let variable = variable(&strategy, "w", &[0.0f32; 3]);
         let devices = strategy.replica_devices();
-        let variables = vec![variable.clone(), crate::setup::variable(&strategy, "v", &[0.0f32])];
+        let variables = vec![
+            variable.clone(),
+            crate::setup::variable(&strategy, "v", &[0.0f32]),
+        ];
         let gradients = Gradients::new(
             strategy.id(),
             devices,
             variables,
             LossReduction::Sum,
-            umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+            umbo_core::optimizer::GradientsOptions {
+                accumulation_steps: 2,
+                ..Default::default()
+            },
         );
-        let model = Model { strategy, gradients: gradients.unwrap() };
+        let model = Model {
+            strategy,
+            gradients: gradients.unwrap(),
+        };
         let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for _ in 0..2 {
             step(&model, &rows(5));
@@ -107,7 +131,8 @@ fn accumulated_runs_stay() {
     assert_eq!(trained(true), trained(false));
 }
 
-/// Contributions that wait for an apply stay, since replicas would overwrite them. Those that an apply has refused go.
+/// Contributions that wait for an apply stay, since replicas would overwrite them. Those that an
+/// apply has refused go.
 #[test]
 fn contributions_that_wait_are_refused() {
     let model = Model::new(2, LossReduction::Sum);
@@ -118,11 +143,20 @@ fn contributions_that_wait_are_refused() {
     };
     let checked = || {
         let gradients = Some(&model.gradients);
-        check(&model.strategy, &submitting, &batch_of(&rows(9)), gradients, &Default::default())
+        check(
+            &model.strategy,
+            &submitting,
+            &batch_of(&rows(9)),
+            gradients,
+            &Default::default(),
+        )
     };
     step(&model, &rows(5));
     let error = checked().unwrap_err();
-    assert!(error.to_string().contains("has not been applied"), "{error}");
+    assert!(
+        error.to_string().contains("has not been applied"),
+        "{error}"
+    );
     let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
     apply(&optimizer, &model.gradients).unwrap();
     is_equivalent(&checked().unwrap());
@@ -148,8 +182,14 @@ fn a_failing_check_leaves_nothing() {
         };
         let (strategy, gradients) = (&model.strategy, Some(&model.gradients));
         let batch = batch_of(&rows(9));
-        let error =
-            check(strategy, &failing, &batch, gradients, &CheckOptions::default()).unwrap_err();
+        let error = check(
+            strategy,
+            &failing,
+            &batch,
+            gradients,
+            &CheckOptions::default(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("(CPU:1)"), "{error}");
         assert!(error.to_string().contains("not today"), "{error}");
     });
@@ -169,11 +209,27 @@ fn gradients_that_are_not_given_are_as_after_a_failed_run() {
     let batch = batch_of(&rows(9));
     step(&model, &rows(5));
     // What waits for an apply is not lost to a check that does not know of it.
-    let error =
-        check(&model.strategy, &submitting, &batch, None, &CheckOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("has not been applied"), "{error}");
+    let error = check(
+        &model.strategy,
+        &submitting,
+        &batch,
+        None,
+        &CheckOptions::default(),
+    )
+    .unwrap_err();
+    assert!(
+        error.to_string().contains("has not been applied"),
+        "{error}"
+    );
     apply(&optimizer, &model.gradients).unwrap();
-    check(&model.strategy, &submitting, &batch, None, &CheckOptions::default()).unwrap();
+    check(
+        &model.strategy,
+        &submitting,
+        &batch,
+        None,
+        &CheckOptions::default(),
+    )
+    .unwrap();
     let error = apply(&optimizer, &model.gradients).unwrap_err();
     assert!(error.to_string().contains("the last run failed"), "{error}");
     step(&model, &rows(5));
@@ -213,7 +269,8 @@ fn steps_of_another_thread_in_between() {
         }
     });
     let variables = model.gradients.variables().iter();
-    let seen: Vec<Vec<f32>> =
-        variables.map(|variable| variables::read(variable).unwrap().to_vec().unwrap()).collect();
+    let seen: Vec<Vec<f32>> = variables
+        .map(|variable| variables::read(variable).unwrap().to_vec().unwrap())
+        .collect();
     assert_eq!(seen, expected);
 }

@@ -12,7 +12,12 @@ fn reduced(
     written: LossReduction,
 ) -> Report {
     checked(replicas, declared, &rows(count), |context, gradients| {
-        contribute(context, gradients, sum(&part(context)), 1.0 / divisor(written, context))
+        contribute(
+            context,
+            gradients,
+            sum(&part(context)),
+            1.0 / divisor(written, context),
+        )
     })
 }
 
@@ -39,37 +44,43 @@ fn reductions_other_than_declared() {
             Mean,
             Sum,
             4.0,
-            "4.000 times too large: the callback writes a sum over its examples, UMBO_LOSS_MEAN is declared",
+            "4.000 times too large: the callback writes a sum over its examples, UMBO_LOSS_MEAN \
+             is declared",
         ),
         (
             Sum,
             Mean,
             1.0 / 4.0,
-            "4.000 times too small: the callback writes a mean over its examples, UMBO_LOSS_SUM is declared",
+            "4.000 times too small: the callback writes a mean over its examples, UMBO_LOSS_SUM \
+             is declared",
         ),
         (
             GlobalMean,
             Sum,
             8.0,
-            "8.000 times too large: the callback writes a sum over its examples, UMBO_LOSS_GLOBAL_MEAN is declared",
+            "8.000 times too large: the callback writes a sum over its examples, \
+             UMBO_LOSS_GLOBAL_MEAN is declared",
         ),
         (
             GlobalMean,
             Mean,
             2.0,
-            "2.000 times too large: the callback writes a mean over its examples, UMBO_LOSS_GLOBAL_MEAN is declared",
+            "2.000 times too large: the callback writes a mean over its examples, \
+             UMBO_LOSS_GLOBAL_MEAN is declared",
         ),
         (
             Sum,
             GlobalMean,
             1.0 / 8.0,
-            "8.000 times too small: the callback divides by the examples of the global batch, UMBO_LOSS_SUM is declared",
+            "8.000 times too small: the callback divides by the examples of the global batch, \
+             UMBO_LOSS_SUM is declared",
         ),
         (
             Mean,
             GlobalMean,
             1.0 / 2.0,
-            "2.000 times too small: the callback divides by the examples of the global batch, UMBO_LOSS_MEAN is declared",
+            "2.000 times too small: the callback divides by the examples of the global batch, \
+             UMBO_LOSS_MEAN is declared",
         ),
     ];
     for (declared, written, factor, text) in table {
@@ -79,7 +90,11 @@ fn reductions_other_than_declared() {
             let text = format!("gradient of '{name}': {text}");
             says(&report, finding, Verdict::WrongReduction, &[&text]);
             // The least squares are of float32 sums.
-            assert!((finding.factor / factor - 1.0).abs() < 0.06, "{}", finding.factor);
+            assert!(
+                (finding.factor / factor - 1.0).abs() < 0.06,
+                "{}",
+                finding.factor
+            );
         }
         // Parts of different sizes as well, and empty ones.
         for (replicas, count) in [(3, 10), (4, 9), (5, 8)] {
@@ -100,12 +115,23 @@ fn only_the_gradient_that_is_wrong_is_named() {
         let own = part(context);
         let total = sum(&own);
         let mean = total.map(|element| element / own.len().max(1) as f32);
-        write(gradients.view_in(context, 0, GradientMode::Overwrite)?, &mean);
-        write(gradients.view_in(context, 1, GradientMode::Overwrite)?, &total[..1]);
+        write(
+            gradients.view_in(context, 0, GradientMode::Overwrite)?,
+            &mean,
+        );
+        write(
+            gradients.view_in(context, 1, GradientMode::Overwrite)?,
+            &total[..1],
+        );
         Ok(())
     });
     assert_eq!(of_gradient(&report, "w1").verdict, Verdict::Equal);
-    says(&report, of_gradient(&report, "w2"), Verdict::WrongReduction, &["'w2'", "writes a sum"]);
+    says(
+        &report,
+        of_gradient(&report, "w2"),
+        Verdict::WrongReduction,
+        &["'w2'", "writes a sum"],
+    );
     assert!(!report.text.contains("'w1'"), "{}", report.text);
 }
 
@@ -118,13 +144,24 @@ fn gradients_that_do_not_depend_on_the_example() {
             let own = part(context);
             let factor = 1.0 / divisor(written, context);
             let weights = sum(&own).map(|element| element * factor);
-            write(gradients.view_in(context, 0, GradientMode::Overwrite)?, &weights);
+            write(
+                gradients.view_in(context, 0, GradientMode::Overwrite)?,
+                &weights,
+            );
             let offset = own.len() as f32 * factor;
-            write(gradients.view_in(context, 1, GradientMode::Overwrite)?, &[offset]);
+            write(
+                gradients.view_in(context, 1, GradientMode::Overwrite)?,
+                &[offset],
+            );
             Ok(())
         });
         for name in ["w1", "w2"] {
-            says(&report, of_gradient(&report, name), Verdict::WrongReduction, &["4.000 times"]);
+            says(
+                &report,
+                of_gradient(&report, name),
+                Verdict::WrongReduction,
+                &["4.000 times"],
+            );
         }
     }
 }
@@ -137,7 +174,12 @@ fn a_fixed_divisor() {
             contribute(context, gradients, sum(&part(context)), 1.0 / fixed)
         });
         let words = ["divides by a fixed number, such as the rows of a full part"];
-        says(&report, of_gradient(&report, "w1"), Verdict::WrongReduction, &words);
+        says(
+            &report,
+            of_gradient(&report, "w1"),
+            Verdict::WrongReduction,
+            &words,
+        );
     }
 }
 
@@ -161,18 +203,35 @@ fn weights_that_are_one_for_each_replica() {
         says(&report, of_step(&report), Verdict::WrongWeight, &words);
         if declared == Mean {
             let words = ["because the weights do not follow the examples"];
-            says(&report, of_gradient(&report, "w1"), Verdict::WrongWeight, &words);
+            says(
+                &report,
+                of_gradient(&report, "w1"),
+                Verdict::WrongWeight,
+                &words,
+            );
         }
     }
     // Also where an empty part submits with 0, and where the split is even.
     let model = Model::new(2, Mean);
     let report = model.check(&batch_of(&rows(8)), |context| {
         let own = part(context);
-        contribute(context, &model.gradients, sum(&own), 1.0 / divisor(Mean, context))?;
-        model.gradients.submit_in(context, Some(if own.is_empty() { 0.0 } else { 1.0 }))?;
+        contribute(
+            context,
+            &model.gradients,
+            sum(&own),
+            1.0 / divisor(Mean, context),
+        )?;
+        model
+            .gradients
+            .submit_in(context, Some(if own.is_empty() { 0.0 } else { 1.0 }))?;
         Ok(None)
     });
-    says(&report, of_step(&report), Verdict::WrongWeight, &["do not follow their examples"]);
+    says(
+        &report,
+        of_step(&report),
+        Verdict::WrongWeight,
+        &["do not follow their examples"],
+    );
 }
 
 #[test]
@@ -180,14 +239,26 @@ fn buffers_that_are_added_to_but_not_zeroed() {
     let model = Model::new(2, Sum);
     let report = model.check(&batch_of(&rows(8)), |context| {
         let total = sum(&part(context));
-        add(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &total);
-        write(model.gradients.view_in(context, 1, GradientMode::Overwrite)?, &total[..1]);
+        add(
+            model
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?,
+            &total,
+        );
+        write(
+            model
+                .gradients
+                .view_in(context, 1, GradientMode::Overwrite)?,
+            &total[..1],
+        );
         model.gradients.submit_in(context, None)?;
         Ok(None)
     });
     let finding = of_gradient(&report, "w1");
-    let words =
-        ["3 elements of replica 0's buffer, element [0] first, are added to", "UMBO_GRADIENT_ADD"];
+    let words = [
+        "3 elements of replica 0's buffer, element [0] first, are added to",
+        "UMBO_GRADIENT_ADD",
+    ];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(0));
     assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal);
@@ -201,15 +272,26 @@ fn buffers_that_are_not_written_in_full() {
         write(&buffer.slice(0, 0, 2, 1)?, &total[..2]);
         // An empty part may leave its buffer as it is.
         if total != [0.0; 3] {
-            write(gradients.view_in(context, 1, GradientMode::Overwrite)?, &total[..1]);
+            write(
+                gradients.view_in(context, 1, GradientMode::Overwrite)?,
+                &total[..1],
+            );
         }
         Ok(())
     });
     let finding = of_gradient(&report, "w1");
-    let words = ["element [2] of replica 0's buffer is not written", "UMBO_GRADIENT_OVERWRITE"];
+    let words = [
+        "element [2] of replica 0's buffer is not written",
+        "UMBO_GRADIENT_OVERWRITE",
+    ];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(2));
-    assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal, "{}", report.text);
+    assert_eq!(
+        of_gradient(&report, "w2").verdict,
+        Verdict::Equal,
+        "{}",
+        report.text
+    );
 }
 
 /// Only some rows are written, and which ones depends on the part.
@@ -223,11 +305,19 @@ fn a_leak_that_shows_on_several_replicas_only() {
             let element = (first + place) / 2;
             write(&buffer.slice(0, element, element + 1, 1)?, &row[..1]);
         }
-        write(gradients.view_in(context, 1, GradientMode::Overwrite)?, &[own.len() as f32]);
+        write(
+            gradients.view_in(context, 1, GradientMode::Overwrite)?,
+            &[own.len() as f32],
+        );
         Ok(())
     });
     let words = ["element [2] of replica 0's buffer is not written"];
-    says(&report, of_gradient(&report, "w1"), Verdict::NotOverwritten, &words);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::NotOverwritten,
+        &words,
+    );
 }
 
 #[test]
@@ -257,7 +347,12 @@ fn replicas_that_all_read_the_first_rows() {
         contribute(context, gradients, sum(own), 1.0)
     });
     let words = ["replicas 0 and 1 have different examples and the very same gradient"];
-    says(&report, of_gradient(&report, "w1"), Verdict::SameExamples, &words);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::SameExamples,
+        &words,
+    );
 }
 
 #[test]
@@ -266,15 +361,38 @@ fn random_numbers_that_are_not_keyed() {
     let report = checked(3, Sum, &rows(9), |context, gradients| {
         let call = calls[context.replica()].fetch_add(1, Ordering::Relaxed);
         let own = part(context);
-        let kept = own.iter().enumerate().filter(|(row, _)| (row * 5 + call * 3) % 7 < 4);
+        let kept = own
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| (row * 5 + call * 3) % 7 < 4);
         let kept: Vec<Row> = kept.map(|(_, row)| *row).collect();
         contribute(context, gradients, sum(&kept), 1.0)?;
-        context.add_metric("kept", Metric { sum: kept.len() as f64, weight: own.len() as f64 })?;
+        context.add_metric(
+            "kept",
+            Metric {
+                sum: kept.len() as f64,
+                weight: own.len() as f64,
+            },
+        )?;
         Ok(())
     });
-    let words = ["two runs with the same examples differ", "of replica 0", "not keyed by example"];
-    says(&report, of_gradient(&report, "w1"), Verdict::NotRepeatable, &words);
-    says(&report, of_metric(&report, "kept"), Verdict::NotRepeatable, &["two runs"]);
+    let words = [
+        "two runs with the same examples differ",
+        "of replica 0",
+        "not keyed by example",
+    ];
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::NotRepeatable,
+        &words,
+    );
+    says(
+        &report,
+        of_metric(&report, "kept"),
+        Verdict::NotRepeatable,
+        &["two runs"],
+    );
 }
 
 /// What a race does, without one: replicas other than 0 find another value each time.
@@ -289,8 +407,17 @@ fn memory_that_replicas_share() {
         }
         contribute(context, gradients, total, 1.0)
     });
-    let words = ["element [0] of replica 1", "on several replicas and not on one", "share"];
-    says(&report, of_gradient(&report, "w1"), Verdict::NotRepeatable, &words);
+    let words = [
+        "element [0] of replica 1",
+        "on several replicas and not on one",
+        "share",
+    ];
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::NotRepeatable,
+        &words,
+    );
 }
 
 #[test]
@@ -307,7 +434,12 @@ fn masks_keyed_by_the_row_in_the_part() {
         "keyed by the row in the part",
         "statistics",
     ];
-    says(&report, of_gradient(&report, "w1"), Verdict::Different, &words);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::Different,
+        &words,
+    );
     assert!(of_gradient(&report, "w1").difference > 0.01);
 }
 
@@ -322,9 +454,19 @@ fn regularisers_of_each_replica() {
             contribute(context, gradients, total, 1.0)
         });
         let finding = of_gradient(&report, "w1");
-        let words = ["does not depend on its examples", "2.5000", "in element [1]", "optimizer"];
+        let words = [
+            "does not depend on its examples",
+            "2.5000",
+            "in element [1]",
+            "optimizer",
+        ];
         says(&report, finding, Verdict::TermPerReplica, &words);
-        assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal, "{}", report.text);
+        assert_eq!(
+            of_gradient(&report, "w2").verdict,
+            Verdict::Equal,
+            "{}",
+            report.text
+        );
     }
 }
 
@@ -332,27 +474,54 @@ fn regularisers_of_each_replica() {
 fn clipping_of_each_replica() {
     let report = checked(3, Sum, &rows(10), |context, gradients| {
         let total = sum(&part(context));
-        let norm = total.iter().map(|element| element * element).sum::<f32>().sqrt();
+        let norm = total
+            .iter()
+            .map(|element| element * element)
+            .sum::<f32>()
+            .sqrt();
         contribute(context, gradients, total, (1.0 / norm).min(1.0))
     });
     let words = ["clipping before the sum over replicas"];
-    says(&report, of_gradient(&report, "w1"), Verdict::Different, &words);
-    assert!(!report.text.contains("relative_tolerance"), "{}", report.text);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::Different,
+        &words,
+    );
+    assert!(
+        !report.text.contains("relative_tolerance"),
+        "{}",
+        report.text
+    );
 }
 
 #[test]
 fn gradients_that_one_replica_alone_writes() {
     let report = checked(3, Sum, &rows(9), |context, gradients| {
         let total = sum(&part(context));
-        write(gradients.view_in(context, 0, GradientMode::Overwrite)?, &total);
+        write(
+            gradients.view_in(context, 0, GradientMode::Overwrite)?,
+            &total,
+        );
         if context.replica() == 0 {
-            write(gradients.view_in(context, 1, GradientMode::Overwrite)?, &total[..1]);
+            write(
+                gradients.view_in(context, 1, GradientMode::Overwrite)?,
+                &total[..1],
+            );
         }
         Ok(())
     });
     assert_eq!(of_gradient(&report, "w1").verdict, Verdict::Equal);
-    let words = ["replicas 1, 2 have examples and do not write it", "only replicas 0 do"];
-    says(&report, of_gradient(&report, "w2"), Verdict::PartlyWritten, &words);
+    let words = [
+        "replicas 1, 2 have examples and do not write it",
+        "only replicas 0 do",
+    ];
+    says(
+        &report,
+        of_gradient(&report, "w2"),
+        Verdict::PartlyWritten,
+        &words,
+    );
 }
 
 /// That is no difference, but worth a word.
@@ -360,12 +529,19 @@ fn gradients_that_one_replica_alone_writes() {
 fn gradients_that_nobody_writes() {
     let report = checked(2, Sum, &rows(8), |context, gradients| {
         let total = sum(&part(context));
-        write(gradients.view_in(context, 0, GradientMode::Overwrite)?, &total);
+        write(
+            gradients.view_in(context, 0, GradientMode::Overwrite)?,
+            &total,
+        );
         Ok(())
     });
     assert!(report.equivalent);
     assert_eq!(of_gradient(&report, "w2").verdict, Verdict::NotWritten);
-    assert!(report.text.contains("'w2': no replica writes it"), "{}", report.text);
+    assert!(
+        report.text.contains("'w2': no replica writes it"),
+        "{}",
+        report.text
+    );
 }
 
 #[test]
@@ -390,7 +566,12 @@ fn replicas_that_do_not_submit() {
     let words = ["replica 1 does not submit its gradients when its part has 4 examples"];
     says(&report, of_step(&report), Verdict::NotSubmitted, &words);
     let report = run(&|_, _| false);
-    says(&report, of_step(&report), Verdict::NotSubmitted, &["no replica submits"]);
+    says(
+        &report,
+        of_step(&report),
+        Verdict::NotSubmitted,
+        &["no replica submits"],
+    );
 }
 
 #[test]
@@ -419,17 +600,41 @@ fn numbers_that_are_not_finite() {
         let own = part(context);
         let count = own.len() as f32;
         let mean = sum(&own).map(|element| element / count);
-        write(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &mean);
+        write(
+            model
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?,
+            &mean,
+        );
         // Weight 1 also where the mean is NaN.
         let weight = own.len().max(1) as f64;
-        context.add_metric("loss", Metric { sum: f64::from(mean[0]) * weight, weight })?;
+        context.add_metric(
+            "loss",
+            Metric {
+                sum: f64::from(mean[0]) * weight,
+                weight,
+            },
+        )?;
         model.gradients.submit_in(context, Some(weight))?;
         Ok(None)
     });
     let words = ["element [0] is NaN on replica 1, whose part has 0 examples"];
-    says(&report, of_gradient(&report, "w1"), Verdict::NotFinite, &words);
-    let words = ["a part of 0 examples adds NaN with weight 1", "add 0 with weight 0"];
-    says(&report, of_metric(&report, "loss"), Verdict::NotFinite, &words);
+    says(
+        &report,
+        of_gradient(&report, "w1"),
+        Verdict::NotFinite,
+        &words,
+    );
+    let words = [
+        "a part of 0 examples adds NaN with weight 1",
+        "add 0 with weight 0",
+    ];
+    says(
+        &report,
+        of_metric(&report, "loss"),
+        Verdict::NotFinite,
+        &words,
+    );
 }
 
 #[test]
@@ -437,23 +642,68 @@ fn metrics_with_wrong_weights_and_sums() {
     let model = Model::new(3, Sum);
     let report = model.check(&batch_of(&rows(10)), |context| {
         let own = part(context);
-        let (count, sum) = (own.len() as f64, own.iter().map(|row| f64::from(row[0])).sum::<f64>());
+        let (count, sum) = (
+            own.len() as f64,
+            own.iter().map(|row| f64::from(row[0])).sum::<f64>(),
+        );
         if !own.is_empty() {
-            context.add_metric("mean of means", Metric { sum: sum / count, weight: 1.0 })?;
+            context.add_metric(
+                "mean of means",
+                Metric {
+                    sum: sum / count,
+                    weight: 1.0,
+                },
+            )?;
         }
-        context.add_metric("mean as sum", Metric { sum: sum / count.max(1.0), weight: count })?;
+        context.add_metric(
+            "mean as sum",
+            Metric {
+                sum: sum / count.max(1.0),
+                weight: count,
+            },
+        )?;
         context.add_metric("right", Metric { sum, weight: count })?;
         let spread = own.iter().map(|row| f64::from(row[0])).fold(0.0, f64::max);
-        context.add_metric("largest", Metric { sum: spread, weight: count })?;
-        context.add_metric("rate", Metric { sum: 0.5, weight: 1.0 })?;
+        context.add_metric(
+            "largest",
+            Metric {
+                sum: spread,
+                weight: count,
+            },
+        )?;
+        context.add_metric(
+            "rate",
+            Metric {
+                sum: 0.5,
+                weight: 1.0,
+            },
+        )?;
         Ok(None)
     });
-    let words = ["added with weight 1 for 4 examples and with 1 for all 10", "not examples"];
-    says(&report, of_metric(&report, "mean of means"), Verdict::WrongWeight, &words);
+    let words = [
+        "added with weight 1 for 4 examples and with 1 for all 10",
+        "not examples",
+    ];
+    says(
+        &report,
+        of_metric(&report, "mean of means"),
+        Verdict::WrongWeight,
+        &words,
+    );
     let words = ["adds a mean with the number of its examples"];
-    says(&report, of_metric(&report, "mean as sum"), Verdict::WrongReduction, &words);
+    says(
+        &report,
+        of_metric(&report, "mean as sum"),
+        Verdict::WrongReduction,
+        &words,
+    );
     assert!(of_metric(&report, "mean as sum").difference > 0.1);
-    says(&report, of_metric(&report, "largest"), Verdict::Different, &["no sum over examples"]);
+    says(
+        &report,
+        of_metric(&report, "largest"),
+        Verdict::Different,
+        &["no sum over examples"],
+    );
     assert_eq!(of_metric(&report, "right").verdict, Verdict::Equal);
     assert_eq!(of_metric(&report, "rate").verdict, Verdict::Equal);
 }

@@ -14,7 +14,10 @@ struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (self.0 >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
@@ -31,7 +34,9 @@ fn add_row(of: &Parameters, row: &[f32], to: &mut Parameters) -> f32 {
     let [first, offsets, second, others] = of;
     let hidden: Vec<f32> = (0..HIDDEN)
         .map(|unit| {
-            let sum: f32 = (0..INPUTS).map(|input| first[input * HIDDEN + unit] * row[input]).sum();
+            let sum: f32 = (0..INPUTS)
+                .map(|input| first[input * HIDDEN + unit] * row[input])
+                .sum();
             (sum + offsets[unit]).max(0.0)
         })
         .collect();
@@ -60,7 +65,10 @@ fn add_row(of: &Parameters, row: &[f32], to: &mut Parameters) -> f32 {
             }
         }
     }
-    to[3].iter_mut().zip(&slopes).for_each(|(sum, slope)| *sum += slope);
+    to[3]
+        .iter_mut()
+        .zip(&slopes)
+        .for_each(|(sum, slope)| *sum += slope);
     total.ln() + largest - logits[label]
 }
 
@@ -102,9 +110,14 @@ impl Network {
         ];
         let names = ["first", "offsets", "second", "others"];
         let variables = parameters.iter().zip(names);
-        let variables = variables.map(|(values, name)| variable(&strategy, name, values)).collect();
+        let variables = variables
+            .map(|(values, name)| variable(&strategy, name, values))
+            .collect();
         let devices = strategy.replica_devices();
-        let options = GradientsOptions { dtype, ..Default::default() };
+        let options = GradientsOptions {
+            dtype,
+            ..Default::default()
+        };
         let gradients =
             Gradients::new(strategy.id(), devices, variables, declared, options).unwrap();
         let rows = 3 + (seed * 7 % 90) as usize;
@@ -114,7 +127,14 @@ impl Network {
         }
         let shape = Shape::new(&[rows, COLUMNS]).unwrap();
         let batch = Value::Tensor(Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap());
-        Network { model: Model { strategy, gradients }, parameters, batch }
+        Network {
+            model: Model {
+                strategy,
+                gradients,
+            },
+            parameters,
+            batch,
+        }
     }
 
     fn check(&self, written: LossReduction) -> Report {
@@ -129,15 +149,24 @@ impl Network {
                 write_rounded(self.model.gradients.view_in(context, index, mode)?, &mean);
             }
             let weight = (rows.len() / COLUMNS) as f64;
-            context.add_metric("loss", Metric { sum: f64::from(loss), weight })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: f64::from(loss),
+                    weight,
+                },
+            )?;
             self.model.gradients.submit_in(context, None)?;
             Ok(None)
         })
     }
 }
 
-const REDUCTIONS: [LossReduction; 3] =
-    [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
+const REDUCTIONS: [LossReduction; 3] = [
+    LossReduction::Sum,
+    LossReduction::Mean,
+    LossReduction::GlobalMean,
+];
 
 /// The dtypes of gradients of float32 variables.
 const DTYPES: [Option<DType>; 3] = [None, Some(DType::Float16), Some(DType::BFloat16)];
@@ -152,15 +181,29 @@ fn right_networks_are_called_right() {
 
 #[test]
 fn wrong_networks_are_called_wrong_by_name() {
-    let words = ["writes a sum", "writes a mean", "divides by the examples of the global batch"];
+    let words = [
+        "writes a sum",
+        "writes a mean",
+        "divides by the examples of the global batch",
+    ];
     for (seed, dtype) in (0..60).flat_map(|seed| DTYPES.map(|dtype| (seed, dtype))) {
         let declared = REDUCTIONS[seed as usize % 3];
         let written = REDUCTIONS[(seed as usize + 1 + seed as usize / 3 % 2) % 3];
         let report = Network::new(seed, declared, dtype).check(written);
         for name in ["first", "offsets", "second", "others"] {
             let words = [words[written as usize]];
-            says(&report, of_gradient(&report, name), Verdict::WrongReduction, &words);
+            says(
+                &report,
+                of_gradient(&report, name),
+                Verdict::WrongReduction,
+                &words,
+            );
         }
-        assert_eq!(of_metric(&report, "loss").verdict, Verdict::Equal, "{}", report.text);
+        assert_eq!(
+            of_metric(&report, "loss").verdict,
+            Verdict::Equal,
+            "{}",
+            report.text
+        );
     }
 }

@@ -13,7 +13,10 @@ fn refused(result: Result<Report>, status: Status, parts: &[&str]) {
     let error = result.unwrap_err();
     assert_eq!(error.status(), status, "{error}");
     for part in parts {
-        assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
+        assert!(
+            error.to_string().contains(part),
+            "'{part}' is not in: {error}"
+        );
     }
 }
 
@@ -25,15 +28,37 @@ fn checked(strategy: &Strategy, batch: &Value) -> Result<Report> {
 fn batches() {
     let strategy = strategy(2);
     let two = batch_of(&rows(2));
-    refused(checked(&strategy, &two), Status::InvalidArgument, &["batch: 2 examples", "3 or more"]);
+    refused(
+        checked(&strategy, &two),
+        Status::InvalidArgument,
+        &["batch: 2 examples", "3 or more"],
+    );
     let scalar = Value::Tensor(Tensor::scalar(1.0f32).unwrap());
-    refused(checked(&strategy, &scalar), Status::InvalidArgument, &["batch", "scalar"]);
+    refused(
+        checked(&strategy, &scalar),
+        Status::InvalidArgument,
+        &["batch", "scalar"],
+    );
     let mixed = Value::tuple(vec![batch_of(&rows(4)), batch_of(&rows(5))]).unwrap();
-    refused(checked(&strategy, &mixed), Status::InvalidArgument, &["4 and of 5 rows"]);
-    let Value::Tensor(tensor) = batch_of(&rows(4)) else { unreachable!() };
+    refused(
+        checked(&strategy, &mixed),
+        Status::InvalidArgument,
+        &["4 and of 5 rows"],
+    );
+    let Value::Tensor(tensor) = batch_of(&rows(4)) else {
+        unreachable!()
+    };
     let split = Value::per_replica(vec![tensor.clone(), tensor]).unwrap();
-    refused(checked(&strategy, &split), Status::InvalidArgument, &["per-replica", "global batch"]);
-    refused(checked(&strategy, &Value::nothing()), Status::InvalidArgument, &["no tensor"]);
+    refused(
+        checked(&strategy, &split),
+        Status::InvalidArgument,
+        &["per-replica", "global batch"],
+    );
+    refused(
+        checked(&strategy, &Value::nothing()),
+        Status::InvalidArgument,
+        &["no tensor"],
+    );
 }
 
 #[test]
@@ -41,15 +66,31 @@ fn tolerances_and_foreign_gradients() {
     let (model, other) = (Model::new(2, LossReduction::Sum), strategy(2));
     let batch = batch_of(&rows(4));
     for wrong in [-1.0, f64::NAN, f64::INFINITY] {
-        let options = CheckOptions { relative_tolerance: Some(wrong), ..CheckOptions::default() };
+        let options = CheckOptions {
+            relative_tolerance: Some(wrong),
+            ..CheckOptions::default()
+        };
         let report = check(&model.strategy, &nothing, &batch, None, &options);
         refused(report, Status::InvalidArgument, &["relative_tolerance"]);
-        let options = CheckOptions { absolute_tolerance: wrong, ..CheckOptions::default() };
+        let options = CheckOptions {
+            absolute_tolerance: wrong,
+            ..CheckOptions::default()
+        };
         let report = check(&model.strategy, &nothing, &batch, None, &options);
         refused(report, Status::InvalidArgument, &["absolute_tolerance"]);
     }
-    let report = check(&other, &nothing, &batch, Some(&model.gradients), &CheckOptions::default());
-    refused(report, Status::InvalidArgument, &["gradients", "another strategy"]);
+    let report = check(
+        &other,
+        &nothing,
+        &batch,
+        Some(&model.gradients),
+        &CheckOptions::default(),
+    );
+    refused(
+        report,
+        Status::InvalidArgument,
+        &["gradients", "another strategy"],
+    );
 }
 
 #[test]
@@ -58,17 +99,27 @@ fn contexts() {
     let batch = batch_of(&rows(4));
     let run = |context: &ReplicaContext| {
         let report = checked(context.strategy(), &batch_of(&rows(4)));
-        refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
+        refused(
+            report,
+            Status::FailedPrecondition,
+            &["inside of a run", "outside of runs"],
+        );
         let merged = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {
             let report = checked(strategy, &batch_of(&rows(4)));
-            refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
+            refused(
+                report,
+                Status::FailedPrecondition,
+                &["inside of a run", "outside of runs"],
+            );
             Ok(None)
         });
         context.synchronize(Operation::MergeCall { function: 1 }, None, merged)
     };
     strategy.run(&run, None).unwrap();
     // In the strategy's own scope it is fine, and the strategy is of use after all this.
-    strategy.scope(|| is_equivalent(&checked(&strategy, &batch).unwrap())).unwrap();
+    strategy
+        .scope(|| is_equivalent(&checked(&strategy, &batch).unwrap()))
+        .unwrap();
 }
 
 #[test]
@@ -85,10 +136,20 @@ fn tolerances_count() {
     let batch = batch_of(&rows(8));
     let strict = check(strategy, &step, &batch, gradients, &CheckOptions::default()).unwrap();
     assert!(!strict.equivalent, "{}", strict.text);
-    assert!(strict.text.contains("options.relative_tolerance"), "{}", strict.text);
+    assert!(
+        strict.text.contains("options.relative_tolerance"),
+        "{}",
+        strict.text
+    );
     for options in [
-        CheckOptions { relative_tolerance: Some(0.01), absolute_tolerance: 0.0 },
-        CheckOptions { relative_tolerance: None, absolute_tolerance: 0.1 },
+        CheckOptions {
+            relative_tolerance: Some(0.01),
+            absolute_tolerance: 0.0,
+        },
+        CheckOptions {
+            relative_tolerance: None,
+            absolute_tolerance: 0.1,
+        },
     ] {
         is_equivalent(&check(strategy, &step, &batch, gradients, &options).unwrap());
     }

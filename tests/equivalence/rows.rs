@@ -11,17 +11,25 @@ fn model(reduction: LossReduction) -> Model {
     let new = crate::fresh::new_variable("table", Aggregation::None);
     let initial = Tensor::from_slice(&[0.0f32; ROWS], shape, DeviceId::HOST).unwrap();
     let table = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-    let options = GradientsOptions { row_sparse: &[true], ..Default::default() };
+    let options = GradientsOptions {
+        row_sparse: &[true],
+        ..Default::default()
+    };
     let devices = strategy.replica_devices();
     let gradients =
         Gradients::new(strategy.id(), devices, vec![table], reduction, options).unwrap();
-    Model { strategy, gradients }
+    Model {
+        strategy,
+        gradients,
+    }
 }
 
 fn contribute_rows(context: &ReplicaContext, gradients: &Arc<Gradients>) -> Result<()> {
     let rows = part(context);
     let added = gradients.add_rows_in(context, 0, 2 * rows.len())?;
-    let named = rows.iter().flat_map(|row| [(row[0] * 7.0) as i64 % ROWS as i64, 3]);
+    let named = rows
+        .iter()
+        .flat_map(|row| [(row[0] * 7.0) as i64 % ROWS as i64, 3]);
     write(&added.indices, &named.collect::<Vec<i64>>());
     write(&added.values, rows.as_flattened());
     gradients.submit_in(context, None)
@@ -46,7 +54,10 @@ fn a_sum_over_rows_is_no_mean() {
     });
     assert!(!report.equivalent);
     let text = report.text;
-    assert!(text.contains("'table'") && text.contains("4.000 times too large"), "{text}");
+    assert!(
+        text.contains("'table'") && text.contains("4.000 times too large"),
+        "{text}"
+    );
 }
 
 /// What one callback gets wrong in a table: each replica adds rows, of which those of replica 1 are
@@ -65,7 +76,10 @@ fn checked_with(
             _ => place(at) as i64,
         });
         write(&added.indices, &named.collect::<Vec<i64>>());
-        write(&added.values, &rows.iter().map(|row| row[0]).collect::<Vec<f32>>());
+        write(
+            &added.values,
+            &rows.iter().map(|row| row[0]).collect::<Vec<f32>>(),
+        );
         if let Some(weight) = weight(context, rows.len()) {
             model.gradients.submit_in(context, Some(weight))?;
         }
@@ -77,7 +91,11 @@ fn checked_with(
 #[test]
 fn rows_of_weight_0_need_no_index() {
     let only_replica_0 = |context: &ReplicaContext, count: usize| {
-        Some(if context.replica() == 0 { count as f64 } else { 0.0 })
+        Some(if context.replica() == 0 {
+            count as f64
+        } else {
+            0.0
+        })
     };
     for index in [-1, ROWS as i64, i64::MAX] {
         let report = checked_with(|_| index, only_replica_0);
@@ -90,7 +108,12 @@ fn rows_of_weight_0_need_no_index() {
     // Where the indices are right, so is what is said of the table.
     let report = checked_with(|index| index, only_replica_0);
     let words = ["because the weights do not follow the examples"];
-    says(&report, of_gradient(&report, "table"), Verdict::WrongWeight, &words);
+    says(
+        &report,
+        of_gradient(&report, "table"),
+        Verdict::WrongWeight,
+        &words,
+    );
 }
 
 #[test]
@@ -103,6 +126,11 @@ fn rows_that_are_not_submitted_need_no_index() {
         let words = ["replica 1 does not submit its gradients when its part has 4 examples"];
         says(&report, of_step(&report), Verdict::NotSubmitted, &words);
         let report = checked_with(|_| index, |_, _| None);
-        says(&report, of_step(&report), Verdict::NotSubmitted, &["no replica submits"]);
+        says(
+            &report,
+            of_step(&report),
+            Verdict::NotSubmitted,
+            &["no replica submits"],
+        );
     }
 }

@@ -48,7 +48,14 @@ pub fn variable<T: Element>(strategy: &Strategy, name: &str, values: &[T]) -> Va
 
 /// Rows that have little in common.
 pub fn rows(count: usize) -> Vec<Row> {
-    (0..count).map(|row| [(row as f32 * 0.7).sin() + 1.5, (row as f32 * 1.3).cos() * 2.0]).collect()
+    (0..count)
+        .map(|row| {
+            [
+                (row as f32 * 0.7).sin() + 1.5,
+                (row as f32 * 1.3).cos() * 2.0,
+            ]
+        })
+        .collect()
 }
 
 pub fn batch_of(rows: &[Row]) -> Value {
@@ -70,13 +77,21 @@ impl Model {
     /// With gradients of `dtype`, if that is not the variables'.
     pub fn of_dtype(replicas: usize, reduction: LossReduction, dtype: Option<DType>) -> Model {
         let strategy = strategy(replicas);
-        let variables =
-            vec![variable(&strategy, "w1", &[0.0f32; 3]), variable(&strategy, "w2", &[0.0f32])];
+        let variables = vec![
+            variable(&strategy, "w1", &[0.0f32; 3]),
+            variable(&strategy, "w2", &[0.0f32]),
+        ];
         let devices = strategy.replica_devices();
-        let options = GradientsOptions { dtype, ..Default::default() };
+        let options = GradientsOptions {
+            dtype,
+            ..Default::default()
+        };
         let gradients =
             Gradients::new(strategy.id(), devices, variables, reduction, options).unwrap();
-        Model { strategy, gradients }
+        Model {
+            strategy,
+            gradients,
+        }
     }
 
     pub fn check(
@@ -85,7 +100,14 @@ impl Model {
         function: impl Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync,
     ) -> Report {
         let (strategy, gradients) = (&self.strategy, Some(&self.gradients));
-        check(strategy, &function, batch, gradients, &CheckOptions::default()).unwrap()
+        check(
+            strategy,
+            &function,
+            batch,
+            gradients,
+            &CheckOptions::default(),
+        )
+        .unwrap()
     }
 }
 
@@ -102,7 +124,9 @@ pub fn of_row(row: &Row) -> [f32; 3] {
 }
 
 pub fn sum(rows: &[Row]) -> [f32; 3] {
-    rows.iter().map(of_row).fold([0.0; 3], |sum, row| std::array::from_fn(|i| sum[i] + row[i]))
+    rows.iter().map(of_row).fold([0.0; 3], |sum, row| {
+        std::array::from_fn(|i| sum[i] + row[i])
+    })
 }
 
 /// Adds `gradient` times `factor` to the buffers of both variables.
@@ -112,13 +136,22 @@ pub fn contribute(
     gradient: [f32; 3],
     factor: f32,
 ) -> Result<()> {
-    write_rounded(gradients.view_in(context, 0, GradientMode::Add)?, &gradient.map(|g| g * factor));
-    write_rounded(gradients.view_in(context, 1, GradientMode::Add)?, &[gradient[0] * factor]);
+    write_rounded(
+        gradients.view_in(context, 0, GradientMode::Add)?,
+        &gradient.map(|g| g * factor),
+    );
+    write_rounded(
+        gradients.view_in(context, 1, GradientMode::Add)?,
+        &[gradient[0] * factor],
+    );
     Ok(())
 }
 
 pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
-    assert_eq!((tensor.dtype(), tensor.shape().elements()), (T::DTYPE, values.len()));
+    assert_eq!(
+        (tensor.dtype(), tensor.shape().elements()),
+        (T::DTYPE, values.len())
+    );
     for (index, value) in values.iter().enumerate() {
         // SAFETY: a replica's own buffer, contiguous, of this type and length, as just checked.
         unsafe { tensor.address().cast::<T>().add(index).write(*value) };
@@ -130,20 +163,31 @@ pub fn write_rounded(tensor: &Tensor, values: &[f32]) {
     let values = values.iter().copied();
     match tensor.dtype() {
         DType::Float16 => write(tensor, &values.map(half::f16::from_f32).collect::<Vec<_>>()),
-        DType::BFloat16 => write(tensor, &values.map(half::bf16::from_f32).collect::<Vec<_>>()),
+        DType::BFloat16 => write(
+            tensor,
+            &values.map(half::bf16::from_f32).collect::<Vec<_>>(),
+        ),
         _ => write(tensor, &values.collect::<Vec<_>>()),
     }
 }
 
 pub fn add<T: Element + std::ops::Add<Output = T>>(tensor: &Tensor, values: &[T]) {
     let old = tensor.to_vec::<T>().unwrap();
-    let new: Vec<T> = old.into_iter().zip(values).map(|(old, &value)| old + value).collect();
+    let new: Vec<T> = old
+        .into_iter()
+        .zip(values)
+        .map(|(old, &value)| old + value)
+        .collect();
     write(tensor, &new);
 }
 
 /// What the callback should divide its sum by, when the gradients are declared as `reduction`.
 pub fn divisor(reduction: LossReduction, context: &ReplicaContext) -> f32 {
-    let BatchPosition { local_examples, global_examples, .. } = context.batch_position();
+    let BatchPosition {
+        local_examples,
+        global_examples,
+        ..
+    } = context.batch_position();
     match reduction {
         LossReduction::Sum => 1.0,
         LossReduction::Mean => local_examples.unwrap_or(0).max(1) as f32,
@@ -154,18 +198,29 @@ pub fn divisor(reduction: LossReduction, context: &ReplicaContext) -> f32 {
 /// What a report finds about the subject that `is_it` knows.
 #[track_caller]
 fn found<'a>(report: &'a Report, name: &str, is_it: impl Fn(&Subject) -> bool) -> &'a Finding {
-    let found = report.findings.iter().find(|finding| is_it(&finding.subject));
+    let found = report
+        .findings
+        .iter()
+        .find(|finding| is_it(&finding.subject));
     found.unwrap_or_else(|| panic!("no finding about {name} in: {}", report.text))
 }
 
 #[track_caller]
 pub fn of_gradient<'a>(report: &'a Report, name: &str) -> &'a Finding {
-    found(report, name, |it| matches!(it, Subject::Gradient { name: other, .. } if other == name))
+    found(
+        report,
+        name,
+        |it| matches!(it, Subject::Gradient { name: other, .. } if other == name),
+    )
 }
 
 #[track_caller]
 pub fn of_metric<'a>(report: &'a Report, name: &str) -> &'a Finding {
-    found(report, name, |it| matches!(it, Subject::Metric { name: other } if other == name))
+    found(
+        report,
+        name,
+        |it| matches!(it, Subject::Metric { name: other } if other == name),
+    )
 }
 
 #[track_caller]
@@ -181,7 +236,11 @@ pub fn says(report: &Report, finding: &Finding, verdict: Verdict, parts: &[&str]
     assert!(report.text.starts_with("not equivalent"), "{}", report.text);
     assert!(report.text.contains(&finding.text), "{}", report.text);
     for part in parts {
-        assert!(finding.text.contains(part), "'{part}' is not in: {}", finding.text);
+        assert!(
+            finding.text.contains(part),
+            "'{part}' is not in: {}",
+            finding.text
+        );
     }
 }
 

@@ -9,12 +9,24 @@ use umbo_core::optimizer::LossReduction;
 fn the_check_says_the_same_of_replicas_that_share_devices() {
     if std::env::var_os(SHARES).is_some() {
         let strategy = Model::new(5, LossReduction::Sum).strategy;
-        return assert_eq!((strategy.num_replicas(), strategy.compute_devices().len()), (5, 3));
+        return assert_eq!(
+            (strategy.num_replicas(), strategy.compute_devices().len()),
+            (5, 3)
+        );
     }
-    let output = Command::new(std::env::current_exe().unwrap()).env(SHARES, "1").output().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .env(SHARES, "1")
+        .output()
+        .unwrap();
     let (text, errors) = (output.stdout, output.stderr);
-    let (text, errors) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&errors));
+    let (text, errors) = (
+        String::from_utf8_lossy(&text),
+        String::from_utf8_lossy(&errors),
+    );
     assert!(output.status.success(), "{text}\n{errors}");
-    let passed = text.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
+    let passed = text
+        .split("test result: ok. ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
     assert!(passed.unwrap().parse::<usize>().unwrap() > 50, "{text}");
 }

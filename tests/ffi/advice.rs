@@ -9,7 +9,10 @@ use super::alone;
 use super::calls::{last_message, made, refused};
 
 fn strategy() -> *mut umbo_strategy {
-    let options = umbo_strategy_options { cpu_replicas: 2, ..Default::default() };
+    let options = umbo_strategy_options {
+        cpu_replicas: 2,
+        ..Default::default()
+    };
     // SAFETY: the options are there, and the output is a variable.
     made(|out| unsafe { umbo_strategy_create(&options, out) })
 }
@@ -39,13 +42,25 @@ fn sizes_beyond_memory_are_named() {
             unsafe { umbo_tensor_create_zeros(dtype, rank, shape.as_ptr(), device, &mut tensor) };
         assert!(status != UMBO_OK && tensor.is_null());
         let message = last_message();
-        assert!(words.iter().all(|words| message.contains(words)), "{message}");
+        assert!(
+            words.iter().all(|words| message.contains(words)),
+            "{message}"
+        );
     };
     refusal(&[i64::MAX], &["memory"]);
     // More than the processor can address.
-    refusal(&[1 << 52], &["not enough memory: 4503599627370496 bytes on CPU:0", "are available"]);
+    refusal(
+        &[1 << 52],
+        &[
+            "not enough memory: 4503599627370496 bytes on CPU:0",
+            "are available",
+        ],
+    );
     let empty = "has no elements, but those of one of its other sizes lie further apart";
-    refusal(&[1 << 62, 0, 1 << 62], &["shape: [4611686018427387904, 0, ", empty]);
+    refusal(
+        &[1 << 62, 0, 1 << 62],
+        &["shape: [4611686018427387904, 0, ", empty],
+    );
 }
 
 #[test]
@@ -60,17 +75,27 @@ fn numbers_of_bytes_say_what_type_would_have_so_many() {
     };
     copy(
         16,
-        &["bytes: 16; shape [2] of float32 has 8", "16 would be as many elements of float64 or"],
+        &[
+            "bytes: 16; shape [2] of float32 has 8",
+            "16 would be as many elements of float64 or",
+        ],
     );
-    copy(4, &["4 would be as many elements of float16 or bfloat16 or int16 or uint16"]);
+    copy(
+        4,
+        &["4 would be as many elements of float16 or bfloat16 or int16 or uint16"],
+    );
     copy(12, &["bytes: 12; shape [2] of float32 has 8"]);
-    assert!(!last_message().contains("as many elements"), "{}", last_message());
+    assert!(
+        !last_message().contains("as many elements"),
+        "{}",
+        last_message()
+    );
     // SAFETY: the handle is the test's.
     unsafe { umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR) };
 }
 
-/// What transformations take is the address of a handle. A handle in its place has an address's type only
-/// by a cast, or in C with a warning.
+/// What transformations take is the address of a handle. A handle in its place has an address's
+/// type only by a cast, or in C with a warning.
 #[test]
 fn a_handle_in_the_place_of_its_address() {
     let _alone = alone();
@@ -93,7 +118,10 @@ fn a_handle_in_the_place_of_its_address() {
             advises(
                 umbo_strategy_fingerprint(strategy, strategy.cast()),
                 UMBO_STATUS_INVALID_ARGUMENT,
-                &["is a strategy handle itself", "a place for the output is expected"],
+                &[
+                    "is a strategy handle itself",
+                    "a place for the output is expected",
+                ],
             );
             umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
             // The address in the place of a handle.
@@ -102,7 +130,11 @@ fn a_handle_in_the_place_of_its_address() {
             advises(
                 umbo_iterator_from_dataset(address.cast(), &mut iterator),
                 UMBO_STATUS_INVALID_ARGUMENT,
-                &["dataset: 0x", "is not a handle of this library", "the address of one"],
+                &[
+                    "dataset: 0x",
+                    "is not a handle of this library",
+                    "the address of one",
+                ],
             );
             advises(
                 umbo_dataset_batch(ptr::null_mut(), 2, 0),
@@ -151,7 +183,11 @@ fn a_table_that_is_viewed_like_a_dense_variable() {
             ptr::null(),
             &mut result,
         );
-        advises(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_gradients_view", "add_rows"]);
+        advises(
+            status,
+            UMBO_STATUS_FAILED_PRECONDITION,
+            &["umbo_gradients_view", "add_rows"],
+        );
         umbo_release(gradients.cast(), UMBO_HANDLE_GRADIENTS);
         umbo_release(variable.cast(), UMBO_HANDLE_VARIABLE);
         umbo_release(table.cast(), UMBO_HANDLE_TENSOR);

@@ -39,7 +39,9 @@ fn first_record() -> String {
         let mut info: umbo_error_info = std::mem::zeroed();
         info.struct_size = size_of::<umbo_error_info>();
         ok(umbo_last_error_at(0, &mut info));
-        std::ffi::CStr::from_ptr(info.message).to_string_lossy().into_owned()
+        std::ffi::CStr::from_ptr(info.message)
+            .to_string_lossy()
+            .into_owned()
     }
 }
 
@@ -63,18 +65,33 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
             "umbo_strategy_gather",
             umbo_strategy_gather(s, value, 7, ptr::null(), ptr::null_mut()),
         );
-        fails("umbo_strategy_reduce", umbo_strategy_reduce(s, 77, value, ptr::null(), &mut none));
-        fails("umbo_strategy_synchronize", umbo_strategy_synchronize(ptr::null_mut()));
-        fails("umbo_device_get_info", umbo_device_get_info(c"x".as_ptr(), ptr::null_mut()));
+        fails(
+            "umbo_strategy_reduce",
+            umbo_strategy_reduce(s, 77, value, ptr::null(), &mut none),
+        );
+        fails(
+            "umbo_strategy_synchronize",
+            umbo_strategy_synchronize(ptr::null_mut()),
+        );
+        fails(
+            "umbo_device_get_info",
+            umbo_device_get_info(c"x".as_ptr(), ptr::null_mut()),
+        );
         fails("umbo_set_worker_count", umbo_set_worker_count(-1));
         fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
         fails(
             "umbo_variable_scatter",
             umbo_variable_scatter(ptr::null_mut(), UMBO_SCATTER_MIN, value),
         );
-        fails("umbo_variable_assign_sub", umbo_variable_assign_sub(ptr::null_mut(), value));
+        fails(
+            "umbo_variable_assign_sub",
+            umbo_variable_assign_sub(ptr::null_mut(), value),
+        );
         let mut info = umbo_variable_info::default();
-        fails("umbo_variable_get_info", umbo_variable_get_info(ptr::null(), &mut info));
+        fails(
+            "umbo_variable_get_info",
+            umbo_variable_get_info(ptr::null(), &mut info),
+        );
         fails(
             "umbo_value_indexed_slices",
             umbo_value_indexed_slices(value, &mut tensor, ptr::null_mut()),
@@ -87,17 +104,25 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails("umbo_dataset_skip", umbo_dataset_skip(ptr::null_mut(), 1));
         let mut retained: *mut umbo_value = ptr::null_mut();
         let place = (&raw mut retained).cast();
-        fails("umbo_retain", umbo_retain(ptr::null(), UMBO_HANDLE_VALUE, place));
+        fails(
+            "umbo_retain",
+            umbo_retain(ptr::null(), UMBO_HANDLE_VALUE, place),
+        );
         let (function, data) = (None, ptr::null_mut());
         fails(
             "umbo_strategy_run",
             umbo_strategy_run(s, function, data, ptr::null(), ptr::null(), ptr::null_mut()),
         );
-        fails("umbo_set_last_error", umbo_set_last_error(UMBO_OK, c"fine".as_ptr(), data, None));
+        fails(
+            "umbo_set_last_error",
+            umbo_set_last_error(UMBO_OK, c"fine".as_ptr(), data, None),
+        );
         failures
     };
     for (name, message) in failures {
-        let rest = message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+        let rest = message
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(": "));
         let rest = rest.unwrap_or_else(|| panic!("{name} says: {message}"));
         assert!(!rest.contains("umbo_"), "{name} says: {message}");
     }
@@ -128,11 +153,18 @@ fn errors_of_replicas_begin_with_the_replica() {
     // SAFETY: the handles are live, and the callback gets what it wants.
     let status =
         unsafe { umbo_strategy_run(s, Some(gathers), s.cast(), value, none, ptr::null_mut()) };
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["use an all-gather"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["use an all-gather"],
+    );
     for (replica, line) in last_message().lines().enumerate() {
         let failed = format!("replica {replica} (CPU:{replica})");
         assert!(line.starts_with(&failed), "{line}");
-        assert!(line.contains(": FAILED_PRECONDITION: umbo_strategy_gather: requires"), "{line}");
+        assert!(
+            line.contains(": FAILED_PRECONDITION: umbo_strategy_gather: requires"),
+            "{line}"
+        );
     }
     assert_eq!(last_message().lines().count(), 2);
     assert!(first_record().starts_with("umbo_strategy_gather: requires"));
@@ -167,10 +199,16 @@ fn the_innermost_function_is_named_and_no_other() {
         };
         let (status, message) = scope(ptr::null_mut());
         assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
-        assert!(message.starts_with("umbo_set_strategy: strategy: "), "{message}");
+        assert!(
+            message.starts_with("umbo_set_strategy: strategy: "),
+            "{message}"
+        );
         assert!(!message.contains("umbo_strategy_scope"), "{message}");
 
-        let again = c"umbo_set_strategy: not that one".as_ptr().cast_mut().cast();
+        let again = c"umbo_set_strategy: not that one"
+            .as_ptr()
+            .cast_mut()
+            .cast();
         assert_eq!(scope(again).1, "umbo_set_strategy: not that one");
         let own = c"not that one".as_ptr().cast_mut().cast();
         assert_eq!(scope(own).1, "umbo_strategy_scope: not that one");
@@ -193,7 +231,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn a_function_that_is_written_out_passes_its_own_name() {
     let _alone = alone();
     let mut paths = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), &mut paths);
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"),
+        &mut paths,
+    );
     // These have their own ways: they are about the last error itself.
     let exempt = ["umbo_last_error_at"];
     let mut seen = 0;
@@ -231,7 +272,12 @@ fn the_core_has_no_names_of_c_functions() {
     for path in paths {
         let source = fs::read_to_string(&path).expect("the file can be read");
         for (number, line) in source.lines().enumerate() {
-            assert!(!line.contains("umbo_"), "{}:{}: {line}", path.display(), number + 1);
+            assert!(
+                !line.contains("umbo_"),
+                "{}:{}: {line}",
+                path.display(),
+                number + 1
+            );
         }
     }
 }

@@ -115,7 +115,11 @@ fn step(iterator: *mut umbo_iterator) -> (umbo_status, Option<i64>) {
             return (status, None);
         }
         let tensor = made(|out| umbo_value_tensor(element, out));
-        ok(umbo_tensor_copy_to_host(tensor, (&raw mut number).cast(), size_of::<i64>()));
+        ok(umbo_tensor_copy_to_host(
+            tensor,
+            (&raw mut number).cast(),
+            size_of::<i64>(),
+        ));
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(element.cast(), UMBO_HANDLE_VALUE);
         (status, Some(number))
@@ -185,10 +189,25 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         let generate = |spec, generator| {
             umbo_dataset_from_generator(spec, generator, data, Some(destroy), out)
         };
-        refused(generate(ptr::null(), &GENERATOR), UMBO_STATUS_INVALID_ARGUMENT, &["element_spec"]);
-        refused(generate(spec, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, &["generator"]);
-        let silent = umbo_generator { next: None, ..GENERATOR };
-        refused(generate(spec, &silent), UMBO_STATUS_INVALID_ARGUMENT, &["generator.next"]);
+        refused(
+            generate(ptr::null(), &GENERATOR),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["element_spec"],
+        );
+        refused(
+            generate(spec, ptr::null()),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["generator"],
+        );
+        let silent = umbo_generator {
+            next: None,
+            ..GENERATOR
+        };
+        refused(
+            generate(spec, &silent),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["generator.next"],
+        );
         let range = made(|out| umbo_dataset_from_range(0, 3, 1, out));
         let mut range = range;
         let range = &raw mut range;
@@ -200,7 +219,11 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
             UMBO_STATUS_INVALID_ARGUMENT,
             &["dataset"],
         );
-        refused(map(range, None, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, &["function"]);
+        refused(
+            map(range, None, ptr::null()),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["function"],
+        );
         let options = umbo_map_options {
             struct_size: size_of::<umbo_map_options>(),
             element_spec: ptr::null(),
@@ -214,10 +237,14 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         assert_eq!(count(&state.destroyed), 6);
         assert!(output.is_null());
 
-        let options = umbo_map_options { parallel_call_count: 2, ..options };
-        for (function, first) in
-            [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None))]
-        {
+        let options = umbo_map_options {
+            parallel_call_count: 2,
+            ..options
+        };
+        for (function, first) in [
+            (same as _, (UMBO_OK, Some(0))),
+            (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None)),
+        ] {
             let function: umbo_map_fn = Some(function);
             ok(umbo_retain(*range.cast(), UMBO_HANDLE_DATASET, out.cast()));
             ok(map(out, function, &options));
@@ -242,7 +269,11 @@ unsafe extern "C-unwind" fn two_by_two(
     unsafe {
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
         let mut size = 0;
-        ok(umbo_input_context_per_replica_batch_size(context, 4, &raw mut size));
+        ok(umbo_input_context_per_replica_batch_size(
+            context,
+            4,
+            &raw mut size,
+        ));
         ok(umbo_dataset_from_range(0, 6, 1, dataset));
         umbo_dataset_batch(dataset, size, 0)
     }
@@ -283,12 +314,22 @@ fn distribution_from_a_function_and_its_options() {
             let data = state.user_data();
             umbo_strategy_distribute_datasets_from_function(strategy, function, data, options, out)
         };
-        for (options, steps) in
-            [(OPTIONS, 2), (umbo_distribute_options { drop_partial_step: 1, ..OPTIONS }, 1)]
-        {
+        for (options, steps) in [
+            (OPTIONS, 2),
+            (
+                umbo_distribute_options {
+                    drop_partial_step: 1,
+                    ..OPTIONS
+                },
+                1,
+            ),
+        ] {
             ok(distribute(Some(two_by_two), &raw const options));
             let mut cardinality = 0;
-            ok(umbo_distributed_dataset_cardinality(output, &raw mut cardinality));
+            ok(umbo_distributed_dataset_cardinality(
+                output,
+                &raw mut cardinality,
+            ));
             assert_eq!(cardinality, steps);
             let iterator = made(|out| umbo_iterator_from_distributed_dataset(output, out));
             let mut seen = 0;
@@ -320,25 +361,38 @@ fn distribution_from_a_function_and_its_options() {
             UMBO_STATUS_INVALID_ARGUMENT,
             &["has stored none"],
         );
-        let with = umbo_distribute_options { split: 2, ..OPTIONS };
+        let with = umbo_distribute_options {
+            split: 2,
+            ..OPTIONS
+        };
         refused(
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
             &["options.split"],
         );
-        let with = umbo_distribute_options { prefetch_count: -2, ..OPTIONS };
+        let with = umbo_distribute_options {
+            prefetch_count: -2,
+            ..OPTIONS
+        };
         refused(
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
             &["prefetch_count"],
         );
-        let with = umbo_distribute_options { compared_steps: -2, ..OPTIONS };
+        let with = umbo_distribute_options {
+            compared_steps: -2,
+            ..OPTIONS
+        };
         refused(
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
             &["options.compared_steps"],
         );
-        assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
+        assert_eq!(
+            count(&state.next),
+            2,
+            "the function was called although the options are wrong"
+        );
         assert!(output.is_null());
         umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
     }

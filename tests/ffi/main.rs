@@ -1,4 +1,5 @@
-//! The C functions as a C program calls them. Handles are counted for the whole process: there is one test at a time.
+//! The C functions as a C program calls them. Handles are counted for the whole process: there is
+//! one test at a time.
 
 mod advice;
 #[path = "../calls/mod.rs"]

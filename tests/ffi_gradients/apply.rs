@@ -16,11 +16,18 @@ fn after_a_run_it_acts_at_once() {
     assert_eq!(training.weight(), 1.0);
     let (status, report) = training.apply();
     ok(status);
-    assert_eq!((report.applied, report.deferred, report.updated_count), (1, 0, 1));
+    assert_eq!(
+        (report.applied, report.deferred, report.updated_count),
+        (1, 0, 1)
+    );
     assert_eq!((report.total_weight, report.iterations), (3.0, 1));
     assert_eq!(training.weight(), 0.0);
     let (status, _) = training.apply();
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["have been applied"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["have been applied"],
+    );
     assert_eq!((training.weight(), training.iterations()), (0.0, 1));
 }
 
@@ -35,16 +42,27 @@ fn inside_of_a_merge_call_it_waits_for_the_commit_point() {
         }
         ok(merge(ctx, &|| {
             let (status, report) = training.apply();
-            assert_eq!((report.applied, report.deferred, report.iterations), (0, 1, 0));
+            assert_eq!(
+                (report.applied, report.deferred, report.iterations),
+                (0, 1, 0)
+            );
             assert_eq!(training.weight(), 1.0);
             status
         }));
         assert_eq!(training.iterations(), 0);
-        if replica == 1 { training.submit(ctx, 4.0) } else { UMBO_OK }
+        if replica == 1 {
+            training.submit(ctx, 4.0)
+        } else {
+            UMBO_OK
+        }
     }));
     assert_eq!((training.weight(), training.iterations()), (-2.0, 1));
     let (status, _) = training.apply();
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["have been applied"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["have been applied"],
+    );
 }
 
 #[test]
@@ -71,7 +89,11 @@ fn replicas_that_apply_different_things_are_told_so() {
     let other = make_gradients(strategy, variable, UMBO_LOSS_SUM) as usize;
     let status = run(strategy, ptr::null(), &|ctx, _| {
         ok(training.submit(ctx, 1.0));
-        let gradients = if replica_id(ctx) == 0 { training.gradients } else { other as *mut _ };
+        let gradients = if replica_id(ctx) == 0 {
+            training.gradients
+        } else {
+            other as *mut _
+        };
         // SAFETY: the handles are live.
         unsafe { umbo_optimizer_apply(training.optimizer, gradients, ptr::null(), ptr::null_mut()) }
     });
@@ -112,12 +134,23 @@ fn a_step_that_fails_applies_nothing() {
             })
         };
         let before = (training.weight(), training.iterations());
-        refused(step(true), UMBO_STATUS_ABORTED, &["replica 1", "after the apply"]);
+        refused(
+            step(true),
+            UMBO_STATUS_ABORTED,
+            &["replica 1", "after the apply"],
+        );
         assert_eq!((training.weight(), training.iterations()), before);
         let (status, _) = training.apply();
-        refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["the last run failed"]);
+        refused(
+            status,
+            UMBO_STATUS_FAILED_PRECONDITION,
+            &["the last run failed"],
+        );
         ok(step(false));
-        assert_eq!((training.weight(), training.iterations()), (before.0 - 1.0, before.1 + 1));
+        assert_eq!(
+            (training.weight(), training.iterations()),
+            (before.0 - 1.0, before.1 + 1)
+        );
     }
 }
 
@@ -133,13 +166,20 @@ fn a_deferred_apply_that_fails_makes_the_step_fail() {
             let assigned = value(&[5.0]);
             // SAFETY: the handles are live, the value is not used afterwards.
             unsafe {
-                ok(umbo_variable_assign(variable as *mut umbo_variable, assigned));
+                ok(umbo_variable_assign(
+                    variable as *mut umbo_variable,
+                    assigned,
+                ));
                 umbo_release(assigned.cast(), UMBO_HANDLE_VALUE);
             }
             training.apply().0
         })
     });
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["not submitted", "replica 1"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["not submitted", "replica 1"],
+    );
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
 }
 
@@ -157,10 +197,17 @@ fn a_deferred_apply_updates_what_the_step_assigned() {
                 let assigned = value(&[5.0]);
                 // SAFETY: the handles are live, the value is not used afterwards.
                 unsafe {
-                    ok(umbo_variable_assign(variable as *mut umbo_variable, assigned));
+                    ok(umbo_variable_assign(
+                        variable as *mut umbo_variable,
+                        assigned,
+                    ));
                     umbo_release(assigned.cast(), UMBO_HANDLE_VALUE);
                 }
-                if apply_first { UMBO_OK } else { training.apply().0 }
+                if apply_first {
+                    UMBO_OK
+                } else {
+                    training.apply().0
+                }
             })
         }));
         assert_eq!(training.weight(), 4.0);
@@ -173,11 +220,25 @@ fn other_strategies_are_refused() {
     let (mine, report) = (training.gradients, ptr::null_mut());
     // SAFETY: the handles are live.
     let status = unsafe { umbo_optimizer_apply(other.optimizer, mine, ptr::null(), report) };
-    refused(status, UMBO_STATUS_INVALID_ARGUMENT, &["gradients", "another strategy"]);
+    refused(
+        status,
+        UMBO_STATUS_INVALID_ARGUMENT,
+        &["gradients", "another strategy"],
+    );
     let status = run(other.strategy, ptr::null(), &|_, _| training.apply().0);
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_optimizer_apply", "mixing"]);
-    let status = run(other.strategy, ptr::null(), &|ctx, _| training.submit(ctx, 1.0));
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_gradients_view", "mixing"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["umbo_optimizer_apply", "mixing"],
+    );
+    let status = run(other.strategy, ptr::null(), &|ctx, _| {
+        training.submit(ctx, 1.0)
+    });
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["umbo_gradients_view", "mixing"],
+    );
 }
 
 #[test]
@@ -186,20 +247,31 @@ fn a_strategy_that_is_gone_is_named() {
     // SAFETY: released once more at the end, where a stale handle is fine.
     unsafe { umbo_release(training.strategy.cast(), UMBO_HANDLE_STRATEGY) };
     let (status, _) = training.apply();
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["optimizer: its strategy was released"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["optimizer: its strategy was released"],
+    );
 }
 
 #[test]
 fn a_second_run_does_not_replace_what_waits_for_an_apply() {
     let training = Training::new(2);
     let submit = |gradient: f32| {
-        run(training.strategy, ptr::null(), &|ctx, _| training.submit(ctx, gradient))
+        run(training.strategy, ptr::null(), &|ctx, _| {
+            training.submit(ctx, gradient)
+        })
     };
     ok(submit(1.0));
     refused(
         submit(100.0),
         UMBO_STATUS_FAILED_PRECONDITION,
-        &["has not been applied", "Apply after each run", "accumulation_steps", "new gradients"],
+        &[
+            "has not been applied",
+            "Apply after each run",
+            "accumulation_steps",
+            "new gradients",
+        ],
     );
     let (status, _) = training.apply();
     ok(status);
@@ -209,7 +281,10 @@ fn a_second_run_does_not_replace_what_waits_for_an_apply() {
     ok(status);
     assert_eq!(training.weight(), -1.0);
     // What an apply has refused is replaced by the next run.
-    let fail = umbo_optimizer_options { non_finite: UMBO_NON_FINITE_FAIL, ..Default::default() };
+    let fail = umbo_optimizer_options {
+        non_finite: UMBO_NON_FINITE_FAIL,
+        ..Default::default()
+    };
     // SAFETY: the handle is live, the struct lives during the call.
     ok(unsafe { umbo_optimizer_configure(training.optimizer, &fail) });
     ok(submit(f32::NAN));

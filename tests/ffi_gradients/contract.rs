@@ -53,7 +53,11 @@ fn views_and_weights_are_checked() {
         let advice = ["how many examples", "submit with a weight"];
         refused(status, UMBO_STATUS_FAILED_PRECONDITION, &advice);
         ok(training.submit(ctx, 1.0));
-        refused(training.submit(ctx, 1.0), UMBO_STATUS_FAILED_PRECONDITION, &["has submitted"]);
+        refused(
+            training.submit(ctx, 1.0),
+            UMBO_STATUS_FAILED_PRECONDITION,
+            &["has submitted"],
+        );
         UMBO_OK
     }));
     ok(training.apply().0);
@@ -71,8 +75,16 @@ fn contexts_count_only_where_they_are_lent() {
         UMBO_OK
     }));
     let stale = kept.into_inner() as *mut umbo_replica_context;
-    refused(training.submit(stale, 1.0), UMBO_STATUS_INVALID_ARGUMENT, &["ctx"]);
-    refused(training.submit(ptr::null_mut(), 1.0), UMBO_STATUS_INVALID_ARGUMENT, &["ctx", "NULL"]);
+    refused(
+        training.submit(stale, 1.0),
+        UMBO_STATUS_INVALID_ARGUMENT,
+        &["ctx"],
+    );
+    refused(
+        training.submit(ptr::null_mut(), 1.0),
+        UMBO_STATUS_INVALID_ARGUMENT,
+        &["ctx", "NULL"],
+    );
     // SAFETY: the output is a variable.
     let default = made(|out| unsafe { umbo_current_replica_context(out) });
     refused(
@@ -117,7 +129,10 @@ fn a_run_behind_the_last_element_says_that_the_data_have_ended() {
         unsafe { umbo_gradients_submit(own.gradients, ctx) }
     };
     let status = run(training.strategy, ptr::null(), &step);
-    let parts = ["its pass has ended: end the loop there, or reset the iterator", "with a weight"];
+    let parts = [
+        "its pass has ended: end the loop there, or reset the iterator",
+        "with a weight",
+    ];
     refused(status, UMBO_STATUS_FAILED_PRECONDITION, &parts);
     // Arguments that are no batch are another matter.
     let plain = value(&[1.0]);

@@ -50,7 +50,12 @@ pub fn rows<'a>(args: *const umbo_value, name: *const c_char) -> &'a [f32] {
     // SAFETY: the function fills the view, which leads to contiguous float32 elements; the tests
     // use them while the element lives.
     unsafe {
-        ok(umbo_value_view(args, name, UMBO_DTYPE_NONE, view.as_mut_ptr()));
+        ok(umbo_value_view(
+            args,
+            name,
+            UMBO_DTYPE_NONE,
+            view.as_mut_ptr(),
+        ));
         let view = view.assume_init();
         std::slice::from_raw_parts(view.data.cast(), view.shape[0] as usize)
     }
@@ -68,7 +73,13 @@ fn the_examples_of_each_part_are_its_weight() {
         let mut view = mem::MaybeUninit::<umbo_view>::uninit();
         // SAFETY: the handles are live, the view leads to one float32 element.
         unsafe {
-            ok(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, view.as_mut_ptr()));
+            ok(umbo_gradients_view(
+                gradients,
+                ctx,
+                0,
+                UMBO_GRADIENT_OVERWRITE,
+                view.as_mut_ptr(),
+            ));
             *view.assume_init().mutable_data.cast::<f32>() = own.iter().sum();
             umbo_gradients_submit(gradients, ctx)
         }
@@ -98,17 +109,31 @@ fn elements_for_all_replicas_are_not_asked_for_by_one() {
         status
     };
     let status = run(training.strategy, ptr::null(), &|_, _| ask());
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_next", "cross-replica"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["umbo_iterator_next", "cross-replica"],
+    );
     let status = run(training.strategy, ptr::null(), &|_, _| {
         // SAFETY: the handle is live.
         unsafe { umbo_iterator_reset(iterator as *mut umbo_iterator) }
     });
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_reset", "cross-replica"]);
-    ok(run(training.strategy, ptr::null(), &|ctx, _| merge(ctx, &ask)));
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["umbo_iterator_reset", "cross-replica"],
+    );
+    ok(run(training.strategy, ptr::null(), &|ctx, _| {
+        merge(ctx, &ask)
+    }));
     // SAFETY: the handles are live, scopes are left in order.
     unsafe {
         let scope = made(|out| umbo_scope_enter(other.strategy, out));
-        refused(ask(), UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_next", "mixing"]);
+        refused(
+            ask(),
+            UMBO_STATUS_FAILED_PRECONDITION,
+            &["umbo_iterator_next", "mixing"],
+        );
         ok(umbo_scope_exit(scope));
         let scope = made(|out| umbo_scope_enter(training.strategy, out));
         ok(ask());
@@ -116,5 +141,10 @@ fn elements_for_all_replicas_are_not_asked_for_by_one() {
     }
     ok(ask());
     // SAFETY: the handle is not used afterwards.
-    unsafe { umbo_release((iterator as *mut umbo_iterator).cast(), UMBO_HANDLE_ITERATOR) };
+    unsafe {
+        umbo_release(
+            (iterator as *mut umbo_iterator).cast(),
+            UMBO_HANDLE_ITERATOR,
+        )
+    };
 }

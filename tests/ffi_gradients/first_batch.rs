@@ -1,4 +1,5 @@
-//! What UMBO_CHECK=1 says of programs, each in a process of its own, and that it changes nothing else.
+//! What UMBO_CHECK=1 says of programs, each in a process of its own, and that it changes nothing
+//! else.
 
 use std::process::Command;
 use std::ptr;
@@ -25,24 +26,83 @@ struct Program<'a> {
     declared: umbo_loss_reduction,
 }
 
-const RIGHT: Program<'static> =
-    Program { name: "right", replicas: 2, batch: 5, own_loop: false, declared: UMBO_LOSS_SUM };
+const RIGHT: Program<'static> = Program {
+    name: "right",
+    replicas: 2,
+    batch: 5,
+    own_loop: false,
+    declared: UMBO_LOSS_SUM,
+};
 
 const PROGRAMS: [Program<'static>; 14] = [
     RIGHT,
-    Program { name: "wrong", declared: UMBO_LOSS_MEAN, ..RIGHT },
-    Program { name: "wrong later", ..RIGHT },
-    Program { name: "own loop", own_loop: true, ..RIGHT },
-    Program { name: "wrong in a loop", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
-    Program { name: "evaluates", own_loop: true, ..RIGHT },
-    Program { name: "two gradients", own_loop: true, ..RIGHT },
-    Program { name: "accumulates", own_loop: true, ..RIGHT },
-    Program { name: "small", batch: 2, ..RIGHT },
-    Program { name: "one replica", replicas: 1, ..RIGHT },
-    Program { name: "splits", own_loop: true, ..RIGHT },
-    Program { name: "splits once", own_loop: true, ..RIGHT },
-    Program { name: "wrong in a split", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
-    Program { name: "more arguments", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
+    Program {
+        name: "wrong",
+        declared: UMBO_LOSS_MEAN,
+        ..RIGHT
+    },
+    Program {
+        name: "wrong later",
+        ..RIGHT
+    },
+    Program {
+        name: "own loop",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "wrong in a loop",
+        own_loop: true,
+        declared: UMBO_LOSS_MEAN,
+        ..RIGHT
+    },
+    Program {
+        name: "evaluates",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "two gradients",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "accumulates",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "small",
+        batch: 2,
+        ..RIGHT
+    },
+    Program {
+        name: "one replica",
+        replicas: 1,
+        ..RIGHT
+    },
+    Program {
+        name: "splits",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "splits once",
+        own_loop: true,
+        ..RIGHT
+    },
+    Program {
+        name: "wrong in a split",
+        own_loop: true,
+        declared: UMBO_LOSS_MEAN,
+        ..RIGHT
+    },
+    Program {
+        name: "more arguments",
+        own_loop: true,
+        declared: UMBO_LOSS_MEAN,
+        ..RIGHT
+    },
 ];
 
 /// A batch of the program's own, split over the replicas. With `more`, there is another argument.
@@ -78,8 +138,13 @@ fn step(
     let mut view = std::mem::MaybeUninit::<umbo_view>::uninit();
     // SAFETY: the handles are live, the view leads to one float32 element.
     unsafe {
-        let status =
-            umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, view.as_mut_ptr());
+        let status = umbo_gradients_view(
+            gradients,
+            ctx,
+            0,
+            UMBO_GRADIENT_OVERWRITE,
+            view.as_mut_ptr(),
+        );
         if status != UMBO_OK {
             return status;
         }
@@ -153,7 +218,10 @@ fn epoch(
     max_steps: i64,
     function: Step<'_>,
 ) -> umbo_status {
-    let options = umbo_train_epoch_options { max_steps, ..Default::default() };
+    let options = umbo_train_epoch_options {
+        max_steps,
+        ..Default::default()
+    };
     let (strategy, optimizer, gradients) =
         (training.strategy, training.optimizer, training.gradients);
     let user_data = (&raw const function).cast_mut().cast();
@@ -178,7 +246,11 @@ fn train(program: Program<'_>) {
     let iterator = batches(training.strategy, 23, program.batch);
     let gradients = training.gradients as usize;
     let trains: Step<'_> = &|ctx, args| step(program, gradients as *mut umbo_gradients, ctx, args);
-    let function: Step<'_> = if program.name == "evaluates" { &evaluate } else { trains };
+    let function: Step<'_> = if program.name == "evaluates" {
+        &evaluate
+    } else {
+        trains
+    };
     let mut status = UMBO_OK;
     for pass in 0..PASSES {
         PASS.store(pass, Ordering::Relaxed);
@@ -200,7 +272,11 @@ fn train(program: Program<'_>) {
             ok(unsafe { umbo_iterator_reset(iterator) });
         }
     }
-    println!("weight {:08x} status {status} {}", training.weight().to_bits(), last_message());
+    println!(
+        "weight {:08x} status {status} {}",
+        training.weight().to_bits(),
+        last_message()
+    );
     // SAFETY: the handles are not used afterwards.
     unsafe {
         umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
@@ -215,23 +291,44 @@ fn train(program: Program<'_>) {
 #[ignore = "is run by the tests below, with other environments"]
 fn one_program() {
     let name = std::env::var("PROGRAM").unwrap();
-    let program = PROGRAMS.into_iter().find(|program| program.name == name).unwrap();
+    let program = PROGRAMS
+        .into_iter()
+        .find(|program| program.name == name)
+        .unwrap();
     train(program);
 }
 
 /// What a program prints to standard output, but for the harness, and of checks to standard error.
 fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "first_batch::one_program"]);
-    command.env_remove("UMBO_LOG").env_remove("UMBO_STRICT").env_remove("UMBO_CHECK");
-    command.env("PROGRAM", program.name).envs(environment.iter().copied());
+    command.args([
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "first_batch::one_program",
+    ]);
+    command
+        .env_remove("UMBO_LOG")
+        .env_remove("UMBO_STRICT")
+        .env_remove("UMBO_CHECK");
+    command
+        .env("PROGRAM", program.name)
+        .envs(environment.iter().copied());
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{}: {out}{err}", program.name);
-    let weight = out.lines().find_map(|line| Some(line[line.find("weight ")?..].to_owned()));
-    let lines = err.lines().filter(|line| line.contains("UMBO_CHECK")).map(str::to_owned);
-    (weight.unwrap_or_else(|| panic!("{}: {out}", program.name)), lines.collect())
+    let weight = out
+        .lines()
+        .find_map(|line| Some(line[line.find("weight ")?..].to_owned()));
+    let lines = err
+        .lines()
+        .filter(|line| line.contains("UMBO_CHECK"))
+        .map(str::to_owned);
+    (
+        weight.unwrap_or_else(|| panic!("{}: {out}", program.name)),
+        lines.collect(),
+    )
 }
 
 #[test]
@@ -244,28 +341,33 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
         assert_eq!(checked, plain, "{}", program.name);
         let expected = match program.name {
             "right" | "wrong later" | "own loop" | "accumulates" | "splits" | "splits once" => {
-                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 1 gradient, \
-                 0 metrics"
+                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
+                 gradient, 0 metrics"
             }
             "wrong" | "wrong in a loop" | "wrong in a split" => {
                 "umbo: WARNING: UMBO_CHECK: not equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
                  gradient, 0 metrics"
             }
             "evaluates" => {
-                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 0 gradients, \
-                 1 metric"
+                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 0 \
+                 gradients, 1 metric"
             }
             "two gradients" => {
                 "umbo: WARNING: UMBO_CHECK: not checked: the strategy has 2 umbo_gradients"
             }
             "more arguments" => {
-                "umbo: WARNING: UMBO_CHECK: not checked: the arguments of a run hold a batch inside of"
+                "umbo: WARNING: UMBO_CHECK: not checked: the arguments of a run hold a batch \
+                 inside of"
             }
             "small" => "umbo: WARNING: UMBO_CHECK: not checked: batch: 2 examples; give 3 or more",
             "one replica" => "umbo: INFO: UMBO_CHECK: equivalent as far as one replica shows",
             other => panic!("{other}"),
         };
-        assert!(verdicts[0].starts_with(expected), "{}: {verdicts:?}", program.name);
+        assert!(
+            verdicts[0].starts_with(expected),
+            "{}: {verdicts:?}",
+            program.name
+        );
         // Each verdict is said once; a later pass may have another.
         let later: Vec<_> = verdicts[1..].iter().map(|verdict| &verdict[..35]).collect();
         match program.name {
@@ -305,8 +407,14 @@ fn a_strict_program_fails_before_the_step_that_is_wrong() {
 
 #[test]
 fn a_value_that_means_nothing_is_said_and_checks_nothing() {
-    let (end, lines) = said(PROGRAMS[1], &[("UMBO_CHECK", "yes"), ("UMBO_LOG", "warning")]);
+    let (end, lines) = said(
+        PROGRAMS[1],
+        &[("UMBO_CHECK", "yes"), ("UMBO_LOG", "warning")],
+    );
     assert!(end.contains("status 0 "), "{end}");
     let expected = "umbo: WARNING: UMBO_CHECK is 'yes', which means nothing and counts as 0";
-    assert!(lines.len() == 1 && lines[0].starts_with(expected), "{lines:?}");
+    assert!(
+        lines.len() == 1 && lines[0].starts_with(expected),
+        "{lines:?}"
+    );
 }

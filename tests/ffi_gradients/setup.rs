@@ -15,7 +15,13 @@ pub fn changed(
 ) -> *mut umbo_dataset {
     let mut dataset: *mut umbo_dataset = ptr::null_mut();
     // SAFETY: the handle is live, the output a variable.
-    ok(unsafe { umbo_retain(source.cast(), UMBO_HANDLE_DATASET, (&raw mut dataset).cast()) });
+    ok(unsafe {
+        umbo_retain(
+            source.cast(),
+            UMBO_HANDLE_DATASET,
+            (&raw mut dataset).cast(),
+        )
+    });
     ok(transform(&raw mut dataset));
     dataset
 }
@@ -30,7 +36,10 @@ pub fn sized<T>() -> T {
 }
 
 pub fn make_strategy(replicas: i64) -> *mut umbo_strategy {
-    let options = umbo_strategy_options { cpu_replicas: replicas, ..Default::default() };
+    let options = umbo_strategy_options {
+        cpu_replicas: replicas,
+        ..Default::default()
+    };
     // SAFETY: the struct lives during the call, the output is a place of `made`'s.
     made(|out| unsafe { umbo_strategy_create(&options, out) })
 }
@@ -40,7 +49,14 @@ pub fn tensor(values: &[f32]) -> *mut umbo_tensor {
     made(|out| {
         // SAFETY: the data has as many elements as the shape says.
         unsafe {
-            umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out)
+            umbo_tensor_from_data(
+                UMBO_DTYPE_FLOAT32,
+                1,
+                shape.as_ptr(),
+                data,
+                ptr::null(),
+                out,
+            )
         }
     })
 }
@@ -61,7 +77,11 @@ pub fn taken(tensor: *mut umbo_tensor) -> f32 {
     // SAFETY: the destination has as many bytes as it says; the tensor is not used afterwards.
     unsafe {
         let destination = (&raw mut number).cast();
-        ok(umbo_tensor_copy_to_host(tensor, destination, size_of::<f32>()));
+        ok(umbo_tensor_copy_to_host(
+            tensor,
+            destination,
+            size_of::<f32>(),
+        ));
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     number
@@ -82,7 +102,10 @@ impl Training {
     pub fn new(replicas: i32) -> Training {
         let strategy = make_strategy(replicas.into());
         let initial = tensor(&[1.0]);
-        let sgd = umbo_sgd_options { learning_rate: 1.0, ..Default::default() };
+        let sgd = umbo_sgd_options {
+            learning_rate: 1.0,
+            ..Default::default()
+        };
         // SAFETY: handles are live, structs live during the calls.
         unsafe {
             let variable = made(|out| {
@@ -91,13 +114,20 @@ impl Training {
             umbo_release(initial.cast(), UMBO_HANDLE_TENSOR);
             let gradients = make_gradients(strategy, variable, UMBO_LOSS_SUM);
             let optimizer = made(|out| umbo_optimizer_create_sgd(strategy, &sgd, out));
-            Training { strategy, variable, gradients, optimizer }
+            Training {
+                strategy,
+                variable,
+                gradients,
+                optimizer,
+            }
         }
     }
 
     pub fn weight(&self) -> f32 {
         // SAFETY: the handle is live.
-        taken(made(|out| unsafe { umbo_variable_read(self.variable, out) }))
+        taken(made(|out| unsafe {
+            umbo_variable_read(self.variable, out)
+        }))
     }
 
     pub fn iterations(&self) -> i64 {
@@ -159,7 +189,10 @@ pub fn make_gradients(
     variable: *mut umbo_variable,
     loss_reduction: umbo_loss_reduction,
 ) -> *mut umbo_gradients {
-    let options = umbo_gradients_options { loss_reduction, ..Default::default() };
+    let options = umbo_gradients_options {
+        loss_reduction,
+        ..Default::default()
+    };
     let variables = [variable];
     let variables = variables.as_ptr();
     // SAFETY: one variable is listed; the struct lives during the call.
@@ -202,7 +235,14 @@ pub fn run(strategy: *mut umbo_strategy, args: *const umbo_value, step: Step<'_>
     let user_data = (&raw const step).cast_mut().cast();
     // SAFETY: without a deadline the run returns after the callbacks, so `step` outlives them.
     unsafe {
-        umbo_strategy_run(strategy, Some(call_step), user_data, args, ptr::null(), ptr::null_mut())
+        umbo_strategy_run(
+            strategy,
+            Some(call_step),
+            user_data,
+            args,
+            ptr::null(),
+            ptr::null_mut(),
+        )
     }
 }
 

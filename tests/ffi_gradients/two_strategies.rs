@@ -44,12 +44,21 @@ impl All {
         let training = Training::new(2);
         let strategy = training.strategy;
         let iterator = batches(strategy, 8, 4);
-        let momentum = umbo_momentum_options { learning_rate: 1.0, ..Default::default() };
+        let momentum = umbo_momentum_options {
+            learning_rate: 1.0,
+            ..Default::default()
+        };
         // SAFETY: the handle is live, outputs are places of `made`'s.
         unsafe {
             let metrics = made(|out| umbo_metrics_create(strategy, out));
             let (mut at, options) = (0, ptr::null());
-            ok(umbo_metrics_define(metrics, c"m".as_ptr(), UMBO_METRIC_SUM, options, &mut at));
+            ok(umbo_metrics_define(
+                metrics,
+                c"m".as_ptr(),
+                UMBO_METRIC_SUM,
+                options,
+                &mut at,
+            ));
             All {
                 momentum: made(|out| umbo_optimizer_create_momentum(strategy, &momentum, out)),
                 metrics,
@@ -79,37 +88,77 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
     let strategy = own.training.strategy;
     let (variable, name) = (other.training.variable, c"x".as_ptr());
     let variables = [variable];
-    let (mut value, mut tensor, mut gradients, mut found) =
-        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut::<umbo_equivalence>());
+    let (mut value, mut tensor, mut gradients, mut found) = (
+        ptr::null_mut(),
+        ptr::null_mut(),
+        ptr::null_mut(),
+        ptr::null_mut::<umbo_equivalence>(),
+    );
     let invalid = |status: umbo_status, argument: &str| {
-        refused(status, UMBO_STATUS_INVALID_ARGUMENT, &[argument, "another strategy"]);
+        refused(
+            status,
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &[argument, "another strategy"],
+        );
     };
     let epoch = |iterator, optimizer, gradients, metrics| {
-        let options = umbo_train_epoch_options { metrics, ..Default::default() };
+        let options = umbo_train_epoch_options {
+            metrics,
+            ..Default::default()
+        };
         let (step, report) = (Some(nothing as _), ptr::null_mut());
         let none = ptr::null_mut();
         // SAFETY: handles are live or NULL, the options live during the call.
         unsafe {
-            umbo_train_epoch(strategy, iterator, optimizer, gradients, step, none, &options, report)
+            umbo_train_epoch(
+                strategy, iterator, optimizer, gradients, step, none, &options, report,
+            )
         }
     };
     let (of_own, of_other) = (&own.training, &other.training);
     let none = ptr::null_mut();
-    invalid(epoch(other.iterator, ptr::null_mut(), ptr::null_mut(), none), ": iterator: ");
-    invalid(epoch(own.iterator, of_other.optimizer, of_own.gradients, none), ": optimizer: ");
-    invalid(epoch(own.iterator, of_own.optimizer, of_other.gradients, none), ": gradients: ");
+    invalid(
+        epoch(other.iterator, ptr::null_mut(), ptr::null_mut(), none),
+        ": iterator: ",
+    );
+    invalid(
+        epoch(own.iterator, of_other.optimizer, of_own.gradients, none),
+        ": optimizer: ",
+    );
+    invalid(
+        epoch(own.iterator, of_own.optimizer, of_other.gradients, none),
+        ": gradients: ",
+    );
     let no_update = ptr::null_mut();
-    invalid(epoch(own.iterator, no_update, ptr::null_mut(), other.metrics), ": options.metrics: ");
+    invalid(
+        epoch(own.iterator, no_update, ptr::null_mut(), other.metrics),
+        ": options.metrics: ",
+    );
     // SAFETY: handles are live, arrays as long as the counts say, outputs variables.
     unsafe {
         let checkpoint = own.checkpoint;
-        invalid(umbo_checkpoint_add_variable(checkpoint, name, variable), ": variable: ");
+        invalid(
+            umbo_checkpoint_add_variable(checkpoint, name, variable),
+            ": variable: ",
+        );
         let optimizer = of_other.optimizer;
-        invalid(umbo_checkpoint_add_optimizer(checkpoint, name, optimizer), ": optimizer: ");
+        invalid(
+            umbo_checkpoint_add_optimizer(checkpoint, name, optimizer),
+            ": optimizer: ",
+        );
         let of_gradients = of_other.gradients;
-        invalid(umbo_checkpoint_add_gradients(checkpoint, name, of_gradients), ": gradients: ");
-        invalid(umbo_checkpoint_add_metrics(checkpoint, name, other.metrics), ": metrics: ");
-        invalid(umbo_checkpoint_add_iterator(checkpoint, name, other.iterator), ": iterator: ");
+        invalid(
+            umbo_checkpoint_add_gradients(checkpoint, name, of_gradients),
+            ": gradients: ",
+        );
+        invalid(
+            umbo_checkpoint_add_metrics(checkpoint, name, other.metrics),
+            ": metrics: ",
+        );
+        invalid(
+            umbo_checkpoint_add_iterator(checkpoint, name, other.iterator),
+            ": iterator: ",
+        );
 
         let batch = crate::setup::value(&[1.0, 2.0, 3.0, 4.0]);
         let (step, options) = (Some(nothing as _), ptr::null());
@@ -125,8 +174,10 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ),
             ": gradients: ",
         );
-        let options =
-            umbo_gradients_options { loss_reduction: UMBO_LOSS_SUM, ..Default::default() };
+        let options = umbo_gradients_options {
+            loss_reduction: UMBO_LOSS_SUM,
+            ..Default::default()
+        };
         let list = variables.as_ptr();
         invalid(
             umbo_gradients_create(strategy, 1, list, &options, &mut gradients),
@@ -188,13 +239,18 @@ unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
     unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), ptr::null_mut()) }
 }
 
-/// In a replica's callback it is the context that differs: that is the wrong place, not a wrong argument.
+/// In a replica's callback it is the context that differs: that is the wrong place, not a wrong
+/// argument.
 #[test]
 fn objects_of_another_strategy_are_refused_in_steps() {
     let (own, other) = (All::new(), All::new());
     let at = &other;
     let differs = |status: umbo_status| {
-        refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["different strategies"]);
+        refused(
+            status,
+            UMBO_STATUS_FAILED_PRECONDITION,
+            &["different strategies"],
+        );
     };
     let step = |ctx: *mut umbo_replica_context, _: *const umbo_value| {
         let gradients = at.training.gradients;
@@ -202,11 +258,28 @@ fn objects_of_another_strategy_are_refused_in_steps() {
         // SAFETY: handles are live, arrays as long as the counts say, views variables.
         unsafe {
             let mut view = std::mem::zeroed::<umbo_view>();
-            differs(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, &mut view));
+            differs(umbo_gradients_view(
+                gradients,
+                ctx,
+                0,
+                UMBO_GRADIENT_ADD,
+                &mut view,
+            ));
             differs(umbo_gradients_submit_weighted(gradients, ctx, 1.0));
             differs(umbo_metrics_add(at.metrics, ctx, 0, 1.0, 1.0));
-            ok(umbo_variable_view(variables[0], ctx, UMBO_DTYPE_NONE, &mut view));
-            differs(umbo_variable_assign_all(1, variables.as_ptr(), ctx, &view, 1.0));
+            ok(umbo_variable_view(
+                variables[0],
+                ctx,
+                UMBO_DTYPE_NONE,
+                &mut view,
+            ));
+            differs(umbo_variable_assign_all(
+                1,
+                variables.as_ptr(),
+                ctx,
+                &view,
+                1.0,
+            ));
         }
         UMBO_OK
     };

@@ -1,4 +1,5 @@
-//! How many bytes of a step go over the bus between the host, which has the variables, and the cards.
+//! How many bytes of a step go over the bus between the host, which has the variables, and the
+//! cards.
 
 use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
@@ -14,13 +15,19 @@ use super::strategy::{strategy_on, variable};
 use super::*;
 
 /// The cards' logical GPUs: one, two and three.
-const SPLIT: [&[&str]; 3] = [&["GPU:0"], &["GPU:1", "GPU:2"], &["GPU:3", "GPU:4", "GPU:5"]];
+const SPLIT: [&[&str]; 3] = [
+    &["GPU:0"],
+    &["GPU:1", "GPU:2"],
+    &["GPU:3", "GPU:4", "GPU:5"],
+];
 
 const ELEMENTS: usize = 5000;
 
 fn split() {
     for (card, parts) in SPLIT.iter().enumerate() {
-        registry::REGISTRY.split_gpu(card as u32, &vec![None; parts.len()]).unwrap();
+        registry::REGISTRY
+            .split_gpu(card as u32, &vec![None; parts.len()])
+            .unwrap();
     }
 }
 
@@ -40,22 +47,27 @@ fn bytes_of_a_step(
     gradient: Option<DType>,
 ) -> [u64; 3] {
     let strategy = strategy_on(devices, parameter_device).unwrap();
-    let numbers: Vec<f32> = (0..ELEMENTS).map(|number| (number % 17) as f32 * 0.25).collect();
+    let numbers: Vec<f32> = (0..ELEMENTS)
+        .map(|number| (number % 17) as f32 * 0.25)
+        .collect();
     let weight = variable(&strategy, Aggregation::None, &numbers).unwrap();
     let gradients = Gradients::new(
         strategy.id(),
         strategy.compute_devices(),
         vec![weight.clone()],
         LossReduction::Mean,
-        GradientsOptions { dtype: gradient, ..GradientsOptions::default() },
+        GradientsOptions {
+            dtype: gradient,
+            ..GradientsOptions::default()
+        },
     );
     let gradients = gradients.unwrap();
     let rule = Momentum::new(0.5, false).unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.125).unwrap();
     let step = |context: &umbo_core::strategy::ReplicaContext| {
         let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
-        // The gradient is the weights, in its type, by work of the program's on the card. They are asked for
-        // twice, and come once.
+        // The gradient is the weights, in its type, by work of the program's on the card. They are
+        // asked for twice, and come once.
         for _ in 0..2 {
             // SAFETY: nobody assigns.
             let seen = unsafe {
@@ -77,20 +89,32 @@ fn bytes_of_a_step(
         apply(&optimizer, &gradients).unwrap();
         all.push(moved(control, &mut last));
     }
-    assert!(all[1..].iter().all(|step| *step == all[1]), "{devices:?}: {all:?}");
+    assert!(
+        all[1..].iter().all(|step| *step == all[1]),
+        "{devices:?}: {all:?}"
+    );
     clean(control);
     all[1]
 }
 
-/// Weights go up once for each card, however many logical GPUs it has; gradients come down once for each
-/// replica, since sums are made in replica order.
+/// Weights go up once for each card, however many logical GPUs it has; gradients come down once for
+/// each replica, since sums are made in replica order.
 #[test]
 fn weights_go_up_once_for_each_card() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else {
+        return;
+    };
     split();
-    for (seed, cards) in [&[0][..], &[1], &[2], &[0, 1], &[1, 2], &[2, 0, 1]].iter().enumerate() {
+    for (seed, cards) in [&[0][..], &[1], &[2], &[0, 1], &[1, 2], &[2, 0, 1]]
+        .iter()
+        .enumerate()
+    {
         control.seed(seed as u64);
-        let devices: Vec<&str> = cards.iter().flat_map(|&card| SPLIT[card]).copied().collect();
+        let devices: Vec<&str> = cards
+            .iter()
+            .flat_map(|&card| SPLIT[card])
+            .copied()
+            .collect();
         for (gradient, size) in [(None, 4), (Some(DType::BFloat16), 2)] {
             let one = (ELEMENTS * size) as u64;
             let expected = [cards.len() as u64 * one, devices.len() as u64 * one, 0];
@@ -103,13 +127,20 @@ fn weights_go_up_once_for_each_card() {
 /// Where the variables are on the card that computes, nothing but a few flags comes to the host.
 #[test]
 fn variables_on_the_card_that_computes() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else {
+        return;
+    };
     split();
-    for (devices, parameter_device) in
-        [(SPLIT[0], "GPU:0"), (SPLIT[1], "GPU:1"), (SPLIT[2], "GPU:4")]
-    {
+    for (devices, parameter_device) in [
+        (SPLIT[0], "GPU:0"),
+        (SPLIT[1], "GPU:1"),
+        (SPLIT[2], "GPU:4"),
+    ] {
         let [up, down, between] = bytes_of_a_step(&control, devices, parameter_device, None);
         assert_eq!(between, 0, "{devices:?}");
-        assert!(down <= 64 && up <= 4096, "{devices:?}: {up} bytes up, {down} down");
+        assert!(
+            down <= 64 && up <= 4096,
+            "{devices:?}: {up} bytes up, {down} down"
+        );
     }
 }

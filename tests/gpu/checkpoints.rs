@@ -17,11 +17,16 @@ const PLACES: [Place<'_>; 6] = [
 
 #[test]
 fn training_goes_on_with_the_same_bits_on_other_devices() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     registry::REGISTRY.ensure_logical_cpus(2).unwrap();
     let folder = Folder::new();
-    let (middle, end, other_end) =
-        (folder.path("middle"), folder.path("end"), folder.path("other"));
+    let (middle, end, other_end) = (
+        folder.path("middle"),
+        folder.path("end"),
+        folder.path("other"),
+    );
     let mut number = 0;
     for rule in RULES {
         for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {

@@ -1,5 +1,6 @@
-//! What is committed on a GPU asks for nothing that could be refused: from the end of the preparation on
-//! no memory is to be had, neither the GPU's nor the host's that copies go through, and no kernels.
+//! What is committed on a GPU asks for nothing that could be refused: from the end of the
+//! preparation on no memory is to be had, neither the GPU's nor the host's that copies go through,
+//! and no kernels.
 
 use std::sync::Arc;
 
@@ -13,16 +14,22 @@ use umbo_core::strategy::{ReplicaContext, Strategy};
 use super::optimizers::{Case, STEPS, Training, cases, rule};
 use super::*;
 
-/// Waits for the commit point behind an apply: all requests fail when it is prepared, until it is carried
-/// out.
+/// Waits for the commit point behind an apply: all requests fail when it is prepared, until it is
+/// carried out.
 struct NothingLeft(Arc<Control>);
 
 impl CommitAction for NothingLeft {
     fn prepare(&mut self) -> Result<()> {
         // Another thread shuts down.
         release_kept();
-        let all = ["cuMemAllocAsync", "cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadData"];
-        self.0.fault(&all.map(|function| format!("{function}:0:2")).join(","));
+        let all = [
+            "cuMemAllocAsync",
+            "cuMemAlloc_v2",
+            "cuMemHostAlloc",
+            "cuModuleLoadData",
+        ];
+        self.0
+            .fault(&all.map(|function| format!("{function}:0:2")).join(","));
         Ok(())
     }
 
@@ -56,7 +63,9 @@ fn train(case: Case, device: &str, nothing_left: Option<&Arc<Control>>) -> Vec<u
 
 /// A case in which several runs make an update.
 fn commits_without_memory(rule: &str, rows: bool, wide: bool) {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "1")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "1")]) else {
+        return;
+    };
     let is_it = |case: &Case| {
         (case.rule, case.rows, case.wide) == (rule, rows, wide) && case.accumulation > 1
     };

@@ -11,7 +11,9 @@ use super::*;
 
 #[test]
 fn gradients_are_lent_where_the_replica_computes() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     // Variables on the CPU, and on the GPU that computes; replicas that share their devices.
     let places: [Place<'_>; 5] = [
         (2, &["GPU:0", "GPU:1"], "CPU:0"),
@@ -40,7 +42,11 @@ fn gradients_are_lent_where_the_replica_computes() {
         for step in 1..=3 {
             let callback = |context: &umbo_core::strategy::ReplicaContext| {
                 let own = [(step * (context.replica() + 1)) as f32, -1.0];
-                let elsewhere = if context.device().is_host_memory() { gpu(0) } else { HOST };
+                let elsewhere = if context.device().is_host_memory() {
+                    gpu(0)
+                } else {
+                    HOST
+                };
                 refused(
                     gradients.attach_in(context, 0, tensor(&own, elsewhere)),
                     Status::InvalidArgument,

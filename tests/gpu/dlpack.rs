@@ -12,14 +12,28 @@ use super::*;
 
 #[test]
 fn elements_on_gpus_stay_where_they_are() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     // Card 1 is GPU:2 and GPU:3.
-    registry::REGISTRY.split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
-    registry::REGISTRY.split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    registry::REGISTRY
+        .split_gpu(0, &[Some(1 << 20), Some(1 << 20)])
+        .unwrap();
+    registry::REGISTRY
+        .split_gpu(1, &[Some(1 << 20), Some(1 << 20)])
+        .unwrap();
     let values: Vec<f32> = (0..12).map(|index| index as f32).collect();
-    for (on, card, back_on) in [(gpu(0), 0, gpu(0)), (gpu(1), 0, gpu(0)), (gpu(3), 1, gpu(2))] {
+    for (on, card, back_on) in [
+        (gpu(0), 0, gpu(0)),
+        (gpu(1), 0, gpu(0)),
+        (gpu(3), 1, gpu(2)),
+    ] {
         let there = copy_to(&tensor(&values, HOST), on).unwrap();
-        let part = there.reshape(shape(&[3, 4])).unwrap().slice(1, 1, 4, 2).unwrap();
+        let part = there
+            .reshape(shape(&[3, 4]))
+            .unwrap()
+            .slice(1, 1, 4, 2)
+            .unwrap();
         let managed = dlpack::export::<Versioned>(&part).unwrap();
         let address = part.address();
         drop((there, part));
@@ -29,7 +43,10 @@ fn elements_on_gpus_stay_where_they_are() {
         // SAFETY: as above; it is imported once.
         let back = unsafe { dlpack::import(managed) }.unwrap();
         assert_eq!((back.device(), back.address()), (back_on, address));
-        assert_eq!(numbers(&copy_to(&back, HOST).unwrap()), [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]);
+        assert_eq!(
+            numbers(&copy_to(&back, HOST).unwrap()),
+            [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]
+        );
     }
     clean(&control);
     all_freed(&control, 4);
@@ -43,17 +60,23 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
     unsafe extern "C" fn release(managed: *mut Legacy) {
         RELEASED.fetch_add(1, Ordering::SeqCst);
         let other = registry::gpu(gpu(1)).unwrap();
-        // SAFETY: the memory is this library's again. The manager is the exported tensor's struct, which
-        // is released once.
+        // SAFETY: the memory is this library's again. The manager is the exported tensor's struct,
+        // which is released once.
         unsafe {
-            other.fill_zeros((*managed).elements.data.addr() as u64, 12).unwrap();
+            other
+                .fill_zeros((*managed).elements.data.addr() as u64, 12)
+                .unwrap();
             other.synchronize().unwrap();
             let inner = (*managed).manager.cast::<Legacy>();
             ((*inner).deleter.unwrap())(inner);
         }
     }
-    let Some(control) = under_driver(&[]) else { return };
-    registry::REGISTRY.split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
+    registry::REGISTRY
+        .split_gpu(0, &[Some(1 << 20), Some(1 << 20)])
+        .unwrap();
     for seed in 0..20 {
         control.seed(seed);
         let inner = dlpack::export::<Legacy>(&tensor(&[1.0, 2.0, 3.0], gpu(0))).unwrap();
@@ -71,7 +94,11 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         others.deleter = None;
         // SAFETY: it is refused before anything else is looked at.
         let refusal = unsafe { dlpack::import(NonNull::from(&mut others)) };
-        refused(refusal.map(|_| ()), Status::NotFound, &["managed: no physical GPU 7; "]);
+        refused(
+            refusal.map(|_| ()),
+            Status::NotFound,
+            &["managed: no physical GPU 7; "],
+        );
     }
     clean(&control);
     all_freed(&control, 2);

@@ -1,6 +1,6 @@
-//! Variables that are written through views of them, wherever they and the replicas that write lie, also in another
-//! dtype: the check of a step and strict mode name them, and later steps see on every replica what the variable is. The
-//! check finds wrong gradients there, too.
+//! Variables that are written through views of them, wherever they and the replicas that write lie,
+//! also in another dtype: the check of a step and strict mode name them, and later steps see on
+//! every replica what the variable is. The check finds wrong gradients there, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -80,7 +80,11 @@ fn seven(dtype: DType) -> Tensor {
 
 impl Scene {
     fn new(place: Place<'static>, strict: bool) -> Scene {
-        let strategy = Strategy::new(&Options { strict, ..options_of(place) }).unwrap();
+        let strategy = Strategy::new(&Options {
+            strict,
+            ..options_of(place)
+        })
+        .unwrap();
         let variables = [
             made(&strategy, NAMES[0], &[0.5f32, -0.75, 1.25]),
             made(&strategy, NAMES[1], &[3i64, 4]),
@@ -89,10 +93,16 @@ impl Scene {
         let of = vec![variables[0].clone()];
         let gradients =
             Gradients::new(id, devices, of, LossReduction::Sum, Default::default()).unwrap();
-        Scene { place, strategy, variables, gradients }
+        Scene {
+            place,
+            strategy,
+            variables,
+            gradients,
+        }
     }
 
-    /// A callback that writes the variable. All have their views by then, and have copied what they are of.
+    /// A callback that writes the variable. All have their views by then, and have copied what they
+    /// are of.
     fn write(&self, context: &ReplicaContext, write: Write) -> Result<Option<Tensor>> {
         let seen = view(context, &self.variables[write.variable], write.dtype)?;
         let ready = Value::Tensor(tensor(&[1.0], HOST));
@@ -104,17 +114,24 @@ impl Scene {
         Ok(Some(seen.clone()))
     }
 
-    /// The check of a step whose gradient is the sum of the examples, times what the one that writes sees; or their mean,
-    /// which is wrong.
+    /// The check of a step whose gradient is the sum of the examples, times what the one that
+    /// writes sees; or their mean, which is wrong.
     fn check(&self, write: Option<Write>, uses: bool, mean: bool) -> Report {
         let step = |context: &ReplicaContext| {
-            let written = write.map(|write| self.write(context, write)).transpose()?.flatten();
-            let factor = written.filter(|_| uses).map_or(1.0, |seen| elements(&seen)[ELEMENT]);
+            let written = write
+                .map(|write| self.write(context, write))
+                .transpose()?
+                .flatten();
+            let factor = written
+                .filter(|_| uses)
+                .map_or(1.0, |seen| elements(&seen)[ELEMENT]);
             let arguments = context.arguments()?.unwrap();
             let part = arguments.tensor_of(context.replica())?.to_vec::<f32>()?;
             let count = if mean { part.len().max(1) } else { 1 };
             let sum = part.iter().sum::<f32>() * factor / count as f32;
-            let buffer = self.gradients.view_in(context, 0, GradientMode::Overwrite)?;
+            let buffer = self
+                .gradients
+                .view_in(context, 0, GradientMode::Overwrite)?;
             put(buffer, 0, &tensor(&[sum; 3], HOST));
             self.gradients.submit_in(context, None)?;
             Ok(None)
@@ -126,7 +143,9 @@ impl Scene {
     }
 
     fn central(&self) -> [Vec<f32>; 2] {
-        self.variables.each_ref().map(|variable| elements(&variables::read(variable).unwrap()))
+        self.variables
+            .each_ref()
+            .map(|variable| elements(&variables::read(variable).unwrap()))
     }
 
     /// A step sees on each replica, in each dtype, what the variables are.
@@ -137,7 +156,10 @@ impl Scene {
             for (variable, dtype) in VIEWS {
                 let seen = elements(view(context, &self.variables[variable], dtype)?);
                 if seen != values[variable] {
-                    wrong.lock().unwrap().push((context.replica(), variable, dtype, seen));
+                    wrong
+                        .lock()
+                        .unwrap()
+                        .push((context.replica(), variable, dtype, seen));
                 }
             }
             Ok(None)
@@ -145,7 +167,11 @@ impl Scene {
         assert_eq!(self.central(), *values, "{:?}, after {after}", self.place);
         self.strategy.run(&look, None).unwrap();
         let wrong = wrong.into_inner().unwrap();
-        assert!(wrong.is_empty(), "{:?}, after {after}: {wrong:?}", self.place);
+        assert!(
+            wrong.is_empty(),
+            "{:?}, after {after}: {wrong:?}",
+            self.place
+        );
     }
 
     /// What the check says of a write, and that nothing is left of that.
@@ -154,25 +180,42 @@ impl Scene {
         let (values, what) = (self.central(), format!("{write:?}, uses: {uses}"));
         let report = self.check(Some(write), uses, false);
         let context = format!("{:?}, {what}: {}", self.place, report.text);
-        let of_variables = report.findings.iter().filter_map(|finding| match &finding.subject {
-            Subject::Variable { index, name } => Some((*index, name.as_str(), finding)),
-            _ => None,
-        });
+        let of_variables = report
+            .findings
+            .iter()
+            .filter_map(|finding| match &finding.subject {
+                Subject::Variable { index, name } => Some((*index, name.as_str(), finding)),
+                _ => None,
+            });
         let [(index, name, finding)] = of_variables.collect::<Vec<_>>()[..] else {
             panic!("{context}")
         };
         let expected = (write.variable == 0).then_some(0);
-        assert_eq!((index, name), (expected, NAMES[write.variable]), "{context}");
+        assert_eq!(
+            (index, name),
+            (expected, NAMES[write.variable]),
+            "{context}"
+        );
         assert_eq!(finding.verdict, Verdict::VariableWritten, "{context}");
         assert_eq!(finding.element, Some(ELEMENT), "{context}");
         let device = self.strategy.replica_devices()[write.replica];
-        let device = if device.kind == DeviceKind::Cpu { HOST } else { device };
+        let device = if device.kind == DeviceKind::Cpu {
+            HOST
+        } else {
+            device
+        };
         let is_copy = device != self.strategy.parameter_device()
             || write.dtype != self.variables[write.variable].dtype();
-        let copy = format!("in its {} copy on {device} element [{ELEMENT}] was", write.dtype);
+        let copy = format!(
+            "in its {} copy on {device} element [{ELEMENT}] was",
+            write.dtype
+        );
         assert_eq!(finding.text.contains(&copy), is_copy, "{context}");
         assert!(finding.text.contains("and became 7."), "{context}");
-        assert!(!report.equivalent && !report.text.contains("they share"), "{context}");
+        assert!(
+            !report.equivalent && !report.text.contains("they share"),
+            "{context}"
+        );
         self.is_seen_as(&values, &what);
     }
 
@@ -180,9 +223,15 @@ impl Scene {
     #[track_caller]
     fn caught(&self, write: Write) {
         let (values, what) = (self.central(), format!("{write:?}, strictly"));
-        let result = self.strategy.run(&|context| self.write(context, write).map(|_| None), None);
+        let result = self
+            .strategy
+            .run(&|context| self.write(context, write).map(|_| None), None);
         let variable = format!("strict mode: variable '{}'", NAMES[write.variable]);
-        refused(result, Status::FailedPrecondition, &[&variable, "written through a view"]);
+        refused(
+            result,
+            Status::FailedPrecondition,
+            &[&variable, "written through a view"],
+        );
         self.is_seen_as(&values, &what);
     }
 }
@@ -190,7 +239,9 @@ impl Scene {
 /// Whatever was written is found, whether the copy comes into being then or was there before.
 #[test]
 fn writes_through_views_are_found_and_put_back() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     registry::REGISTRY.ensure_logical_cpus(2).unwrap();
     registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     for (seed, place) in PLACES.into_iter().enumerate() {
@@ -199,15 +250,28 @@ fn writes_through_views_are_found_and_put_back() {
             let used = Scene::new(place, strict);
             let report = used.check(None, false, true);
             // One replica has no other to differ from.
-            assert_eq!(report.equivalent, place.0 == 1, "{place:?}: {}", report.text);
+            assert_eq!(
+                report.equivalent,
+                place.0 == 1,
+                "{place:?}: {}",
+                report.text
+            );
             for (replica, (variable, dtype)) in
                 (0..place.0).flat_map(|replica| VIEWS.map(|view| (replica, view)))
             {
-                let write = Write { variable, dtype, replica };
+                let write = Write {
+                    variable,
+                    dtype,
+                    replica,
+                };
                 Scene::new(place, strict).checked(write, false);
                 used.checked(write, true);
                 let report = used.check(None, false, false);
-                assert!(report.equivalent, "{place:?}, after {write:?}: {}", report.text);
+                assert!(
+                    report.equivalent,
+                    "{place:?}, after {write:?}: {}",
+                    report.text
+                );
                 if strict {
                     Scene::new(place, strict).caught(write);
                     used.caught(write);

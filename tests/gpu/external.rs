@@ -34,7 +34,9 @@ fn made() -> Vec<(usize, usize)> {
 /// Before their cards are opened, after, and through the calls that set them.
 #[test]
 fn streams_and_pools_are_those_of_their_gpu() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else {
+        return;
+    };
     let made = made();
     let check = || {
         for (card, name) in (0..CARDS).map(|card| (card, format!("GPU {card}"))) {
@@ -51,7 +53,11 @@ fn streams_and_pools_are_those_of_their_gpu() {
             }
             // The default stream is the context's own; that of each thread is none.
             check_stream(card, 1).unwrap();
-            refused(check_stream(card, 2), Status::InvalidArgument, &["stream: ", "each thread"]);
+            refused(
+                check_stream(card, 2),
+                Status::InvalidArgument,
+                &["stream: ", "each thread"],
+            );
         }
     };
     check();
@@ -69,7 +75,9 @@ fn streams_and_pools_are_those_of_their_gpu() {
             registry::set_memory_pool(part, Some(made[card].1)).unwrap();
         }
     }
-    registry::REGISTRY.split_gpu(1, &[None, Some(1 << 20), None]).unwrap();
+    registry::REGISTRY
+        .split_gpu(1, &[None, Some(1 << 20), None])
+        .unwrap();
     let all = [0, 1, 2, 5].into_iter().zip([0, 0, 1, 2]);
     for (index, card) in all {
         let there = registry::gpu(gpu(index)).unwrap();
@@ -85,15 +93,20 @@ fn streams_and_pools_are_those_of_their_gpu() {
     clean(&control);
 }
 
-/// Whatever call of the driver fails while it is asked, the answer is an error and the thread's context stays.
+/// Whatever call of the driver fails while it is asked, the answer is an error and the thread's
+/// context stays.
 #[test]
 fn questions_that_fail_leave_the_context_as_it_was() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     let made = made();
     let current = || result::ctx::get_current().unwrap();
-    let asks: [Ask; 2] =
-        [|card, stream, _| check_stream(card, stream), |card, _, pool| check_pool(card, pool)];
+    let asks: [Ask; 2] = [
+        |card, stream, _| check_stream(card, stream),
+        |card, _, pool| check_pool(card, pool),
+    ];
     for ask in asks {
         control.fault("");
         let (stream, pool) = made[1];
@@ -121,15 +134,22 @@ fn questions_that_fail_leave_the_context_as_it_was() {
     let told = ["stream: ", "no stream", "CUDA error 400"];
     refused(check_stream(0, pool), Status::InvalidArgument, &told);
     let (stream, _) = made[0];
-    refused(check_pool(0, stream), Status::InvalidArgument, &["pool: ", "no memory pool"]);
+    refused(
+        check_pool(0, stream),
+        Status::InvalidArgument,
+        &["pool: ", "no memory pool"],
+    );
     drop(control.take_reports());
 }
 
-/// A pool of another card that this one may use passes, and what cannot be allocated from it names it.
+/// A pool of another card that this one may use passes, and what cannot be allocated from it names
+/// it.
 #[test]
 fn what_a_pool_refuses_names_it() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     let (_, pool) = made()[0];
     let access = sys::CUmemAccessDesc {
         location: sys::CUmemLocation {
@@ -146,6 +166,10 @@ fn what_a_pool_refuses_names_it() {
     registry::set_memory_pool(gpu(1), Some(pool)).unwrap();
     // This driver lends no pool to streams of other cards.
     let refusal = Tensor::from_slice(&[1.0f32], shape(&[1]), gpu(1));
-    refused(refusal, Status::Unavailable, &["GPU:1 from the memory pool that it was given"]);
+    refused(
+        refusal,
+        Status::Unavailable,
+        &["GPU:1 from the memory pool that it was given"],
+    );
     drop(control.take_reports());
 }

@@ -23,20 +23,26 @@ impl Training {
         let total = variable(&strategy, Aggregation::Sum, &[0.0])?;
         let starts: [&[f32]; 2] = [&[0.1, -0.2, 0.3], &[1.5; 5]];
         let rule = Adam::new(0.9, 0.999, 1e-7)?;
-        Ok(Training { own: super::training::Training::new(strategy, &starts, rule)?, total })
+        Ok(Training {
+            own: super::training::Training::new(strategy, &starts, rule)?,
+            total,
+        })
     }
 
     /// One step. If it fails nothing has changed, unless the run succeeded and the apply waits.
     fn step(&self, ran: &mut bool) -> Result<()> {
         if !*ran {
-            self.own.strategy.run(&|context| self.replica(context), None)?;
+            self.own
+                .strategy
+                .run(&|context| self.replica(context), None)?;
             *ran = true;
         }
         self.own.apply()
     }
 
     fn replica(&self, context: &ReplicaContext) -> Result<Option<Value>> {
-        self.own.contribute(context, (context.replica() + 2) as f32)?;
+        self.own
+            .contribute(context, (context.replica() + 2) as f32)?;
         let one = Tensor::from_slice(&[1.0f32], shape(&[1]), context.device())?;
         assign(&self.total, Assignment::Add, &Value::Tensor(one))?;
         Ok(None)
@@ -124,7 +130,9 @@ fn a_card_that_is_lost_is_named_and_the_others_go_on() {
     else {
         return;
     };
-    registry::REGISTRY.set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
+    registry::REGISTRY
+        .set_logical_count(DeviceKind::Gpu, 0, 2)
+        .unwrap();
     let training = Training::new(&["GPU:0", "GPU:2"], "CPU:0").unwrap();
     let other = Training::new(&["GPU:2", "CPU:0"], "CPU:0").unwrap();
     training.step(&mut false).unwrap();
@@ -133,27 +141,42 @@ fn a_card_that_is_lost_is_named_and_the_others_go_on() {
     control.fault("cuMemcpyDtoHAsync_v2:1:719");
     let lost = held.on_host();
     control.fault("");
-    refused(lost, Status::Unavailable, &["GPU 0", "a kernel failed", "logical GPUs", "lost"]);
+    refused(
+        lost,
+        Status::Unavailable,
+        &["GPU 0", "a kernel failed", "logical GPUs", "lost"],
+    );
     let failed = training.step(&mut false);
-    refused(failed, Status::Unavailable, &["replica 0", "GPU 0", "lost to this process"]);
+    refused(
+        failed,
+        Status::Unavailable,
+        &["replica 0", "GPU 0", "lost to this process"],
+    );
     assert_eq!(training.bits(), before);
     for _ in 0..3 {
         other.step(&mut false).unwrap();
     }
-    refused(Training::new(&["GPU:1"], "CPU:0"), Status::Unavailable, &["GPU 0", "lost"]);
+    refused(
+        Training::new(&["GPU:1"], "CPU:0"),
+        Status::Unavailable,
+        &["GPU 0", "lost"],
+    );
     drop((training, other, held));
     clean(&control);
 }
 
-/// Trains where a GPU holds the variables while one call fails, in a process of its own. Says what came
-/// of it.
+/// Trains where a GPU holds the variables while one call fails, in a process of its own. Says what
+/// came of it.
 fn trial(control: &Control, fault: &str) -> String {
     control.fault(fault);
     let devices = ["GPU:0", "GPU:1"];
     let lost = |error: &Error| {
         let text = error.to_string();
         assert_eq!(error.status(), Status::Unavailable, "{text}");
-        assert!(text.contains("GPU ") && text.contains("lost to this process"), "{text}");
+        assert!(
+            text.contains("GPU ") && text.contains("lost to this process"),
+            "{text}"
+        );
         "lost".to_owned()
     };
     let is_lost = |error: &Error| error.to_string().contains("lost to this process");
@@ -190,7 +213,9 @@ fn trial(control: &Control, fault: &str) -> String {
 #[test]
 fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     if let Ok(fault) = std::env::var("UMBO_GPU_FAULT") {
         println!("outcome: {}", trial(&control, &fault));
         control.fault("");
@@ -222,8 +247,14 @@ fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "call {number}, code {code}: {text} {output:?}");
-        let outcome = text.lines().find_map(|line| line.split("outcome: ").nth(1)).unwrap();
+        assert!(
+            output.status.success(),
+            "call {number}, code {code}: {text} {output:?}"
+        );
+        let outcome = text
+            .lines()
+            .find_map(|line| line.split("outcome: ").nth(1))
+            .unwrap();
         match outcome {
             "lost" => lost += 1,
             bits => {
@@ -237,11 +268,14 @@ fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
     assert!(whole > 10 && lost > 10);
 }
 
-/// Memory is asked for before anything is written: a GPU that has none loses nothing, and is not lost.
+/// Memory is asked for before anything is written: a GPU that has none loses nothing, and is not
+/// lost.
 #[test]
 fn a_gpu_without_memory_is_never_given_up() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     let expected = trial(&control, "");
     let training = Training::new(&["GPU:0", "GPU:1"], "GPU:0").unwrap();
     control.fault("");

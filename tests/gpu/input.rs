@@ -21,32 +21,61 @@ fn batches() -> Dataset {
 /// The batches on the GPU, by a function that the library refuses memory.
 fn on_the_gpu(calls: i64) -> Dataset {
     let function = |batch: &Value| Ok(Value::Tensor(batch.tensor_of(0)?.copied_to(gpu(0))?));
-    batches().map(function, MapOptions { parallel_calls: calls, element_spec: None }).unwrap()
+    batches()
+        .map(
+            function,
+            MapOptions {
+                parallel_calls: calls,
+                element_spec: None,
+            },
+        )
+        .unwrap()
 }
 
 fn iterator(dataset: &Dataset, way: usize, read_ahead: i64) -> PassIterator {
     let options = DistributeOptions {
-        splitting: if way == 1 { Splitting::Balanced } else { Splitting::Ceiling },
+        splitting: if way == 1 {
+            Splitting::Balanced
+        } else {
+            Splitting::Ceiling
+        },
         read_ahead: Some(read_ahead),
         ..Default::default()
     };
     let devices = [gpu(0), gpu(1), HOST];
     match way {
-        0 | 1 => distribute(dataset, 3, &devices, &options).unwrap().iterator().unwrap(),
-        2 => deal(dataset, 3, &devices, &options).unwrap().iterator().unwrap(),
-        3 => distribute(dataset, 1, &devices[..1], &options).unwrap().iterator().unwrap(),
+        0 | 1 => distribute(dataset, 3, &devices, &options)
+            .unwrap()
+            .iterator()
+            .unwrap(),
+        2 => deal(dataset, 3, &devices, &options)
+            .unwrap()
+            .iterator()
+            .unwrap(),
+        3 => distribute(dataset, 1, &devices[..1], &options)
+            .unwrap()
+            .iterator()
+            .unwrap(),
         _ => dataset.iterator().unwrap(),
     }
 }
 
 fn words(element: &Value) -> String {
     let of = |tensor: &Tensor| format!("{:?}", (tensor.to_vec::<i64>().unwrap(), tensor.device()));
-    let replicas = if let Value::PerReplica(_) = element { 3 } else { 1 };
-    (0..replicas).map(|replica| of(element.tensor_of(replica).unwrap())).collect()
+    let replicas = if let Value::PerReplica(_) = element {
+        3
+    } else {
+        1
+    };
+    (0..replicas)
+        .map(|replica| of(element.tensor_of(replica).unwrap()))
+        .collect()
 }
 
 fn rest(iterator: &PassIterator) -> Vec<String> {
-    std::iter::from_fn(|| iterator.next().unwrap()).map(|element| words(&element)).collect()
+    std::iter::from_fn(|| iterator.next().unwrap())
+        .map(|element| words(&element))
+        .collect()
 }
 
 /// Takes all memory that is left.
@@ -63,13 +92,19 @@ type Pipeline = (&'static str, fn() -> Dataset);
 
 #[test]
 fn no_batch_is_lost_for_want_of_memory_of_a_gpu() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "1")]) else { return };
-    registry::REGISTRY.split_gpu(0, &[Some(LIMIT as u64), Some(100_000)]).unwrap();
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "1")]) else {
+        return;
+    };
+    registry::REGISTRY
+        .split_gpu(0, &[Some(LIMIT as u64), Some(100_000)])
+        .unwrap();
     let pipelines: [Pipeline; 6] = [
         ("batches", batches),
         ("map", || on_the_gpu(0)),
         ("parallel map", || on_the_gpu(3)),
-        ("cache", || on_the_gpu(0).cache().unwrap().repeat(2).unwrap()),
+        ("cache", || {
+            on_the_gpu(0).cache().unwrap().repeat(2).unwrap()
+        }),
         ("prefetch", || on_the_gpu(2).prefetch(2).unwrap()),
         ("rebatch", || batches().rebatch(&[3, 2], false).unwrap()),
     ];

@@ -9,8 +9,12 @@ use super::*;
 
 #[test]
 fn what_is_kept_goes_back() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::REGISTRY.split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    registry::REGISTRY
+        .split_gpu(1, &[Some(1 << 20), Some(1 << 20)])
+        .unwrap();
     for seed in 0..6 {
         control.seed(seed);
         for device in [gpu(0), gpu(1), gpu(2)] {
@@ -24,7 +28,10 @@ fn what_is_kept_goes_back() {
         for device in [gpu(0), gpu(1), gpu(2)] {
             assert_eq!(registry::gpu(device).unwrap().used_bytes(), 0);
         }
-        assert_eq!((control.live("memory"), control.live("host memory")), (0, 0));
+        assert_eq!(
+            (control.live("memory"), control.live("host memory")),
+            (0, 0)
+        );
     }
     clean(&control);
 }

@@ -1,5 +1,5 @@
-//! Memory that is let go of while a card may still use it: whatever call of the driver fails in a copy,
-//! its source may be freed and written at once.
+//! Memory that is let go of while a card may still use it: whatever call of the driver fails in a
+//! copy, its source may be freed and written at once.
 
 use fake_cuda::harness::under_driver;
 use umbo_core::collectives::{self, Assignment, ReduceOp, copy_to};
@@ -12,17 +12,22 @@ use super::*;
 
 const ELEMENTS: usize = 600;
 
-/// Something that brings elements from `source` to `to`. Whatever comes of it, it leaves nothing that it
-/// has made, and nothing of the source.
+/// Something that brings elements from `source` to `to`. Whatever comes of it, it leaves nothing
+/// that it has made, and nothing of the source.
 type Moves = fn(source: Tensor, to: DeviceId) -> Result<()>;
 
 fn strided(tensor: &Tensor) -> Result<Tensor> {
-    tensor.reshape(shape(&[ELEMENTS / 20, 20]))?.transpose(&[1, 0])?.slice(0, 1, 20, 3)
+    tensor
+        .reshape(shape(&[ELEMENTS / 20, 20]))?
+        .transpose(&[1, 0])?
+        .slice(0, 1, 20, 3)
 }
 
 const ALL: [(&str, Moves); 8] = [
     ("a copy", |source, to| copy_to(&source, to).map(drop)),
-    ("a copy with strides", |source, to| copy_to(&strided(&source)?, to).map(drop)),
+    ("a copy with strides", |source, to| {
+        copy_to(&strided(&source)?, to).map(drop)
+    }),
     ("a copy into strides", |source, to| {
         let target = Tensor::zeros(source.dtype(), source.shape(), to)?;
         let part = strided(&target)?;
@@ -30,7 +35,10 @@ const ALL: [(&str, Moves); 8] = [
         unsafe { part.assume_exclusive() }.copy_from(&strided(&source)?)
     }),
     ("a sum", |source, to| {
-        let parts = [source, Tensor::from_slice(&[1.0f32; ELEMENTS], shape(&[ELEMENTS]), to)?];
+        let parts = [
+            source,
+            Tensor::from_slice(&[1.0f32; ELEMENTS], shape(&[ELEMENTS]), to)?,
+        ];
         collectives::reduce(ReduceOp::Sum, &parts, None, to, None).map(drop)
     }),
     ("a gather", |source, to| {
@@ -64,14 +72,20 @@ const ALL: [(&str, Moves); 8] = [
 fn used_again(devices: &[DeviceId]) {
     for &device in devices {
         let fresh: Vec<Tensor> = (0..4).map(|_| tensor(&[-1.0; ELEMENTS], device)).collect();
-        assert!(fresh.iter().all(|tensor| numbers(tensor) == [-1.0; ELEMENTS]));
+        assert!(
+            fresh
+                .iter()
+                .all(|tensor| numbers(tensor) == [-1.0; ELEMENTS])
+        );
     }
 }
 
 #[test]
 fn sources_of_copies_that_fail_may_be_freed_at_once() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     // Two logical GPUs of one card, and one of another.
     registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     let places = [gpu(0), gpu(1), gpu(2), HOST];
@@ -109,12 +123,14 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
     assert!(trials > 500 && injected * 10 > trials * 9 && failed * 2 > trials as usize);
 }
 
-/// The blocks through which copies go to a card and back are freed when longer ones take their place, while
-/// copies may still use them.
+/// The blocks through which copies go to a card and back are freed when longer ones take their
+/// place, while copies may still use them.
 #[test]
 fn blocks_of_copies_may_be_replaced_while_calls_fail() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     for card in 0..2 {
         registry::REGISTRY.split_gpu(card, &[None; 64]).unwrap();
     }
@@ -140,16 +156,23 @@ fn blocks_of_copies_may_be_replaced_while_calls_fail() {
         for code in [1, 2] {
             control.seed(number);
             replaced(&format!("*:{number}:{code}"));
-            assert_eq!(control.take_reports(), [] as [&str; 0], "call {number}, code {code}");
+            assert_eq!(
+                control.take_reports(),
+                [] as [&str; 0],
+                "call {number}, code {code}"
+            );
         }
     }
 }
 
-/// Cards that cannot be waited for either are lost, and nothing of them is freed under what they do.
+/// Cards that cannot be waited for either are lost, and nothing of them is freed under what they
+/// do.
 #[test]
 fn cards_that_cannot_be_waited_for_are_lost() {
     let settings = [("FAKE_CUDA_DEVICES", "4"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     for (from, to) in [(gpu(0), gpu(1)), (gpu(3), gpu(2))] {
         let source = tensor(&[3.0; ELEMENTS], from);
         drop(copy_to(&source, to).unwrap());
@@ -162,7 +185,11 @@ fn cards_that_cannot_be_waited_for_are_lost() {
         for lost in [from, to] {
             let used = Tensor::from_slice(&[1.0f32], shape(&[1]), lost);
             let card = format!("GPU {}", lost.index);
-            refused(used, Status::Unavailable, &[&card, "lost", "could not be waited for"]);
+            refused(
+                used,
+                Status::Unavailable,
+                &[&card, "lost", "could not be waited for"],
+            );
         }
     }
     clean(&control);

@@ -1,5 +1,5 @@
-//! The library on GPUs, executed over the tests' own driver: each test runs in a process of its own that
-//! finds it, and demands that the driver has nothing to report.
+//! The library on GPUs, executed over the tests' own driver: each test runs in a process of its own
+//! that finds it, and demands that the driver has nothing to report.
 
 mod bus;
 mod checkpoints;
@@ -43,7 +43,10 @@ use umbo_core::tensor::{Shape, Tensor};
 const HOST: DeviceId = DeviceId::HOST;
 
 fn gpu(index: u32) -> DeviceId {
-    DeviceId { kind: DeviceKind::Gpu, index }
+    DeviceId {
+        kind: DeviceKind::Gpu,
+        index,
+    }
 }
 
 fn shape(sizes: &[usize]) -> Shape {
@@ -75,7 +78,9 @@ fn all_freed(control: &Control, gpus: u32) {
 
 #[track_caller]
 fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) {
-    let Err(error) = result else { panic!("was accepted") };
+    let Err(error) = result else {
+        panic!("was accepted")
+    };
     let text = error.to_string();
     assert_eq!(error.status(), status, "{text}");
     for part in parts {

@@ -1,4 +1,5 @@
-//! Every rule with every option, on variables that a GPU holds or the host: the bits are those of CPUs.
+//! Every rule with every option, on variables that a GPU holds or the host: the bits are those of
+//! CPUs.
 
 use std::sync::Arc;
 
@@ -64,8 +65,11 @@ pub(super) fn cases() -> Vec<Case> {
                 rows,
                 copies: bit(0) && !wide,
                 wide,
-                reduction: [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean]
-                    [all % 3],
+                reduction: [
+                    LossReduction::Sum,
+                    LossReduction::Mean,
+                    LossReduction::GlobalMean,
+                ][all % 3],
                 scaled: (all / 8 + number / 2) % 3 == 1,
             });
         }
@@ -92,15 +96,24 @@ pub(super) struct Training {
 
 impl Training {
     pub(super) fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
-        Training::over(case, strategy_of((devices.len(), devices, parameter_device)))
+        Training::over(
+            case,
+            strategy_of((devices.len(), devices, parameter_device)),
+        )
     }
 
     pub(super) fn over(case: Case, strategy: Strategy) -> Training {
         let variable = |(index, sizes): (usize, &&[usize])| {
             let is_wide = case.wide && index != 1;
-            let dtype = if is_wide { DType::Float64 } else { DType::Float32 };
+            let dtype = if is_wide {
+                DType::Float64
+            } else {
+                DType::Float32
+            };
             let shape = shape(sizes);
-            let start: Vec<f64> = (0..shape.elements()).map(|at| noise(99, 9, index, at)).collect();
+            let start: Vec<f64> = (0..shape.elements())
+                .map(|at| noise(99, 9, index, at))
+                .collect();
             let new = new_variable(&format!("v{index}"), Aggregation::None);
             let start = elements(&start, dtype, shape, HOST);
             variables::create(Some(&strategy), new, Initial::Value(&start)).unwrap()
@@ -119,7 +132,12 @@ impl Training {
             options,
         )
         .unwrap();
-        Training { case, strategy, variables, gradients }
+        Training {
+            case,
+            strategy,
+            variables,
+            gradients,
+        }
     }
 
     /// What a replica does in a step; gradients are those of a loss times `scale`.
@@ -150,18 +168,28 @@ impl Training {
                 // SAFETY: the rows are this replica's to write.
                 unsafe {
                     added.indices.assume_exclusive().copy_from(&rows)?;
-                    added.values.assume_exclusive().copy_from(&values(shape(&[3, 4])))?;
+                    added
+                        .values
+                        .assume_exclusive()
+                        .copy_from(&values(shape(&[3, 4])))?;
                 }
                 continue;
             }
-            let mode =
-                if step.is_multiple_of(2) { GradientMode::Overwrite } else { GradientMode::Add };
+            let mode = if step.is_multiple_of(2) {
+                GradientMode::Overwrite
+            } else {
+                GradientMode::Add
+            };
             let buffer = self.gradients.view_in(context, index, mode)?;
             assert_eq!(buffer.device(), context.device());
             // SAFETY: the buffer is this replica's.
             unsafe { buffer.assume_exclusive() }.copy_from(&values(buffer.shape()))?;
         }
-        let weight = if step == 3 && replica == 1 { 0.0 } else { 1.0 + replica as f64 };
+        let weight = if step == 3 && replica == 1 {
+            0.0
+        } else {
+            1.0 + replica as f64
+        };
         self.gradients.submit_in(context, Some(weight))
     }
 
@@ -193,7 +221,12 @@ impl Training {
         for variable in &self.variables {
             bits.extend(bits_of(&variables::read(variable).unwrap()));
             for slot in optimizer.rule().slots() {
-                bits.extend(optimizer.state(variable, &slot.name).iter().flat_map(bits_of));
+                bits.extend(
+                    optimizer
+                        .state(variable, &slot.name)
+                        .iter()
+                        .flat_map(bits_of),
+                );
             }
         }
         bits
@@ -226,9 +259,14 @@ impl Training {
             let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
             let Value::Tensor(look) = look else { panic!() };
             bits.extend(bits_of(&look));
-            let options = ApplyOptions { measure_norm: step % 2 == 1, ..ApplyOptions::default() };
+            let options = ApplyOptions {
+                measure_norm: step % 2 == 1,
+                ..ApplyOptions::default()
+            };
             let outcome = apply_with(&optimizer, &self.gradients, options).unwrap();
-            let Applied::Done(report) = outcome else { panic!() };
+            let Applied::Done(report) = outcome else {
+                panic!()
+            };
             bits.push(report.gradient_norm.unwrap_or(-1.0).to_bits());
             bits.push(report.variables_updated as u64 + u64::from(report.clipped) * 100);
             bits.push(report.loss_scale.to_bits() ^ u64::from(report.skipped));
@@ -267,18 +305,33 @@ fn elements(values: &[f64], dtype: DType, shape: Shape, device: DeviceId) -> Ten
 
 fn bits_of(tensor: &Tensor) -> Vec<u64> {
     match tensor.dtype() {
-        DType::Float64 => tensor.to_vec::<f64>().unwrap().iter().map(|it| it.to_bits()).collect(),
-        DType::Float32 => {
-            tensor.to_vec::<f32>().unwrap().iter().map(|it| it.to_bits().into()).collect()
-        }
-        _ => tensor.to_vec::<half::bf16>().unwrap().iter().map(|it| it.to_bits().into()).collect(),
+        DType::Float64 => tensor
+            .to_vec::<f64>()
+            .unwrap()
+            .iter()
+            .map(|it| it.to_bits())
+            .collect(),
+        DType::Float32 => tensor
+            .to_vec::<f32>()
+            .unwrap()
+            .iter()
+            .map(|it| it.to_bits().into())
+            .collect(),
+        _ => tensor
+            .to_vec::<half::bf16>()
+            .unwrap()
+            .iter()
+            .map(|it| it.to_bits().into())
+            .collect(),
     }
 }
 
 /// Each rule is in each place, with some of its options.
 #[test]
 fn all_rules_and_options_have_the_bits_of_cpus() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     registry::REGISTRY.ensure_logical_cpus(3).unwrap();
     let places: [Place<'_>; 7] = [
         (1, &["GPU:0"], "GPU:0"),
@@ -303,12 +356,19 @@ fn all_rules_and_options_have_the_bits_of_cpus() {
 
 #[test]
 fn what_is_not_finite_is_found_on_a_gpu() {
-    let Some(control) = under_driver(&[]) else { return };
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
     let case = cases()[0];
     for choice in [NonFinite::Skip, NonFinite::Fail, NonFinite::Ignore] {
         let training = Training::new(case, &["GPU:0"], "GPU:0");
         let optimizer = Optimizer::new(training.strategy.id(), rule("adam"), 0.1).unwrap();
-        optimizer.configure(Settings { non_finite: Some(choice), ..Settings::default() }).unwrap();
+        optimizer
+            .configure(Settings {
+                non_finite: Some(choice),
+                ..Settings::default()
+            })
+            .unwrap();
         let before = bits_of(&variables::read(&training.variables[0]).unwrap());
         let run = training.strategy.run(
             &|context| {
@@ -318,7 +378,10 @@ fn what_is_not_finite_is_found_on_a_gpu() {
                 let values = Tensor::from_slice(&values, buffer.shape(), HOST)?;
                 // SAFETY: the buffer is this replica's.
                 unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
-                training.gradients.submit_in(context, Some(1.0)).map(|()| None)
+                training
+                    .gradients
+                    .submit_in(context, Some(1.0))
+                    .map(|()| None)
             },
             None,
         );
@@ -328,7 +391,9 @@ fn what_is_not_finite_is_found_on_a_gpu() {
         match choice {
             NonFinite::Fail => refused(outcome, Status::InvalidArgument, &["v0", "replica 0"]),
             NonFinite::Skip | NonFinite::Ignore => {
-                let Applied::Done(report) = outcome.unwrap() else { panic!() };
+                let Applied::Done(report) = outcome.unwrap() else {
+                    panic!()
+                };
                 assert_eq!(report.non_finite.unwrap().name().to_string(), "v0");
                 assert_eq!(report.skipped, choice == NonFinite::Skip);
             }

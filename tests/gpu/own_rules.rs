@@ -1,5 +1,5 @@
-//! Rules of the program's on variables that a GPU holds. That they have the bits of CPUs with all options,
-//! and that trainings move, is tested where the built-in rules are.
+//! Rules of the program's on variables that a GPU holds. That they have the bits of CPUs with all
+//! options, and that trainings move, is tested where the built-in rules are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,8 +44,19 @@ pub(super) fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
 }
 
 pub(super) fn rule(meaning: WeightDecay, queue: Option<Box<QueueUpdate>>) -> Custom {
-    let slots = vec![Slot { name: "sum".into(), initial: 0.25 }];
-    Custom::new("own".into(), slots, 0.0, meaning, Box::new(momentum_of), queue).unwrap()
+    let slots = vec![Slot {
+        name: "sum".into(),
+        initial: 0.25,
+    }];
+    Custom::new(
+        "own".into(),
+        slots,
+        0.0,
+        meaning,
+        Box::new(momentum_of),
+        queue,
+    )
+    .unwrap()
 }
 
 /// The rule on CPUs and GPUs.
@@ -61,7 +72,9 @@ fn training(devices: &[&str], parameter_device: &str, rule: impl UpdateRule + 's
 
 #[test]
 fn without_a_function_for_gpus_the_rule_is_refused_and_nothing_changes() {
-    let Some(control) = under_driver(&[]) else { return };
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
     let training = training(&["GPU:0"], "GPU:0", rule(WeightDecay::L2, None));
     training.run();
     let before = training.bits();
@@ -71,17 +84,28 @@ fn without_a_function_for_gpus_the_rule_is_refused_and_nothing_changes() {
     clean(&control);
 }
 
-/// The function queues a kernel, here the library's own of the same rule, on the stream of one of a card's logical GPUs.
+/// The function queues a kernel, here the library's own of the same rule, on the stream of one of a
+/// card's logical GPUs.
 #[test]
 fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
-    let Some(control) = under_driver(&[]) else { return };
-    registry::REGISTRY.set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
+    registry::REGISTRY
+        .set_logical_count(DeviceKind::Gpu, 0, 2)
+        .unwrap();
     for seed in 0..10 {
         control.seed(seed);
         let queue = |own: &CustomUpdate<'_>| {
-            let gradient = [cuda::GpuContribution { gradient: own.gradient, factor: 1.0 }];
+            let gradient = [cuda::GpuContribution {
+                gradient: own.gradient,
+                factor: 1.0,
+            }];
             let rule = Momentum::new(0.9, false).unwrap();
-            let step = rule.prepare(&own.rates, &rule.initial_running())?.step.unwrap();
+            let step = rule
+                .prepare(&own.rates, &rule.initial_running())?
+                .step
+                .unwrap();
             let update = GpuUpdate {
                 gradient: Gradient {
                     dtype: own.dtype,
@@ -103,7 +127,10 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             // SAFETY: all of it is this call's.
             on_gpu(gpu, |launcher| unsafe { launcher.update(&[update]) })
         };
-        let slots = vec![Slot { name: "sum".into(), initial: 0.0 }];
+        let slots = vec![Slot {
+            name: "sum".into(),
+            initial: 0.0,
+        }];
         let (update, queue) = (Box::new(momentum_of), Some(Box::new(queue) as _));
         let custom = Custom::new("own".into(), slots, 0.0, WeightDecay::L2, update, queue).unwrap();
         let devices = ["GPU:0", "GPU:1"];
@@ -144,7 +171,9 @@ pub(super) fn failing(at: usize, late: bool) -> Box<QueueUpdate> {
 #[test]
 fn a_kernel_that_fails_loses_the_card_and_says_so() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     let works = through_host(momentum_of);
     let queue: Box<QueueUpdate> = Box::new(move |own| {
         works(own)?;
@@ -157,7 +186,11 @@ fn a_kernel_that_fails_loses_the_card_and_says_so() {
     let outcome = lost.apply();
     control.fault("");
     refused(outcome, Status::Unavailable, &["GPU 0", "a kernel failed"]);
-    refused(lost.apply(), Status::Unavailable, &["GPU 0", "lost to this process"]);
+    refused(
+        lost.apply(),
+        Status::Unavailable,
+        &["GPU 0", "lost to this process"],
+    );
     // The other card goes on.
     let works = Some(through_host(momentum_of));
     let other = training(&["GPU:1"], "GPU:1", rule(WeightDecay::L2, works));
@@ -166,16 +199,28 @@ fn a_kernel_that_fails_loses_the_card_and_says_so() {
     drop(control.take_reports());
 }
 
-/// Two optimizers at one commit point: the second would compute from what the first has not written yet.
+/// Two optimizers at one commit point: the second would compute from what the first has not written
+/// yet.
 #[test]
 fn a_second_apply_at_the_same_commit_point_is_refused() {
-    let Some(control) = under_driver(&[]) else { return };
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
     let own = || rule(WeightDecay::L2, Some(through_host(momentum_of)));
     let training = training(&["GPU:0"], "GPU:0", own());
     let (id, first) = (training.strategy.id(), &training.optimizer);
-    let (variables, devices) = (training.variables.clone(), training.strategy.compute_devices());
-    let others =
-        Gradients::new(id, devices, variables, LossReduction::Mean, Default::default()).unwrap();
+    let (variables, devices) = (
+        training.variables.clone(),
+        training.strategy.compute_devices(),
+    );
+    let others = Gradients::new(
+        id,
+        devices,
+        variables,
+        LossReduction::Mean,
+        Default::default(),
+    )
+    .unwrap();
     let second = Optimizer::new(id, Box::new(own()), 0.1).unwrap();
     let momentum = Momentum::new(0.9, false).unwrap();
     let built_in = Optimizer::new(id, Box::new(momentum), 0.1).unwrap();
@@ -194,7 +239,11 @@ fn a_second_apply_at_the_same_commit_point_is_refused() {
     };
     for one in [&second, &built_in] {
         let before = training.bits();
-        refused(step(one, first), Status::FailedPrecondition, &["another optimizer's apply"]);
+        refused(
+            step(one, first),
+            Status::FailedPrecondition,
+            &["another optimizer's apply"],
+        );
         assert_eq!(training.bits(), before);
     }
     // What comes behind it takes what it has written.

@@ -1,5 +1,5 @@
-//! Rules of the program's over ranks on GPUs: one that fails on one rank changes nothing on any rank. That they
-//! have the bits of CPUs is tested with the built-in rules.
+//! Rules of the program's over ranks on GPUs: one that fails on one rank changes nothing on any
+//! rank. That they have the bits of CPUs is tested with the built-in rules.
 
 use fake_cuda::harness::under_driver;
 use umbo_core::optimizer::apply;
@@ -13,8 +13,8 @@ use super::ranks::{Places, on_ranks};
 use super::scene::through_host::through_host;
 use super::*;
 
-/// Trains, and takes each step again that fails. The bits after each step, and how often the rule of some rank has
-/// failed. `deferred`: applies are deferred to the commit points of the runs.
+/// Trains, and takes each step again that fails. The bits after each step, and how often the rule
+/// of some rank has failed. `deferred`: applies are deferred to the commit points of the runs.
 fn train(
     case: Case,
     deferred: bool,
@@ -46,7 +46,11 @@ fn train(
     let (mut known, mut failures) = (vec![training.bits(&optimizer)], 0);
     for number in 0..STEPS {
         while let Err(error) = step(number) {
-            refused(Err::<(), _>(error), Status::DataLoss, &["the rule does not like it"]);
+            refused(
+                Err::<(), _>(error),
+                Status::DataLoss,
+                &["the rule does not like it"],
+            );
             assert_eq!(training.bits(&optimizer), known[known.len() - 1]);
             failures += 1;
             assert!(failures < 2);
@@ -58,12 +62,16 @@ fn train(
 
 /// The cases of rules of the program's.
 fn own_cases() -> impl Iterator<Item = Case> {
-    cases().into_iter().filter(|case| case.rule.starts_with("own"))
+    cases()
+        .into_iter()
+        .filter(|case| case.rule.starts_with("own"))
 }
 
 #[test]
 fn a_rule_that_fails_on_one_rank_changes_nothing_on_any() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else {
+        return;
+    };
     // How many replicas there are if not one for each device.
     let places: [(Places<'_>, usize); 5] = [
         ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], 0),
@@ -80,15 +88,20 @@ fn a_rule_that_fails_on_one_rank_changes_nothing_on_any() {
         control.seed(number as u64);
         let_engines_move_memory_of_gpus(number % 3 == 0);
         let works = || through_host(momentum_of);
-        let whole =
-            on_ranks(place, in_sync, |_, strategy| train(case, deferred, strategy, works()));
+        let whole = on_ranks(place, in_sync, |_, strategy| {
+            train(case, deferred, strategy, works())
+        });
         assert_eq!(whole[0], whole[1], "{case:?}");
         for wrong in (0..2).filter(|&rank| place[rank].1.starts_with("GPU")) {
             // Each update calls the rule for three variables.
             let at = (number * 5 + wrong) % if case.accumulation == 1 { 8 } else { 3 };
             let late = (number / 4 + wrong) % 2 == 0;
             let came = on_ranks(place, in_sync, |rank, strategy| {
-                let queue = if rank == wrong { failing(at, late) } else { works() };
+                let queue = if rank == wrong {
+                    failing(at, late)
+                } else {
+                    works()
+                };
                 train(case, deferred, strategy, queue)
             });
             let what = format!("rank {wrong}, call {at}, late {late}, {deferred}: {case:?}");

@@ -1,4 +1,5 @@
-//! Every rule with every option over two ranks on GPUs: the bits of ranks on CPUs, and of one process.
+//! Every rule with every option over two ranks on GPUs: the bits of ranks on CPUs, and of one
+//! process.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ struct DiesOfPanics(Arc<Rank>);
 impl Drop for DiesOfPanics {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.abort(&Error::Internal("the test has failed on this rank".into()));
+            self.0
+                .abort(&Error::Internal("the test has failed on this rank".into()));
         }
     }
 }
@@ -26,8 +28,8 @@ impl Drop for DiesOfPanics {
 /// Compute devices and parameter device of each rank.
 pub(super) type Places<'a> = [(&'a [&'a str], &'a str); 2];
 
-/// Calls `body` for each rank, on a thread of its own; what it returns, in rank order. There are `in_sync`
-/// replicas in all, or one for each device if that is 0.
+/// Calls `body` for each rank, on a thread of its own; what it returns, in rank order. There are
+/// `in_sync` replicas in all, or one for each device if that is 0.
 pub(super) fn on_ranks<R: Send>(
     places: Places<'_>,
     in_sync: usize,
@@ -49,29 +51,60 @@ pub(super) fn on_ranks<R: Send>(
             scope.spawn(move || body(dies.0.rank(), Strategy::new(&options).unwrap()))
         };
         let threads: Vec<_> = job.iter().zip(places).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     })
 }
 
 /// What each rank comes to.
 fn train(case: Case, places: Places<'_>, in_sync: usize) -> Vec<Vec<u64>> {
-    on_ranks(places, in_sync, |_, strategy| Training::over(case, strategy).train())
+    on_ranks(places, in_sync, |_, strategy| {
+        Training::over(case, strategy).train()
+    })
 }
 
-/// Ranks with a replica on each device have the bits of such ranks on CPUs. Those with a chosen number of replicas,
-/// which share their devices, have the bits of one process.
+/// Ranks with a replica on each device have the bits of such ranks on CPUs. Those with a chosen
+/// number of replicas, which share their devices, have the bits of one process.
 #[test]
 fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else {
+        return;
+    };
     registry::REGISTRY.ensure_logical_cpus(6).unwrap();
     let places: [(Places<'_>, bool); 10] = [
         ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], false),
         ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], true),
-        ([(&["GPU:0", "GPU:1"], "GPU:0"), (&["GPU:2", "GPU:3"], "GPU:3")], false),
-        ([(&["GPU:0", "CPU:0"], "GPU:0"), (&["GPU:2"], "CPU:1")], true),
-        ([(&["GPU:0", "CPU:1"], "GPU:1"), (&["CPU:0", "GPU:2"], "GPU:2")], false),
-        ([(&["CPU:0"], "GPU:3"), (&["GPU:0", "GPU:1"], "GPU:0")], true),
-        ([(&["GPU:1", "GPU:2"], "CPU:0"), (&["GPU:0", "GPU:3"], "CPU:1")], false),
+        (
+            [
+                (&["GPU:0", "GPU:1"], "GPU:0"),
+                (&["GPU:2", "GPU:3"], "GPU:3"),
+            ],
+            false,
+        ),
+        (
+            [(&["GPU:0", "CPU:0"], "GPU:0"), (&["GPU:2"], "CPU:1")],
+            true,
+        ),
+        (
+            [
+                (&["GPU:0", "CPU:1"], "GPU:1"),
+                (&["CPU:0", "GPU:2"], "GPU:2"),
+            ],
+            false,
+        ),
+        (
+            [(&["CPU:0"], "GPU:3"), (&["GPU:0", "GPU:1"], "GPU:0")],
+            true,
+        ),
+        (
+            [
+                (&["GPU:1", "GPU:2"], "CPU:0"),
+                (&["GPU:0", "GPU:3"], "CPU:1"),
+            ],
+            false,
+        ),
         ([(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")], true),
         ([(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")], false),
         ([(&["GPU:1"], "CPU:0"), (&["GPU:1"], "GPU:1")], true),

@@ -1,5 +1,5 @@
-//! Strict mode where callbacks compute on GPUs: the same mistakes are found in their memory. Weights that are
-//! written are those of `equivalence_copies`.
+//! Strict mode where callbacks compute on GPUs: the same mistakes are found in their memory.
+//! Weights that are written are those of `equivalence_copies`.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,10 +43,19 @@ fn variable(strategy: &Strategy, name: &str, sizes: &[usize]) -> Variable {
 }
 
 fn scene(place: Place<'_>, strict: bool) -> Scene {
-    let strategy = Strategy::new(&Options { strict, ..options_of(place) }).unwrap();
-    let (weight, table) =
-        (variable(&strategy, "weight", &[6]), variable(&strategy, "table", &[4, 2]));
-    let options = GradientsOptions { row_sparse: &[false, true], ..GradientsOptions::default() };
+    let strategy = Strategy::new(&Options {
+        strict,
+        ..options_of(place)
+    })
+    .unwrap();
+    let (weight, table) = (
+        variable(&strategy, "weight", &[6]),
+        variable(&strategy, "table", &[4, 2]),
+    );
+    let options = GradientsOptions {
+        row_sparse: &[false, true],
+        ..GradientsOptions::default()
+    };
     let gradients = Gradients::new(
         strategy.id(),
         strategy.replica_devices(),
@@ -56,7 +65,13 @@ fn scene(place: Place<'_>, strict: bool) -> Scene {
     );
     let rule = Momentum::new(0.5, false).unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.25).unwrap();
-    Scene { gradients: gradients.unwrap(), strategy, weight, table, optimizer }
+    Scene {
+        gradients: gradients.unwrap(),
+        strategy,
+        weight,
+        table,
+        optimizer,
+    }
 }
 
 /// Writes these elements from element `first` of a buffer on, wherever that is.
@@ -67,7 +82,9 @@ pub(super) fn put(buffer: &Tensor, first: isize, elements: &Tensor) {
     let there =
         Tensor::from_storage(Arc::clone(storage), elements.dtype(), layout, offset).unwrap();
     // SAFETY: a callback's own buffer, or what is beside it.
-    unsafe { there.assume_exclusive() }.copy_from(elements).unwrap();
+    unsafe { there.assume_exclusive() }
+        .copy_from(elements)
+        .unwrap();
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,18 +104,32 @@ impl Scene {
         let last = context.replica() + 1 == context.strategy().num_replicas();
         let mistake = if last { mistake } else { Mistake::None };
         let one = tensor(&[1.0], HOST);
-        let buffer = self.gradients.view_in(context, 0, GradientMode::Overwrite)?;
+        let buffer = self
+            .gradients
+            .view_in(context, 0, GradientMode::Overwrite)?;
         let count = if mistake == Mistake::LeftOut { 5 } else { 6 };
-        put(buffer, 0, &tensor(&[0.5, 1.0, 1.5, 2.0, 2.5, 3.0][..count], HOST));
+        put(
+            buffer,
+            0,
+            &tensor(&[0.5, 1.0, 1.5, 2.0, 2.5, 3.0][..count], HOST),
+        );
         match mistake {
             Mistake::BehindGradient => put(buffer, 6, &one),
             Mistake::BeforeGradient => put(buffer, -1, &one),
             _ => {}
         }
         let rows = self.gradients.add_rows_in(context, 1, 2)?;
-        put(&rows.indices, 0, &Tensor::from_slice(&[3i64, 1], shape(&[2]), HOST)?);
+        put(
+            &rows.indices,
+            0,
+            &Tensor::from_slice(&[3i64, 1], shape(&[2]), HOST)?,
+        );
         let written = if mistake == Mistake::RowLeftOut { 3 } else { 4 };
-        put(&rows.values, 0, &tensor(&[1.0, 2.0, 3.0, 4.0][..written], HOST));
+        put(
+            &rows.values,
+            0,
+            &tensor(&[1.0, 2.0, 3.0, 4.0][..written], HOST),
+        );
         if mistake == Mistake::BesideRows {
             put(&rows.values, 4, &one);
         }
@@ -130,7 +161,9 @@ impl Scene {
 
 #[test]
 fn mistakes_in_the_memory_of_gpus_are_found() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     for (number, place) in PLACES.into_iter().enumerate() {
         control.seed(number as u64);
         let (scene, lax) = (scene(place, true), self::scene(place, false));
@@ -144,10 +177,17 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
             (Mistake::AfterSubmit, "after it had submitted it"),
             (Mistake::BesideRows, "rows of variable 'table'"),
             (Mistake::RowLeftOut, "element 3 of the rows"),
-            (Mistake::BesideNewTensor, "a tensor that it made (float32 of shape [3])"),
+            (
+                Mistake::BesideNewTensor,
+                "a tensor that it made (float32 of shape [3])",
+            ),
         ] {
             let who = format!("replica {}", place.0 - 1);
-            refused(scene.train(mistake), Status::FailedPrecondition, &["strict mode", &who, says]);
+            refused(
+                scene.train(mistake),
+                Status::FailedPrecondition,
+                &["strict mode", &who, says],
+            );
             scene.train_well();
             lax.train_well();
             assert_eq!(scene.bits(), lax.bits(), "{place:?}, {mistake:?}");
@@ -159,7 +199,9 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
 /// Views before, between and after assignments of one step are those of different values.
 #[test]
 fn assignments_in_steps_are_no_mistakes() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     for place in PLACES {
         let scene = scene(place, true);
         for step in 0..3 {
@@ -182,7 +224,11 @@ fn assignments_in_steps_are_no_mistakes() {
             );
             ran.unwrap();
             let sum = 3.0 * scene.strategy.num_replicas() as f32;
-            let expected = if scene.strategy.num_replicas() == 1 { 3.0 } else { sum };
+            let expected = if scene.strategy.num_replicas() == 1 {
+                3.0
+            } else {
+                sum
+            };
             assert_eq!(scene.bits()[0], [expected; 6], "{place:?}, step {step}");
         }
     }
@@ -191,19 +237,28 @@ fn assignments_in_steps_are_no_mistakes() {
 
 #[test]
 fn gradients_of_gpus_that_are_written_between_steps_are_found() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     for place in PLACES {
         let scene = scene(place, true);
         let kept: Mutex<Option<Tensor>> = Mutex::new(None);
         let view = |context: &ReplicaContext| {
-            let buffer = scene.gradients.view_in(context, 0, GradientMode::Add)?.clone();
+            let buffer = scene
+                .gradients
+                .view_in(context, 0, GradientMode::Add)?
+                .clone();
             kept.lock().unwrap().replace(buffer);
             scene.gradients.submit_in(context, Some(0.0))?;
             Ok(None)
         };
         scene.strategy.run(&view, None).unwrap();
         apply(&scene.optimizer, &scene.gradients).unwrap();
-        put(kept.lock().unwrap().as_ref().unwrap(), 1, &tensor(&[1.0], HOST));
+        put(
+            kept.lock().unwrap().as_ref().unwrap(),
+            1,
+            &tensor(&[1.0], HOST),
+        );
         let says = &["strict mode", "'weight'", "at byte 4", "view in each step"];
         refused(scene.train(Mistake::None), Status::FailedPrecondition, says);
         scene.train_well();

@@ -1,5 +1,5 @@
-//! What GPUs do in the trace: rows for their streams, with the library's copies and kernels, each within
-//! its step; and nothing else changes by it.
+//! What GPUs do in the trace: rows for their streams, with the library's copies and kernels, each
+//! within its step; and nothing else changes by it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,12 @@ const STEPS: usize = 6;
 const FAILS: usize = 3;
 
 fn training(strategy: Strategy) -> Training {
-    Training::new(strategy, &[&[0.25; 500]], Adam::new(0.9, 0.999, 1e-7).unwrap()).unwrap()
+    Training::new(
+        strategy,
+        &[&[0.25; 500]],
+        Adam::new(0.9, 0.999, 1e-7).unwrap(),
+    )
+    .unwrap()
 }
 
 /// A training on one GPU.
@@ -40,7 +45,10 @@ fn train(training: &Training) {
                 false => Ok(None),
             }
         };
-        assert_eq!(training.strategy.run(&callback, None).is_err(), step == FAILS);
+        assert_eq!(
+            training.strategy.run(&callback, None).is_err(),
+            step == FAILS
+        );
     }
 }
 
@@ -60,19 +68,26 @@ fn rows(path: &PathBuf) -> BTreeMap<String, Vec<Seen>> {
     let events: Vec<Json> = serde_json::from_str(&text).unwrap();
     let named = events.iter().filter(|event| event["name"] == "thread_name");
     let names: BTreeMap<u64, String> = named
-        .map(|it| (it["tid"].as_u64().unwrap(), it["args"]["name"].as_str().unwrap().to_owned()))
+        .map(|it| {
+            (
+                it["tid"].as_u64().unwrap(),
+                it["args"]["name"].as_str().unwrap().to_owned(),
+            )
+        })
         .collect();
     let mut rows: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     for event in events.iter().filter(|event| event["ph"] == "X") {
         let time = |field: &str| (event[field].as_f64().unwrap() * 1000.0).round() as u64;
         let text = |field: &str| event[field].as_str().unwrap().to_owned();
-        rows.entry(names[&event["tid"].as_u64().unwrap()].clone()).or_default().push(Seen {
-            name: text("name"),
-            category: text("cat"),
-            start: time("ts"),
-            end: time("ts") + time("dur"),
-            bytes: event["args"]["bytes"].as_u64().unwrap_or(0),
-        });
+        rows.entry(names[&event["tid"].as_u64().unwrap()].clone())
+            .or_default()
+            .push(Seen {
+                name: text("name"),
+                category: text("cat"),
+                start: time("ts"),
+                end: time("ts") + time("dur"),
+                bytes: event["args"]["bytes"].as_u64().unwrap_or(0),
+            });
     }
     rows
 }
@@ -86,7 +101,9 @@ fn file(name: &str) -> PathBuf {
 
 #[test]
 fn streams_are_rows_whose_spans_lie_in_their_steps() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else {
+        return;
+    };
     let places: [Place<'_>; 6] = [
         (1, &["GPU:0"], "GPU:0"),
         (2, &["GPU:0", "GPU:1"], "GPU:0"),
@@ -109,7 +126,10 @@ fn streams_are_rows_whose_spans_lie_in_their_steps() {
             assert_eq!(account.dropped, 0);
             assert_eq!(training.bits(), plain.bits(), "{place:?}");
             let report = training.strategy.step_report().unwrap().summary;
-            assert_eq!((report.replicas.len(), report.seen), (place.0, STEPS as u64));
+            assert_eq!(
+                (report.replicas.len(), report.seen),
+                (place.0, STEPS as u64)
+            );
             let computes = |it: &ReplicaTimes| it.spent[Phase::Compute as usize] > 0;
             assert!(report.replicas.iter().all(computes));
             check(&rows(&path), place);
@@ -126,32 +146,50 @@ fn check(rows: &BTreeMap<String, Vec<Seen>>, (_, devices, parameter_device): Pla
         .collect();
     steps.sort_unstable();
     assert_eq!(steps.len(), STEPS - 1);
-    // The step that fails has no span of its own and is what is between two. The last that it has queued is
-    // told in the next one, which may show it a little late.
+    // The step that fails has no span of its own and is what is between two. The last that it has
+    // queued is told in the next one, which may show it a little late.
     steps.insert(FAILS, (steps[FAILS - 1].1, steps[FAILS].1));
     let mut used: Vec<&str> = devices.to_vec();
     used.push(parameter_device);
     used.sort_unstable();
     used.dedup();
     let gpus = used.iter().filter(|device| device.starts_with("GPU"));
-    assert_eq!(rows.keys().filter(|name| name.ends_with(" stream")).count(), gpus.clone().count());
+    assert_eq!(
+        rows.keys().filter(|name| name.ends_with(" stream")).count(),
+        gpus.clone().count()
+    );
     for gpu in gpus {
         let spans = &rows[&format!("{gpu} stream")];
         // One thing after the other, as the stream does it.
         for pair in spans.windows(2) {
-            assert!(pair[0].end <= pair[1].start + ROUNDING, "{} {}", pair[0].name, pair[1].name);
+            assert!(
+                pair[0].end <= pair[1].start + ROUNDING,
+                "{} {}",
+                pair[0].name,
+                pair[1].name
+            );
         }
         for span in spans {
             let around = |&&(start, end): &&(u64, u64)| {
                 start <= span.start + ROUNDING && span.end <= end + ROUNDING
             };
-            assert!(steps.iter().filter(around).count() > 0, "{} on {gpu}", span.name);
+            assert!(
+                steps.iter().filter(around).count() > 0,
+                "{} on {gpu}",
+                span.name
+            );
         }
         // A gradient goes up in each step, and comes down where the variables are elsewhere.
         if devices.contains(gpu) {
-            let up = spans.iter().filter(|it| it.name == "copy to the GPU" && it.bytes == 2000);
+            let up = spans
+                .iter()
+                .filter(|it| it.name == "copy to the GPU" && it.bytes == 2000);
             assert!(up.count() >= STEPS);
-            assert!(spans.iter().any(|it| it.name == "copy from the GPU" && it.category == "copy"));
+            assert!(
+                spans
+                    .iter()
+                    .any(|it| it.name == "copy from the GPU" && it.category == "copy")
+            );
         }
         if *gpu == parameter_device {
             let updates = spans.iter().filter(|it| it.name == "umbo_adam_f32");
@@ -164,20 +202,29 @@ fn check(rows: &BTreeMap<String, Vec<Seen>>, (_, devices, parameter_device): Pla
 /// Without a trace the driver is asked nothing more than before there was one.
 #[test]
 fn without_a_trace_there_are_no_more_calls() {
-    let Some(control) = under_driver(&[]) else { return };
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
     let training = alone();
     train(&training);
     let count = || {
         control.fault("");
         train(&training);
-        (control.calls("*"), control.calls("cuEventRecord"), control.calls("cuEventElapsedTime"))
+        (
+            control.calls("*"),
+            control.calls("cuEventRecord"),
+            control.calls("cuEventElapsedTime"),
+        )
     };
     let before = count();
     let path = file("calls");
     trace::start(&path, trace::MOST_EVENTS).unwrap();
     let traced = count();
     trace::stop().unwrap();
-    assert!(traced.1 > before.1 && traced.2 > 2 * STEPS as u64, "{before:?} {traced:?}");
+    assert!(
+        traced.1 > before.1 && traced.2 > 2 * STEPS as u64,
+        "{before:?} {traced:?}"
+    );
     assert_eq!((count(), before.2), (before, 0));
     assert!(rows(&path).contains_key("GPU:0 stream"));
     clean(&control);
@@ -186,11 +233,18 @@ fn without_a_trace_there_are_no_more_calls() {
 /// What the trace cannot be told does no harm.
 #[test]
 fn a_trace_that_the_driver_does_not_serve_changes_nothing() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_QUIET", "1")]) else { return };
+    let Some(control) = under_driver(&[("FAKE_CUDA_QUIET", "1")]) else {
+        return;
+    };
     let plain = alone();
     train(&plain);
-    for (number, fault) in
-        ["cuEventCreate:0:2", "cuEventElapsedTime:0:1", "cuEventElapsedTime:7:2"].iter().enumerate()
+    for (number, fault) in [
+        "cuEventCreate:0:2",
+        "cuEventElapsedTime:0:1",
+        "cuEventElapsedTime:7:2",
+    ]
+    .iter()
+    .enumerate()
     {
         let training = alone();
         let path = file(&format!("faults-{number}"));
@@ -201,7 +255,9 @@ fn a_trace_that_the_driver_does_not_serve_changes_nothing() {
         assert!(control.injected() > 0, "{fault}");
         control.fault("");
         assert_eq!(training.bits(), plain.bits(), "{fault}");
-        let spans = rows(&path).remove("GPU:0 stream").map_or(0, |spans| spans.len());
+        let spans = rows(&path)
+            .remove("GPU:0 stream")
+            .map_or(0, |spans| spans.len());
         assert_eq!(spans > 0, number == 2, "{fault}: {spans}");
     }
     clean(&control);
@@ -210,10 +266,15 @@ fn a_trace_that_the_driver_does_not_serve_changes_nothing() {
 /// A trace that ends while something is still queued has it.
 #[test]
 fn what_is_still_queued_at_the_end_is_told() {
-    let Some(control) = under_driver(&[]) else { return };
+    let Some(control) = under_driver(&[]) else {
+        return;
+    };
     let held = tensor(&[1.0; 64], gpu(0));
     let copies_in = |rows: &BTreeMap<String, Vec<Seen>>| {
-        rows["GPU:0 stream"].iter().filter(|it| it.name.starts_with("umbo_copy")).count()
+        rows["GPU:0 stream"]
+            .iter()
+            .filter(|it| it.name.starts_with("umbo_copy"))
+            .count()
     };
     let path = file("queued");
     trace::start(&path, trace::MOST_EVENTS).unwrap();

@@ -34,7 +34,12 @@ impl Training {
             Default::default(),
         )?;
         let optimizer = Optimizer::new(id, Box::new(rule), 0.1)?;
-        Ok(Training { strategy, variables, gradients, optimizer })
+        Ok(Training {
+            strategy,
+            variables,
+            gradients,
+            optimizer,
+        })
     }
 
     pub(super) fn contribute(&self, context: &ReplicaContext, factor: f32) -> Result<()> {
@@ -43,7 +48,9 @@ impl Training {
             let seen = unsafe { refreshed_copy(Some(context), variable, variable.dtype()) }?
                 .to_vec::<f32>()?;
             let values: Vec<f32> = seen.iter().map(|weight| weight * factor - 0.5).collect();
-            let buffer = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+            let buffer = self
+                .gradients
+                .view_in(context, index, GradientMode::Overwrite)?;
             let values = Tensor::from_slice(&values, buffer.shape(), context.device())?;
             // SAFETY: the buffer is this replica's.
             unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
@@ -53,7 +60,8 @@ impl Training {
 
     pub(super) fn run(&self) {
         let callback = |context: &ReplicaContext| {
-            self.contribute(context, 1.0 + context.replica() as f32).map(|()| None)
+            self.contribute(context, 1.0 + context.replica() as f32)
+                .map(|()| None)
         };
         self.strategy.run(&callback, None).unwrap();
     }
@@ -68,7 +76,12 @@ impl Training {
         for variable in &self.variables {
             all.extend(numbers(&read(variable).unwrap()));
             for slot in self.optimizer.rule().slots() {
-                all.extend(self.optimizer.state(variable, &slot.name).iter().flat_map(numbers));
+                all.extend(
+                    self.optimizer
+                        .state(variable, &slot.name)
+                        .iter()
+                        .flat_map(numbers),
+                );
             }
         }
         all.into_iter().map(f32::to_bits).collect()

@@ -1,4 +1,5 @@
-//! The generator of the C programs over all functions, and that the C++ layer reaches all of the C API.
+//! The generator of the C programs over all functions, and that the C++ layer reaches all of the C
+//! API.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,8 +19,15 @@ fn the_header_has_a_case_for_every_function_with_pointers() {
     let (program, count) = cases::program(&header).expect("the tables have all types");
     assert!(count > 200, "only {count} pointer parameters found");
     for function in &header.functions {
-        let has_pointer = function.parameters.iter().any(|parameter| parameter.kind.ends_with('*'));
-        assert!(!has_pointer || program.contains(&function.name), "{} is left out", function.name);
+        let has_pointer = function
+            .parameters
+            .iter()
+            .any(|parameter| parameter.kind.ends_with('*'));
+        assert!(
+            !has_pointer || program.contains(&function.name),
+            "{} is left out",
+            function.name
+        );
     }
 }
 
@@ -29,7 +37,11 @@ fn the_matrix_calls_every_function_and_covers_every_callback() {
     let (program, count) = matrix::program(&header).expect("the tables have all types");
     assert_eq!(count, header.functions.len());
     for function in &header.functions {
-        assert!(program.contains(&format!("call_{}(struct", function.name)), "{}", function.name);
+        assert!(
+            program.contains(&format!("call_{}(struct", function.name)),
+            "{}",
+            function.name
+        );
     }
     header.callbacks.insert("umbo_unheard_of_fn".into());
     let problem = matrix::program(&header).expect_err("no context calls back like that");
@@ -42,7 +54,11 @@ fn the_sequences_draw_every_function_and_every_callback() {
     let (program, count) = sequences::program(&header).expect("all types can be drawn");
     assert_eq!(count, header.functions.len());
     for function in &header.functions {
-        assert!(program.contains(&format!("draw_{}(struct", function.name)), "{}", function.name);
+        assert!(
+            program.contains(&format!("draw_{}(struct", function.name)),
+            "{}",
+            function.name
+        );
     }
     header.callbacks.insert("umbo_unheard_of_fn".into());
     let problem = sequences::program(&header).expect_err("there is no such callback");
@@ -67,7 +83,12 @@ fn the_cpp_layer_reaches_every_function() {
         .split("UMBO_DETAIL_REFERENCES(")
         .skip(1)
         .filter_map(|rest| rest.split(')').next())
-        .flat_map(|noun| [format!("umbo_{noun}_retain"), format!("umbo_{noun}_release")])
+        .flat_map(|noun| {
+            [
+                format!("umbo_{noun}_retain"),
+                format!("umbo_{noun}_release"),
+            ]
+        })
         .collect();
     let missing: Vec<_> = header
         .functions

@@ -33,9 +33,13 @@ fn functions(text: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for start in ["UMBO_API ", "static inline "] {
         for prototype in code.split(start).skip(1) {
-            let Some((head, rest)) = prototype.split_once('(') else { continue };
-            let Some(name) =
-                head.rsplit([' ', '*']).next().filter(|name| name.starts_with("umbo_"))
+            let Some((head, rest)) = prototype.split_once('(') else {
+                continue;
+            };
+            let Some(name) = head
+                .rsplit([' ', '*'])
+                .next()
+                .filter(|name| name.starts_with("umbo_"))
             else {
                 continue;
             };
@@ -52,12 +56,17 @@ fn fields(text: &str) -> Vec<(String, String)> {
     let code = code(text);
     let mut found = Vec::new();
     for body in code.split("typedef struct ").skip(1) {
-        let Some((name, rest)) = body.split_once(" {\n") else { continue };
+        let Some((name, rest)) = body.split_once(" {\n") else {
+            continue;
+        };
         if name.contains(';') {
             continue;
         }
         let body = rest.split("\n}").next().expect("it ends");
-        found.extend(body.split(';').map(|field| (name.to_owned(), field.trim().to_owned())));
+        found.extend(
+            body.split(';')
+                .map(|field| (name.to_owned(), field.trim().to_owned())),
+        );
     }
     found.retain(|(_, field)| !field.is_empty());
     found
@@ -86,12 +95,19 @@ fn names_stand_before_what_they_name() {
     let mut seen = 0;
     for (_, text) in headers() {
         for (function, parameters) in functions(text) {
-            let Some(names) = parameters.iter().position(|one| one.contains("const char *const *"))
+            let Some(names) = parameters
+                .iter()
+                .position(|one| one.contains("const char *const *"))
             else {
                 continue;
             };
-            let before = names.checked_sub(1).map(|place| name_of(&parameters[place]));
-            assert!(before.is_some_and(|name| name.ends_with("count")), "{function}");
+            let before = names
+                .checked_sub(1)
+                .map(|place| name_of(&parameters[place]));
+            assert!(
+                before.is_some_and(|name| name.ends_with("count")),
+                "{function}"
+            );
             seen += 1;
         }
     }
@@ -104,9 +120,18 @@ fn a_buffer_comes_with_its_capacity_and_the_length() {
     for (_, text) in headers() {
         for (function, parameters) in functions(text) {
             let names: Vec<_> = parameters.iter().map(|one| name_of(one)).collect();
-            let Some(place) = names.iter().position(|name| *name == "capacity") else { continue };
-            assert!(place > 0 && parameters[place - 1].contains('*'), "{function}: {names:?}");
-            assert_eq!(names.get(place + 1), Some(&"length"), "{function}: {names:?}");
+            let Some(place) = names.iter().position(|name| *name == "capacity") else {
+                continue;
+            };
+            assert!(
+                place > 0 && parameters[place - 1].contains('*'),
+                "{function}: {names:?}"
+            );
+            assert_eq!(
+                names.get(place + 1),
+                Some(&"length"),
+                "{function}: {names:?}"
+            );
             seen += 1;
         }
     }
@@ -143,7 +168,10 @@ fn only_information_is_got() {
     for (_, text) in headers() {
         for (function, _) in functions(text) {
             let got = function.contains("_get_");
-            assert!(!got || function.ends_with("info"), "{function}: a getter has no verb");
+            assert!(
+                !got || function.ends_with("info"),
+                "{function}: a getter has no verb"
+            );
         }
     }
 }
@@ -183,12 +211,22 @@ fn words_are_those_of_the_field() {
 
 #[test]
 fn a_rank_is_a_process() {
-    let of_processes =
-        ["communicator", "cluster", "strategy", "rank", "input_context", "value_context", "split"];
+    let of_processes = [
+        "communicator",
+        "cluster",
+        "strategy",
+        "rank",
+        "input_context",
+        "value_context",
+        "split",
+    ];
     for (place, declaration) in declarations() {
         if name_of(&declaration) == "rank" {
             let fits = of_processes.iter().any(|word| place.contains(word));
-            assert!(fits, "{place}: {declaration}: a number of dimensions is ndim");
+            assert!(
+                fits,
+                "{place}: {declaration}: a number of dimensions is ndim"
+            );
         }
     }
 }
@@ -237,7 +275,8 @@ fn headers_are_short() {
                 && !line.ends_with("_H")
         };
         let first = text.lines().position(declaration).unwrap_or(0);
-        // core.h begins with what holds for all, umbo.h with a program, dlpack.h has the structs of others.
+        // core.h begins with what holds for all, umbo.h with a program, dlpack.h has the structs of
+        // others.
         let is_special = ["core.h", "umbo.h", "dlpack.h"].contains(&header.as_str());
         assert!(
             first < 40 || is_special,
@@ -252,18 +291,30 @@ fn headers_are_short() {
 #[test]
 fn inline_functions_have_tests_in_c() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
-    let files = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
-    let tests: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let tests: String = files
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
     let mut seen = 0;
     for (header, text) in headers() {
         for part in code(text).split("static inline ").skip(1) {
-            let name = part.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
+            let name = part
+                .split('(')
+                .next()
+                .unwrap()
+                .rsplit([' ', '*'])
+                .next()
+                .unwrap();
             // What only serves the functions of tensorflow.h has no name of its own there.
             if name.starts_with("umbo_tensorflow_") || !name.starts_with("umbo_") {
                 continue;
             }
-            let called = ["(", ","].iter().any(|end| tests.contains(&format!("{name}{end}")));
+            let called = ["(", ","]
+                .iter()
+                .any(|end| tests.contains(&format!("{name}{end}")));
             assert!(called, "{header}: no test in C calls {name}");
             seen += 1;
         }
@@ -274,8 +325,12 @@ fn inline_functions_have_tests_in_c() {
 #[test]
 fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
     let cpp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/umbo/cpp");
-    let files = std::fs::read_dir(cpp).unwrap().map(|entry| entry.unwrap().path());
-    let texts: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let files = std::fs::read_dir(cpp)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let texts: Vec<_> = files
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
     let of_cpp: BTreeSet<_> = texts
         .iter()
         .flat_map(|text| text.lines())
@@ -289,7 +344,11 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
             if body.starts_with("umbo_view_flags)") {
                 continue;
             }
-            for line in body.lines().map(str::trim).filter(|line| line.starts_with("UMBO_")) {
+            for line in body
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.starts_with("UMBO_"))
+            {
                 let name = line.split(' ').next().expect("a part");
                 assert!(of_cpp.contains(name), "{name}");
                 seen += 1;

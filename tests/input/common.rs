@@ -26,24 +26,32 @@ pub fn read<T: Element>(tensor: &Tensor) -> Vec<T> {
     assert!(tensor.layout().is_contiguous());
     let elements = tensor.shape().elements();
     // SAFETY: the tensor is contiguous and of this type, and the tests write no tensors.
-    (0..elements).map(|at| unsafe { tensor.address().cast::<T>().add(at).read() }).collect()
+    (0..elements)
+        .map(|at| unsafe { tensor.address().cast::<T>().add(at).read() })
+        .collect()
 }
 
 /// The int32 elements of a value that is a tensor.
 pub fn ints(value: &Value) -> Vec<i32> {
-    let Value::Tensor(tensor) = value else { panic!("{value:?} is no tensor") };
+    let Value::Tensor(tensor) = value else {
+        panic!("{value:?} is no tensor")
+    };
     assert_eq!(tensor.dtype(), DType::Int32);
     read(tensor)
 }
 
 /// The int32 elements of each component.
 pub fn parts(value: &Value) -> Vec<Vec<i32>> {
-    (0..value.count()).map(|replica| read(value.tensor_of(replica).unwrap())).collect()
+    (0..value.count())
+        .map(|replica| read(value.tensor_of(replica).unwrap()))
+        .collect()
 }
 
 /// What `read` makes of each element that is left.
 pub fn rest<T>(iterator: &PassIterator, read: impl Fn(&Value) -> T) -> Vec<T> {
-    std::iter::from_fn(|| iterator.next().unwrap()).map(|element| read(&element)).collect()
+    std::iter::from_fn(|| iterator.next().unwrap())
+        .map(|element| read(&element))
+        .collect()
 }
 
 /// The int32 elements of each element of one pass.
@@ -55,7 +63,10 @@ pub fn all(dataset: &Dataset) -> Vec<Vec<i32>> {
 pub fn fails<T>(result: Result<T>, status: Status, part: &str) {
     let error: Error = result.err().expect("a failure");
     assert_eq!(error.status(), status, "{error}");
-    assert!(error.to_string().contains(part), "'{error}' does not say '{part}'");
+    assert!(
+        error.to_string().contains(part),
+        "'{error}' does not say '{part}'"
+    );
 }
 
 /// A file that is removed with the value.

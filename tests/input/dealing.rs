@@ -17,7 +17,11 @@ fn devices(count: usize) -> Vec<DeviceId> {
 }
 
 fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn dealt(dataset: &Dataset, replicas: usize, options: &DistributeOptions) -> DistributedDataset {
@@ -55,10 +59,14 @@ const WAYS: [Way; 9] = [
     ("cache", |batches| batches.cache().unwrap()),
     ("all", |batches| batches.take(-1).unwrap()),
     ("one round", |batches| batches.repeat(1).unwrap()),
-    ("alone", |batches| Dataset::concatenate(std::slice::from_ref(batches)).unwrap()),
+    ("alone", |batches| {
+        Dataset::concatenate(std::slice::from_ref(batches)).unwrap()
+    }),
     ("two rounds", |batches| batches.repeat(2).unwrap()),
     ("all but one", |batches| batches.skip(1).unwrap()),
-    ("itself twice", |batches| Dataset::concatenate(&[batches.clone(), batches.clone()]).unwrap()),
+    ("itself twice", |batches| {
+        Dataset::concatenate(&[batches.clone(), batches.clone()]).unwrap()
+    }),
 ];
 
 /// The rows that each replica gets of a batch of `rows`, where a full one has `full`.
@@ -85,7 +93,10 @@ fn shares_of_each_batch_are_those_of_a_full_one() {
             let batches = way(&numbers(count).batch(batch as i64, drop_remainder).unwrap());
             let whole = |rows: &Vec<i32>| !drop || rows.len() == batch;
             let rows: Vec<Vec<i32>> = all(&batches).into_iter().filter(whole).collect();
-            let expected: Vec<_> = rows.iter().map(|rows| shares(rows, batch, replicas)).collect();
+            let expected: Vec<_> = rows
+                .iter()
+                .map(|rows| shares(rows, batch, replicas))
+                .collect();
             let dataset = balanced(&batches, replicas, drop);
             let what =
                 format!("{count} by {batch} over {replicas}, {name}, {drop_remainder} {drop}");
@@ -102,14 +113,20 @@ fn shares_of_each_batch_are_those_of_a_full_one() {
     }
     // Where the size of a full batch is not known, each batch is one.
     let mapped = numbers(7).batch(5, false).unwrap();
-    let mapped = mapped.map(|batch| Ok(batch.clone()), Default::default()).unwrap();
+    let mapped = mapped
+        .map(|batch| Ok(batch.clone()), Default::default())
+        .unwrap();
     for drop in [false, true] {
-        let expected = [[vec![0, 1], vec![2, 3], vec![4]], [vec![5], vec![6], vec![]]];
+        let expected = [
+            [vec![0, 1], vec![2, 3], vec![4]],
+            [vec![5], vec![6], vec![]],
+        ];
         assert_eq!(steps(&balanced(&mapped, 3, drop)), expected, "{drop}");
     }
 }
 
-/// A training that is resumed on other numbers of replicas, and split in another way, gets the same batches.
+/// A training that is resumed on other numbers of replicas, and split in another way, gets the same
+/// batches.
 #[test]
 fn batches_and_their_places_are_the_same_for_all_numbers_of_replicas() {
     let joined = |step: &Value| match step {
@@ -160,21 +177,33 @@ fn each_replica_gets_whole_elements() {
     assert_eq!(steps(&dataset), all_steps);
     assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
     assert_eq!(steps(&dealt(&pairs, 2, &DROPPING)), complete);
-    assert_eq!(dealt(&pairs, 2, &DROPPING).cardinality(), Cardinality::Exact(2));
+    assert_eq!(
+        dealt(&pairs, 2, &DROPPING).cardinality(),
+        Cardinality::Exact(2)
+    );
     assert_eq!(steps(&dealt(&pairs, 5, &DROPPING)).len(), 1);
     assert!(steps(&dealt(&pairs, 6, &DROPPING)).is_empty());
 }
 
 #[test]
 fn empty_components_keep_dtype_rank_and_row_shape() {
-    let nest = Value::tuple(vec![Value::Tensor(counting(&[2, 3])), Value::Tensor(counting(&[2]))])
-        .unwrap();
+    let nest = Value::tuple(vec![
+        Value::Tensor(counting(&[2, 3])),
+        Value::Tensor(counting(&[2])),
+    ])
+    .unwrap();
     let element = Dataset::from_tensors(&nest).unwrap();
-    let step = dealt(&element, 3, &Default::default()).iterator().unwrap().next().unwrap().unwrap();
+    let step = dealt(&element, 3, &Default::default())
+        .iterator()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     for (item, full, empty) in [(0, vec![2, 3], vec![0, 3]), (1, vec![2], vec![0])] {
         let leaf = step.item(item).unwrap();
-        let shapes: Vec<_> =
-            (0..3).map(|replica| leaf.tensor_of(replica).unwrap().shape().to_vec()).collect();
+        let shapes: Vec<_> = (0..3)
+            .map(|replica| leaf.tensor_of(replica).unwrap().shape().to_vec())
+            .collect();
         assert_eq!(shapes, [full, empty.clone(), empty]);
         assert_eq!(leaf.tensor_of(2).unwrap().dtype(), DType::Int32);
         assert_eq!(leaf.tensor_of(2).unwrap().examples(), Some(0));
@@ -187,18 +216,34 @@ fn specs_of_dealt_elements() {
         let batches = numbers(count).batch(4, drop_remainder).unwrap();
         dealt(&batches, replicas, options).element_spec().clone()
     };
-    let leaf = |rows| LeafSpec { dtype: DType::Int32, shape: vec![rows] };
+    let leaf = |rows| LeafSpec {
+        dtype: DType::Int32,
+        shape: vec![rows],
+    };
     let each = |rows| ElementSpec::PerReplica(2, leaf(rows));
     let default = DistributeOptions::default();
     assert_eq!(spec(8, true, 2, &default), each(Some(4)));
-    assert_eq!(spec(12, true, 2, &default), each(None), "the last step is completed");
+    assert_eq!(
+        spec(12, true, 2, &default),
+        each(None),
+        "the last step is completed"
+    );
     assert_eq!(spec(12, true, 2, &DROPPING), each(Some(4)));
     assert_eq!(spec(8, false, 2, &default), each(None));
     assert_eq!(spec(8, true, 1, &default), ElementSpec::Leaf(leaf(Some(4))));
     let iterator = dealt(&numbers(4), 2, &default).iterator().unwrap();
-    let scalars = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
+    let scalars = ElementSpec::PerReplica(
+        2,
+        LeafSpec {
+            dtype: DType::Int32,
+            shape: vec![],
+        },
+    );
     assert_eq!(*iterator.element_spec(), scalars);
-    assert_eq!(numbers(4).iterator().unwrap().element_spec(), numbers(4).element_spec());
+    assert_eq!(
+        numbers(4).iterator().unwrap().element_spec(),
+        numbers(4).element_spec()
+    );
 }
 
 #[test]
@@ -212,12 +257,24 @@ fn components_lie_on_their_devices_or_stay_on_the_host() {
         })
     };
     let two = [DeviceId::cpu(4), DeviceId::cpu(2)];
-    let host = DistributeOptions { keep_on_host: true, ..Default::default() };
+    let host = DistributeOptions {
+        keep_on_host: true,
+        ..Default::default()
+    };
     let default = DistributeOptions::default();
-    let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
+    let balanced = DistributeOptions {
+        splitting: Splitting::Balanced,
+        ..default
+    };
     for (options, expected) in [(&default, [4, 2]), (&balanced, [4, 2]), (&host, [0, 0])] {
-        assert_eq!(seen(distribute(&batches, 2, &two, options).unwrap(), 2), [expected; 2]);
-        assert_eq!(seen(deal(&batches, 2, &two, options).unwrap(), 2), [expected]);
+        assert_eq!(
+            seen(distribute(&batches, 2, &two, options).unwrap(), 2),
+            [expected; 2]
+        );
+        assert_eq!(
+            seen(deal(&batches, 2, &two, options).unwrap(), 2),
+            [expected]
+        );
         let one = distribute(&batches, 1, &two[..1], options).unwrap();
         assert_eq!(seen(one, 1), [[expected[0]]; 2]);
     }
@@ -230,16 +287,25 @@ fn components_lie_on_their_devices_or_stay_on_the_host() {
     assert_eq!(part.address(), array.slice(0, 2, 4, 1).unwrap().address());
     assert_eq!(part.slice(0, 1, 2, 1).unwrap().device(), DeviceId::cpu(2));
     // On the host, devices need no memory that the CPU can address.
-    let gpus = [0, 1].map(|index| DeviceId { kind: DeviceKind::Gpu, index });
-    assert_eq!(seen(distribute(&batches, 2, &gpus, &host).unwrap(), 2), [[0, 0]; 2]);
+    let gpus = [0, 1].map(|index| DeviceId {
+        kind: DeviceKind::Gpu,
+        index,
+    });
+    assert_eq!(
+        seen(distribute(&batches, 2, &gpus, &host).unwrap(), 2),
+        [[0, 0]; 2]
+    );
 }
 
 #[test]
 fn options_that_are_out_of_range() {
     let batches = numbers(8).batch(4, false).unwrap();
     let with = |keep_on_host, read_ahead| {
-        let options =
-            DistributeOptions { keep_on_host, read_ahead: Some(read_ahead), ..Default::default() };
+        let options = DistributeOptions {
+            keep_on_host,
+            read_ahead: Some(read_ahead),
+            ..Default::default()
+        };
         let distributed = distribute(&batches, 2, &devices(2), &options);
         let dealt = deal(&batches, 2, &devices(2), &options);
         assert_eq!(
@@ -261,9 +327,15 @@ fn a_failure_comes_behind_the_steps_before_it() {
     };
     let source = numbers(8).map(fragile, Default::default()).unwrap();
     for read_ahead in [0, 1, 3] {
-        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
+        let options = DistributeOptions {
+            read_ahead: Some(read_ahead),
+            ..Default::default()
+        };
         let batches = source.batch(2, false).unwrap();
-        let iterator = distribute(&batches, 2, &devices(2), &options).unwrap().iterator().unwrap();
+        let iterator = distribute(&batches, 2, &devices(2), &options)
+            .unwrap()
+            .iterator()
+            .unwrap();
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[2], [3]]);
         fails(iterator.next(), Status::DataLoss, "five");
@@ -296,7 +368,10 @@ fn threads_share_an_iterator() {
                 .concat()
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(each)).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
         });
         seen.sort_unstable();
         assert_eq!(seen, Vec::from_iter(0..600));
@@ -307,8 +382,11 @@ fn threads_share_an_iterator() {
 fn arrays_are_copied_by_a_numpy_dataset() {
     let strategy = strategy(2);
     let array = counting(&[3, 2]);
-    let nest =
-        Value::tuple(vec![Value::Tensor(array.clone()), Value::Tensor(counting(&[3]))]).unwrap();
+    let nest = Value::tuple(vec![
+        Value::Tensor(array.clone()),
+        Value::Tensor(counting(&[3])),
+    ])
+    .unwrap();
     let dataset = make_numpy_dataset(&strategy, &nest).unwrap();
     // SAFETY: nobody reads the array now.
     unsafe { array.assume_exclusive() }.fill_zeros().unwrap();
@@ -319,10 +397,21 @@ fn arrays_are_copied_by_a_numpy_dataset() {
     let invalid = Status::InvalidArgument;
     let distributed = distribute_dataset(&strategy, &dataset, &Default::default());
     fails(distributed, invalid, "batch the dataset");
-    let uneven =
-        Value::tuple(vec![Value::Tensor(counting(&[2])), Value::Tensor(counting(&[3]))]).unwrap();
-    fails(make_numpy_dataset(&strategy, &uneven), invalid, "dimension 0 differs");
-    fails(make_numpy_dataset(&strategy, &Value::Tensor(counting(&[]))), invalid, "a scalar");
+    let uneven = Value::tuple(vec![
+        Value::Tensor(counting(&[2])),
+        Value::Tensor(counting(&[3])),
+    ])
+    .unwrap();
+    fails(
+        make_numpy_dataset(&strategy, &uneven),
+        invalid,
+        "dimension 0 differs",
+    );
+    fails(
+        make_numpy_dataset(&strategy, &Value::Tensor(counting(&[]))),
+        invalid,
+        "a scalar",
+    );
     assert_eq!(
         all(&make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).unwrap()),
         [[0], [1]]

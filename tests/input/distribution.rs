@@ -34,10 +34,15 @@ fn leaves_are_split_by_their_own_rows() {
 fn parts_are_views_of_the_batch() {
     let array = counting(&[8]);
     let dataset = Dataset::from_tensor_slices(&Value::Tensor(array.clone())).unwrap();
-    let iterator = over(&dataset.batch(8, false).unwrap(), 2).iterator().unwrap();
+    let iterator = over(&dataset.batch(8, false).unwrap(), 2)
+        .iterator()
+        .unwrap();
     let element = iterator.next().unwrap().unwrap();
     assert_eq!(element.tensor_of(0).unwrap().address(), array.address());
-    assert_eq!(element.tensor_of(1).unwrap().address(), array.slice(0, 4, 8, 1).unwrap().address());
+    assert_eq!(
+        element.tensor_of(1).unwrap().address(),
+        array.slice(0, 4, 8, 1).unwrap().address()
+    );
 }
 
 #[test]
@@ -45,11 +50,22 @@ fn what_cannot_be_distributed_is_refused_at_once() {
     let options = DistributeOptions::default();
     let scalars = numbers(4);
     let to = |dataset, replicas, devices: &[_]| distribute(dataset, replicas, devices, &options);
-    fails(to(&scalars, 2, &devices(2)), Status::InvalidArgument, "batch the dataset");
+    fails(
+        to(&scalars, 2, &devices(2)),
+        Status::InvalidArgument,
+        "batch the dataset",
+    );
     let batches = scalars.batch(2, false).unwrap();
     fails(to(&batches, 0, &[]), Status::InvalidArgument, "devices");
-    fails(to(&batches, 2, &devices(3)), Status::InvalidArgument, "3 devices for 2 replicas");
-    let gpu = DeviceId { kind: DeviceKind::Gpu, index: 0 };
+    fails(
+        to(&batches, 2, &devices(3)),
+        Status::InvalidArgument,
+        "3 devices for 2 replicas",
+    );
+    let gpu = DeviceId {
+        kind: DeviceKind::Gpu,
+        index: 0,
+    };
     if registry::REGISTRY.logical_count(DeviceKind::Gpu) == 0 {
         fails(to(&batches, 1, &[gpu]), Status::NotFound, "GPU:0");
     }

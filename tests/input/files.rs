@@ -49,7 +49,11 @@ fn by_turns(sizes: &[usize], at_once: usize, in_turn: usize) -> Vec<i32> {
             Some(row) => {
                 came.push(row);
                 given += 1;
-                (turn, given) = if given == in_turn { (turn + 1, 0) } else { (turn, given) };
+                (turn, given) = if given == in_turn {
+                    (turn + 1, 0)
+                } else {
+                    (turn, given)
+                };
             }
             None => {
                 given = 0;
@@ -65,13 +69,23 @@ fn by_turns(sizes: &[usize], at_once: usize, in_turn: usize) -> Vec<i32> {
 
 #[test]
 fn files_come_one_after_the_other_or_by_turns() {
-    for sizes in [&[3usize][..], &[0], &[2, 0, 5], &[0, 0, 4, 1], &[1, 6, 2, 3, 0, 0, 2], &[4; 9]] {
+    for sizes in [
+        &[3usize][..],
+        &[0],
+        &[2, 0, 5],
+        &[0, 0, 4, 1],
+        &[1, 6, 2, 3, 0, 0, 2],
+        &[4; 9],
+    ] {
         let (count, total) = (sizes.len(), sizes.iter().sum::<usize>());
         for at_once in [1, 2, 3, count, count + 2] {
             for in_turn in [1, 2, 5] {
                 let (files_at_once, elements_in_turn) = (at_once as i64, in_turn as i64);
-                let options =
-                    FilesOptions { files_at_once, elements_in_turn, ..Default::default() };
+                let options = FilesOptions {
+                    files_at_once,
+                    elements_in_turn,
+                    ..Default::default()
+                };
                 let dataset = files(sizes, options);
                 assert_eq!(dataset.cardinality(), Cardinality::Unknown);
                 let came: Vec<i32> = all(&dataset).into_iter().flatten().collect();
@@ -83,8 +97,10 @@ fn files_come_one_after_the_other_or_by_turns() {
                 }
                 // Items that are passed over are those that would have come.
                 for skipped in 0..=total as i64 {
-                    let left: Vec<i32> =
-                        all(&dataset.skip(skipped).unwrap()).into_iter().flatten().collect();
+                    let left: Vec<i32> = all(&dataset.skip(skipped).unwrap())
+                        .into_iter()
+                        .flatten()
+                        .collect();
                     assert_eq!(left, came[skipped as usize..], "{what}, behind {skipped}");
                 }
             }
@@ -99,7 +115,10 @@ fn a_file_that_cannot_be_opened_is_left_out() {
         _ => rows(file),
     };
     for at_once in [1, 2, 5] {
-        let options = FilesOptions { files_at_once: at_once, ..Default::default() };
+        let options = FilesOptions {
+            files_at_once: at_once,
+            ..Default::default()
+        };
         let iterator = made(&[2; 5], missing, options).unwrap().iterator().unwrap();
         for _round in 0..2 {
             let (mut came, mut failures) = (Vec::new(), Vec::new());
@@ -113,7 +132,10 @@ fn a_file_that_cannot_be_opened_is_left_out() {
             came.sort_unstable();
             assert_eq!(came, [0, 1, 200, 201, 400, 401]);
             let is_named = |(at, text): (usize, &String)| text.contains(&format!("no file {at}"));
-            assert!([1, 3].into_iter().zip(&failures).all(is_named), "{failures:?}");
+            assert!(
+                [1, 3].into_iter().zip(&failures).all(is_named),
+                "{failures:?}"
+            );
             assert_eq!(failures.len(), 2);
             iterator.reset().unwrap();
         }
@@ -141,11 +163,17 @@ fn at_most_so_many_files_are_open_and_none_is_kept() {
         };
         rows(file)?.map(same, MapOptions::default())
     };
-    let options = FilesOptions { files_at_once: 3, ..Default::default() };
+    let options = FilesOptions {
+        files_at_once: 3,
+        ..Default::default()
+    };
     let dataset = made(&[2, 4, 1, 3, 5, 1, 1, 2], counted, options).unwrap();
     assert_eq!(open.load(Ordering::Relaxed), 0);
     assert_eq!(all(&dataset).len(), 19);
-    assert_eq!((open.load(Ordering::Relaxed), most.load(Ordering::Relaxed)), (0, 3));
+    assert_eq!(
+        (open.load(Ordering::Relaxed), most.load(Ordering::Relaxed)),
+        (0, 3)
+    );
     let iterator = dataset.iterator().unwrap();
     iterator.next().unwrap().unwrap();
     assert_eq!(open.load(Ordering::Relaxed), 3);
@@ -159,11 +187,17 @@ fn at_most_so_many_files_are_open_and_none_is_kept() {
 #[test]
 fn files_are_shuffled_anew_in_each_round() {
     let sizes = [1; 30];
-    let options = |seed| FilesOptions { shuffle_files: Some(seed), ..Default::default() };
+    let options = |seed| FilesOptions {
+        shuffle_files: Some(seed),
+        ..Default::default()
+    };
     let orders = |seed| {
         let dataset = files(&sizes, options(seed));
         let iterator = dataset.repeat(2).unwrap().iterator().unwrap();
-        let mut rounds = rest(&iterator, ints).into_iter().flatten().collect::<Vec<_>>();
+        let mut rounds = rest(&iterator, ints)
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>();
         rounds.extend(all(&dataset).into_iter().flatten());
         rounds
     };
@@ -192,25 +226,39 @@ fn elements_are_as_the_first_file_or_the_options_say() {
         }
     };
     let spec = numbers(1).element_spec().clone();
-    let options = FilesOptions { element_spec: Some(spec.clone()), ..Default::default() };
+    let options = FilesOptions {
+        element_spec: Some(spec.clone()),
+        ..Default::default()
+    };
     let dataset = made(&[2, 1, 3, 1], noted.clone(), options).unwrap();
     assert!(opened.lock().unwrap().is_empty());
     assert_eq!(*dataset.element_spec(), spec);
     let iterator = dataset.iterator().unwrap();
-    let first: Vec<i32> = (0..3).flat_map(|_| ints(&iterator.next().unwrap().unwrap())).collect();
+    let first: Vec<i32> = (0..3)
+        .flat_map(|_| ints(&iterator.next().unwrap().unwrap()))
+        .collect();
     assert_eq!(first, [0, 1, 100]);
     fails(iterator.next(), Status::InvalidArgument, "file 2 ('3')");
     assert_eq!(rest(&iterator, ints), [[300]]);
     assert_eq!(std::mem::take(&mut *opened.lock().unwrap()), [0, 1, 2, 3]);
     let dataset = made(&[2, 1, 3, 1], noted, FilesOptions::default()).unwrap();
-    assert_eq!((dataset.element_spec(), &*opened.lock().unwrap()), (&spec, &vec![0]));
+    assert_eq!(
+        (dataset.element_spec(), &*opened.lock().unwrap()),
+        (&spec, &vec![0])
+    );
     // Sizes that the first file has and another has not.
     let batches = |file: File<'_>| rows(file)?.batch(2, true);
     let dataset = made(&[2], batches, FilesOptions::default()).unwrap();
-    let options =
-        FilesOptions { element_spec: Some(dataset.element_spec().clone()), ..Default::default() };
+    let options = FilesOptions {
+        element_spec: Some(dataset.element_spec().clone()),
+        ..Default::default()
+    };
     let others = made(&[3], |file| rows(file)?.batch(3, false), options).unwrap();
-    fails(others.iterator().unwrap().next(), Status::InvalidArgument, "an element of a file");
+    fails(
+        others.iterator().unwrap().next(),
+        Status::InvalidArgument,
+        "an element of a file",
+    );
 }
 
 #[test]
@@ -225,11 +273,19 @@ fn what_cannot_be_is_refused() {
         (1, 0, "consecutive_count: 0"),
         (2, -3, "consecutive_count: -3"),
     ] {
-        let options = FilesOptions { files_at_once, elements_in_turn, ..none() };
+        let options = FilesOptions {
+            files_at_once,
+            elements_in_turn,
+            ..none()
+        };
         refused(made(&[1], rows, options), part);
     }
     let failing = |_: File<'_>| Err(Error::PermissionDenied("not for you".into()));
-    fails(made(&[1], failing, none()), Status::PermissionDenied, "not for you");
+    fails(
+        made(&[1], failing, none()),
+        Status::PermissionDenied,
+        "not for you",
+    );
     // A file whose dataset has too many transformations would cost stack that nobody has counted.
     let deep = |file: File<'_>| (0..127).try_fold(rows(file)?, |dataset, _| dataset.prefetch(1));
     refused(made(&[1], deep, none()), "128 transformations");
@@ -254,10 +310,18 @@ fn a_place_in_files_that_have_changed_is_refused() {
     let place = iterator.save_position().unwrap();
     let after = rest(&iterator, ints);
     *shuffled.lock().unwrap() = false;
-    fails(iterator.restore_position(&place), Status::InvalidArgument, "another dataset");
+    fails(
+        iterator.restore_position(&place),
+        Status::InvalidArgument,
+        "another dataset",
+    );
     *shuffled.lock().unwrap() = true;
     iterator.restore_position(&place).unwrap();
     assert_eq!(rest(&iterator, ints), after);
     let longer = files(&[5, 5, 5], FilesOptions::default());
-    fails(longer.iterator().unwrap().restore_position(&place), Status::InvalidArgument, "files");
+    fails(
+        longer.iterator().unwrap().restore_position(&place),
+        Status::InvalidArgument,
+        "files",
+    );
 }

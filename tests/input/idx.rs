@@ -28,7 +28,9 @@ fn dataset_of(path: &Path) -> Result<Dataset> {
 
 fn rows<T: Element>(path: &Path) -> Vec<Vec<T>> {
     let dataset = dataset_of(path).unwrap();
-    rest(&dataset.iterator().unwrap(), |element| read(element.tensor_of(0).unwrap()))
+    rest(&dataset.iterator().unwrap(), |element| {
+        read(element.tensor_of(0).unwrap())
+    })
 }
 
 fn each_way<T: Element>(name: &str, code: u8, bytes: &[u8], expected: [[T; 2]; 2]) {
@@ -56,7 +58,10 @@ fn all_element_types_plain_and_compressed() {
 #[test]
 fn larger_files_than_one_chunk() {
     let values: Vec<i16> = (0..100_000u32).map(|value| value as i16).collect();
-    let data: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+    let data: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_be_bytes())
+        .collect();
     let file = Temporary::new("large.gz", &gzip(&idx(0x0b, &[1000, 100], &data)));
     assert_eq!(rows::<i16>(&file.0).concat(), values);
 }
@@ -66,15 +71,36 @@ fn mapped_bytes_are_batched_in_place_and_shuffled() {
     let data: Vec<u8> = (0..60).collect();
     let file = Temporary::new("mapped", &idx(0x08, &[20, 3], &data));
     let dataset = dataset_of(&file.0).unwrap();
-    let batch = dataset.batch(20, false).unwrap().iterator().unwrap().next().unwrap().unwrap();
+    let batch = dataset
+        .batch(20, false)
+        .unwrap()
+        .iterator()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     assert!(batch.tensor_of(0).unwrap().is_read_only());
     assert_eq!(read::<u8>(batch.tensor_of(0).unwrap()), data);
     let shuffled = dataset.shuffle(&ShuffleOptions::default()).unwrap();
-    let batch = shuffled.batch(20, true).unwrap().iterator().unwrap().next().unwrap().unwrap();
+    let batch = shuffled
+        .batch(20, true)
+        .unwrap()
+        .iterator()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let tensor = batch.tensor_of(0).unwrap();
-    assert_eq!((tensor.dtype(), &tensor.shape()[..]), (DType::UInt8, &[20, 3][..]));
+    assert_eq!(
+        (tensor.dtype(), &tensor.shape()[..]),
+        (DType::UInt8, &[20, 3][..])
+    );
     let mut found = read::<u8>(tensor);
-    assert!(found.chunks(3).all(|row| row[0] % 3 == 0 && row[1] == row[0] + 1));
+    assert!(
+        found
+            .chunks(3)
+            .all(|row| row[0] % 3 == 0 && row[1] == row[0] + 1)
+    );
     assert_ne!(found, data);
     found.sort_unstable();
     assert_eq!(found, data);
@@ -91,36 +117,102 @@ fn damaged_and_foreign_files_are_refused() {
     let gz = gzip(&good);
     let cases: &[(&str, Vec<u8>, Status, &str)] = &[
         ("empty", vec![], Status::DataLoss, "empty"),
-        ("magic", b"\x89PNG\r\n".to_vec(), Status::InvalidArgument, "not an IDX file"),
-        ("type", idx(0x0a, &[1], &[1]), Status::InvalidArgument, "00, 00, 0a"),
+        (
+            "magic",
+            b"\x89PNG\r\n".to_vec(),
+            Status::InvalidArgument,
+            "not an IDX file",
+        ),
+        (
+            "type",
+            idx(0x0a, &[1], &[1]),
+            Status::InvalidArgument,
+            "00, 00, 0a",
+        ),
         ("rank", wide, Status::InvalidArgument, "9 dimensions"),
-        ("scalar", idx(0x08, &[], &[1]), Status::InvalidArgument, "scalar"),
+        (
+            "scalar",
+            idx(0x08, &[], &[1]),
+            Status::InvalidArgument,
+            "scalar",
+        ),
         ("short-magic", good[..3].to_vec(), Status::DataLoss, "magic"),
-        ("short-header", good[..10].to_vec(), Status::DataLoss, "header"),
-        ("short", good[..17].to_vec(), Status::DataLoss, "5 are there"),
-        ("long", [&good[..], &[7]].concat(), Status::DataLoss, "7 are there"),
+        (
+            "short-header",
+            good[..10].to_vec(),
+            Status::DataLoss,
+            "header",
+        ),
+        (
+            "short",
+            good[..17].to_vec(),
+            Status::DataLoss,
+            "5 are there",
+        ),
+        (
+            "long",
+            [&good[..], &[7]].concat(),
+            Status::DataLoss,
+            "7 are there",
+        ),
         ("huge", huge(0x08), Status::DataLoss, "4294967295"),
         ("huge-f64", huge(0x0e), Status::DataLoss, "4294967295"),
-        ("overflow", idx(0x0e, &[u32::MAX; 8], &[]), Status::DataLoss, "claims"),
-        ("short.gz", gzip(&good[..17]), Status::DataLoss, "5 are there"),
-        ("long.gz", gzip(&[&good[..], &[7]].concat()), Status::DataLoss, "more are"),
+        (
+            "overflow",
+            idx(0x0e, &[u32::MAX; 8], &[]),
+            Status::DataLoss,
+            "claims",
+        ),
+        (
+            "short.gz",
+            gzip(&good[..17]),
+            Status::DataLoss,
+            "5 are there",
+        ),
+        (
+            "long.gz",
+            gzip(&[&good[..], &[7]].concat()),
+            Status::DataLoss,
+            "more are",
+        ),
         ("cut.gz", gz[..gz.len() - 12].to_vec(), Status::DataLoss, ""),
         ("cut-header.gz", gz[..12].to_vec(), Status::DataLoss, ""),
         ("checksum.gz", broken, Status::DataLoss, "decompressed"),
-        ("bomb.gz", gzip(&[&good[..], &vec![0; 64 << 20]].concat()), Status::DataLoss, "more"),
+        (
+            "bomb.gz",
+            gzip(&[&good[..], &vec![0; 64 << 20]].concat()),
+            Status::DataLoss,
+            "more",
+        ),
     ];
     for (name, bytes, status, part) in cases {
         let file = Temporary::new(name, bytes);
         let result = dataset_of(&file.0);
-        let message = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        assert!(message.contains(name), "'{message}' does not name the file '{name}'");
+        let message = result
+            .as_ref()
+            .err()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        assert!(
+            message.contains(name),
+            "'{message}' does not name the file '{name}'"
+        );
         fails(result, *status, part);
     }
-    fails(dataset_of(Path::new("/no/such/file")), Status::NotFound, "/no/such/file");
-    fails(dataset_of(&std::env::temp_dir()), Status::InvalidArgument, "regular file");
+    fails(
+        dataset_of(Path::new("/no/such/file")),
+        Status::NotFound,
+        "/no/such/file",
+    );
+    fails(
+        dataset_of(&std::env::temp_dir()),
+        Status::InvalidArgument,
+        "regular file",
+    );
 }
 
-/// Tapes and other media in blocks leave zeros behind a compressed file, which gzip ignores; anything else is not.
+/// Tapes and other media in blocks leave zeros behind a compressed file, which gzip ignores;
+/// anything else is not.
 #[test]
 fn zeros_may_follow_a_compressed_file() {
     let good = idx(0x08, &[2, 3], &[1, 2, 3, 4, 5, 6]);
@@ -128,7 +220,11 @@ fn zeros_may_follow_a_compressed_file() {
     for (name, bytes) in [("one", gzip(&good)), ("two", members)] {
         for zeros in [0, 1, 7, 512, 100_000] {
             let file = Temporary::new(name, &[&bytes[..], &vec![0; zeros]].concat());
-            assert_eq!(rows::<u8>(&file.0), [[1, 2, 3], [4, 5, 6]], "{name}, {zeros}");
+            assert_eq!(
+                rows::<u8>(&file.0),
+                [[1, 2, 3], [4, 5, 6]],
+                "{name}, {zeros}"
+            );
             let file = Temporary::new(name, &[&bytes[..], &vec![0; zeros], &[1]].concat());
             fails(dataset_of(&file.0), Status::DataLoss, name);
         }

@@ -17,7 +17,10 @@ fn npy_of(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
     bytes.extend([version, 0]);
     let length_bytes = if version == 1 { 2 } else { 4 };
     let unpadded = bytes.len() + length_bytes + header.len() + 1;
-    let header = format!("{header}{}\n", " ".repeat(unpadded.next_multiple_of(64) - unpadded));
+    let header = format!(
+        "{header}{}\n",
+        " ".repeat(unpadded.next_multiple_of(64) - unpadded)
+    );
     bytes.extend(&(header.len() as u32).to_le_bytes()[..length_bytes]);
     bytes.extend(header.as_bytes());
     bytes.extend(data);
@@ -36,7 +39,9 @@ fn open(name: &str, bytes: &[u8]) -> Result<Dataset> {
 }
 
 fn rows<T: Element>(dataset: &Dataset) -> Vec<Vec<T>> {
-    rest(&dataset.iterator().unwrap(), |element| read(element.tensor_of(0).unwrap()))
+    rest(&dataset.iterator().unwrap(), |element| {
+        read(element.tensor_of(0).unwrap())
+    })
 }
 
 /// Both byte orders of [[a, b], [c, d]] and of its columns in Fortran order.
@@ -47,7 +52,11 @@ fn each_way<T: Element, const N: usize>(
 ) {
     let [a, b, c, d] = elements;
     let expected = [vec![a, b], vec![c, d]];
-    for (order, reversed) in [("<", false), (">", true), ("=", cfg!(target_endian = "big"))] {
+    for (order, reversed) in [
+        ("<", false),
+        (">", true),
+        ("=", cfg!(target_endian = "big")),
+    ] {
         let bytes = |elements: [T; 4]| {
             let each = elements.map(|element| {
                 let mut bytes = little(element);
@@ -62,14 +71,26 @@ fn each_way<T: Element, const N: usize>(
         let file = npy(&descr, false, "(2, 2)", &bytes([a, b, c, d]));
         assert_eq!(rows::<T>(&open(&name, &file).unwrap()), expected, "{descr}");
         let file = npy(&descr, true, "(2, 2)", &bytes([a, c, b, d]));
-        assert_eq!(rows::<T>(&open(&name, &file).unwrap()), expected, "{descr}, Fortran order");
+        assert_eq!(
+            rows::<T>(&open(&name, &file).unwrap()),
+            expected,
+            "{descr}, Fortran order"
+        );
     }
 }
 
 #[test]
 fn all_dtypes_and_orders() {
-    each_way("f2", [1.5, -2.0, 0.25, 4.0].map(f16::from_f32), f16::to_le_bytes);
-    each_way("V2", [1.5, -2.0, 0.25, 4.0].map(bf16::from_f32), bf16::to_le_bytes);
+    each_way(
+        "f2",
+        [1.5, -2.0, 0.25, 4.0].map(f16::from_f32),
+        f16::to_le_bytes,
+    );
+    each_way(
+        "V2",
+        [1.5, -2.0, 0.25, 4.0].map(bf16::from_f32),
+        bf16::to_le_bytes,
+    );
     each_way("f4", [1.5f32, -2.25, 3.0, 4.0], f32::to_le_bytes);
     each_way("f8", [1.5f64, -2.25, 3.0, 1e300], f64::to_le_bytes);
     each_way("i1", [1i8, -2, 3, 4], i8::to_le_bytes);
@@ -83,7 +104,14 @@ fn all_dtypes_and_orders() {
     // Whatever is not 0 is true.
     let bools = open("bool", &npy("|b1", false, "(2, 2)", &[0, 1, 7, 0])).unwrap();
     let mut bytes = [9; 4];
-    let batch = bools.batch(2, false).unwrap().iterator().unwrap().next().unwrap().unwrap();
+    let batch = bools
+        .batch(2, false)
+        .unwrap()
+        .iterator()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let batch = batch.tensor_of(0).unwrap();
     batch.copy_to_host(&mut bytes).unwrap();
     assert_eq!((batch.dtype(), bytes), (DType::Bool, [0, 1, 1, 0]));
@@ -95,7 +123,11 @@ fn fortran_order_of_higher_rank() {
     let data: Vec<u8> = (0..24).collect();
     let dataset = open("rank3", &npy("|u1", true, "(2, 3, 4)", &data)).unwrap();
     let expected: Vec<Vec<u8>> = (0..2u8)
-        .map(|i| (0..3).flat_map(|j| (0..4).map(move |k| i + 2 * j + 6 * k)).collect())
+        .map(|i| {
+            (0..3)
+                .flat_map(|j| (0..4).map(move |k| i + 2 * j + 6 * k))
+                .collect()
+        })
         .collect();
     assert_eq!(rows::<u8>(&dataset), expected);
 }
@@ -104,7 +136,14 @@ fn fortran_order_of_higher_rank() {
 fn plain_files_are_mapped() {
     let data: Vec<u8> = (0..8).flat_map(f32_bytes).collect();
     let dataset = open("mapped", &npy("<f4", false, "(8,)", &data)).unwrap();
-    let batch = dataset.batch(8, false).unwrap().iterator().unwrap().next().unwrap().unwrap();
+    let batch = dataset
+        .batch(8, false)
+        .unwrap()
+        .iterator()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let tensor = batch.tensor_of(0).unwrap();
     assert!(tensor.is_read_only());
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -127,11 +166,26 @@ fn headers_in_every_spelling() {
         let dataset = open("header", &npy_of(version, header, &[1, 2, 3, 4])).unwrap();
         assert_eq!(rows::<u8>(&dataset), [[1, 2], [3, 4]], "{header}");
     };
-    reads(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }");
-    reads(2, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }");
-    reads(3, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }");
-    reads(1, "{\"shape\":(2,2),\"fortran_order\":False,\"descr\":\"|u1\"}");
-    reads(1, " { 'shape' : ( 2L , 2L , ) , 'descr' : '|u1' , 'fortran_order' : False } ");
+    reads(
+        1,
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }",
+    );
+    reads(
+        2,
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }",
+    );
+    reads(
+        3,
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }",
+    );
+    reads(
+        1,
+        "{\"shape\":(2,2),\"fortran_order\":False,\"descr\":\"|u1\"}",
+    );
+    reads(
+        1,
+        " { 'shape' : ( 2L , 2L , ) , 'descr' : '|u1' , 'fortran_order' : False } ",
+    );
     // Elements that do not begin at a multiple of their size are copied.
     let mut odd = b"\x93NUMPY\x01\x00".to_vec();
     let header = "{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}  ";
@@ -163,7 +217,11 @@ fn what_is_no_array_is_refused() {
     let mut version = good.clone();
     version[6] = 9;
     let table: Vec<(Vec<u8>, Status, &str)> = vec![
-        (b"PK\x03\x04-------------".to_vec(), InvalidArgument, "not a .npy file"),
+        (
+            b"PK\x03\x04-------------".to_vec(),
+            InvalidArgument,
+            "not a .npy file",
+        ),
         (vec![], DataLoss, "empty"),
         (good[..5].to_vec(), DataLoss, "magic number"),
         (good[..9].to_vec(), DataLoss, "within its header"),
@@ -179,13 +237,33 @@ fn what_is_no_array_is_refused() {
         (with("?f4", "(2,)"), DataLoss, "dtype '?f4'"),
         (with("", "(2,)"), DataLoss, "dtype ''"),
         (with("<f8", "()"), InvalidArgument, "scalar"),
-        (with("|u1", "(1,1,1,1,1,1,1,1,8)"), InvalidArgument, "9 dimensions"),
+        (
+            with("|u1", "(1,1,1,1,1,1,1,1,8)"),
+            InvalidArgument,
+            "9 dimensions",
+        ),
         (with("<f4", "(-2,)"), DataLoss, "not understood"),
-        (with("<f4", "(99999999999999999999999,)"), DataLoss, "not understood"),
-        (with("<f4", "(4611686018427387904, 4)"), DataLoss, "claims a shape"),
-        (with("<f4", "(1000000000000,)"), DataLoss, "4000000000000 bytes"),
+        (
+            with("<f4", "(99999999999999999999999,)"),
+            DataLoss,
+            "not understood",
+        ),
+        (
+            with("<f4", "(4611686018427387904, 4)"),
+            DataLoss,
+            "claims a shape",
+        ),
+        (
+            with("<f4", "(1000000000000,)"),
+            DataLoss,
+            "4000000000000 bytes",
+        ),
         (header("[('descr', '<f4')]"), DataLoss, "not understood"),
-        (header("{'descr': '<f4', 'shape': (2,)}"), DataLoss, "not understood"),
+        (
+            header("{'descr': '<f4', 'shape': (2,)}"),
+            DataLoss,
+            "not understood",
+        ),
         (
             header("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"),
             DataLoss,
@@ -205,8 +283,16 @@ fn what_is_no_array_is_refused() {
     for (at, (bytes, status, part)) in table.into_iter().enumerate() {
         fails(open(&format!("wrong{at}"), &bytes), status, part);
     }
-    fails(Dataset::from_npy_file("/no/such/file.npy"), Status::NotFound, "/no/such/file.npy");
-    fails(Dataset::from_npy_file("/"), InvalidArgument, "not a regular file");
+    fails(
+        Dataset::from_npy_file("/no/such/file.npy"),
+        Status::NotFound,
+        "/no/such/file.npy",
+    );
+    fails(
+        Dataset::from_npy_file("/"),
+        InvalidArgument,
+        "not a regular file",
+    );
 }
 
 fn archive(entries: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
@@ -225,14 +311,22 @@ fn npz(path: &Path, names: Option<&[&str]>) -> Result<Dataset> {
 
 #[test]
 fn archives_of_arrays() {
-    let x = npy(">i4", false, "(2, 2)", &[1, 2, 3, 4].map(i32::to_be_bytes).concat());
+    let x = npy(
+        ">i4",
+        false,
+        "(2, 2)",
+        &[1, 2, 3, 4].map(i32::to_be_bytes).concat(),
+    );
     let y = npy("|u1", false, "(2,)", &[7, 8]);
     let z = npy("|u1", false, "(5,)", &[0; 5]);
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         let bytes = archive(&[("x.npy", &x), ("y.npy", &y)], method);
         let file = Temporary::new(&format!("{method}.npz"), &bytes);
         let dataset = npz(&file.0, None).unwrap();
-        assert_eq!(dataset.element_spec().to_string(), "{x: int32 [2], y: uint8 []}");
+        assert_eq!(
+            dataset.element_spec().to_string(),
+            "{x: int32 [2], y: uint8 []}"
+        );
         let seen = rest(&dataset.iterator().unwrap(), |element: &Value| {
             let leaf = |name| element.at_path(name).unwrap().tensor_of(0).unwrap();
             (read::<i32>(leaf("x")), read::<u8>(leaf("y"))[0])
@@ -241,12 +335,27 @@ fn archives_of_arrays() {
 
         let bytes = archive(&[("x.npy", &x), ("z.npy", &z), ("y.npy", &y)], method);
         std::fs::write(&file.0, bytes).unwrap();
-        fails(npz(&file.0, None), Status::InvalidArgument, "dimension 0 differs");
+        fails(
+            npz(&file.0, None),
+            Status::InvalidArgument,
+            "dimension 0 differs",
+        );
         let chosen = npz(&file.0, Some(&["y", "x"])).unwrap();
-        assert_eq!(chosen.element_spec().to_string(), "{y: uint8 [], x: int32 [2]}");
+        assert_eq!(
+            chosen.element_spec().to_string(),
+            "{y: uint8 [], x: int32 [2]}"
+        );
         fails(npz(&file.0, Some(&["w"])), Status::NotFound, "'w'");
-        fails(npz(&file.0, Some(&["x", "x"])), Status::InvalidArgument, "twice");
-        fails(npz(&file.0, Some(&[])), Status::InvalidArgument, "no arrays");
+        fails(
+            npz(&file.0, Some(&["x", "x"])),
+            Status::InvalidArgument,
+            "twice",
+        );
+        fails(
+            npz(&file.0, Some(&[])),
+            Status::InvalidArgument,
+            "no arrays",
+        );
     }
 }
 
@@ -258,20 +367,39 @@ fn archives_that_are_wrong_are_refused() {
     let packed = |entries: &[(&str, &[u8])]| archive(entries, CompressionMethod::Deflated);
     let large = npy("<f4", false, "(1000000000000,)", &[0; 64]);
     let mut flipped = stored(&[("x.npy", &good)]);
-    let data = flipped.windows(4).position(|four| four == b"  \n\0").unwrap() + 3;
+    let data = flipped
+        .windows(4)
+        .position(|four| four == b"  \n\0")
+        .unwrap()
+        + 3;
     flipped[data] ^= 1;
     let mut bomb = packed(&[("x.npy", &good)]);
     // The uncompressed size, in the central directory and in the local header.
-    let central = bomb.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    let central = bomb
+        .windows(4)
+        .position(|four| four == b"PK\x01\x02")
+        .unwrap();
     bomb[central + 24..central + 28].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
     let table: Vec<(Vec<u8>, Status, &str)> = vec![
         (good.clone(), InvalidArgument, "not a .npz file"),
         (vec![], DataLoss, "empty"),
         (stored(&[]), InvalidArgument, "no arrays"),
         (stored(&[("x.txt", b"x")]), InvalidArgument, "no arrays"),
-        (stored(&[("x.npy", b"not an array")]), InvalidArgument, "not a .npy file"),
-        (packed(&[("x.npy", &large)]), DataLoss, "4000000000000 bytes"),
-        (stored(&[("x.npy", &good[..good.len() - 2])]), DataLoss, "6 are"),
+        (
+            stored(&[("x.npy", b"not an array")]),
+            InvalidArgument,
+            "not a .npy file",
+        ),
+        (
+            packed(&[("x.npy", &large)]),
+            DataLoss,
+            "4000000000000 bytes",
+        ),
+        (
+            stored(&[("x.npy", &good[..good.len() - 2])]),
+            DataLoss,
+            "6 are",
+        ),
         (flipped, DataLoss, "checksum"),
         (bomb, DataLoss, "are there"),
     ];
@@ -279,7 +407,11 @@ fn archives_that_are_wrong_are_refused() {
         let file = Temporary::new(&format!("wrong{at}.npz"), &bytes);
         fails(npz(&file.0, None), status, part);
     }
-    fails(npz(Path::new("/no/such.npz"), None), Status::NotFound, "/no/such.npz");
+    fails(
+        npz(Path::new("/no/such.npz"), None),
+        Status::NotFound,
+        "/no/such.npz",
+    );
 }
 
 /// Entries that are not arrays, or not wanted, do not keep anybody from the arrays.
@@ -294,15 +426,28 @@ fn other_entries_of_an_archive_are_ignored() {
         ("y.npy", &y),
         ("x.npy.sig", b"signature"),
     ];
-    let file = Temporary::new("others.npz", &archive(&entries, CompressionMethod::Deflated));
+    let file = Temporary::new(
+        "others.npz",
+        &archive(&entries, CompressionMethod::Deflated),
+    );
     for (name, number) in [("x", 1.0), ("y", 2.0)] {
         let array = umbo_core::checkpoint::arrays::load_npz(&file.0, name).unwrap();
-        assert_eq!(array.to_vec::<f32>().unwrap(), [f32::from_le_bytes(f32_bytes(number as u8))]);
+        assert_eq!(
+            array.to_vec::<f32>().unwrap(),
+            [f32::from_le_bytes(f32_bytes(number as u8))]
+        );
         npz(&file.0, Some(&[name])).unwrap();
     }
-    fails(npz(&file.0, Some(&["readme.txt"])), Status::NotFound, "it has x, objects, y");
+    fails(
+        npz(&file.0, Some(&["readme.txt"])),
+        Status::NotFound,
+        "it has x, objects, y",
+    );
     fails(npz(&file.0, None), Status::Unimplemented, "Python objects");
-    let file = Temporary::new("none.npz", &archive(&entries[..1], CompressionMethod::Stored));
+    let file = Temporary::new(
+        "none.npz",
+        &archive(&entries[..1], CompressionMethod::Stored),
+    );
     fails(npz(&file.0, None), Status::InvalidArgument, "no arrays");
 }
 
@@ -311,8 +456,12 @@ fn other_entries_of_an_archive_are_ignored() {
 fn other_compressions_are_unimplemented() {
     let x = npy("<f4", false, "(1,)", &f32_bytes(1));
     let stored = archive(&[("x.npy", &x)], CompressionMethod::Stored);
-    // The method stands in the header of the entry and in the directory. 12 is bzip2, 14 LZMA, 93 Zstandard.
-    let directory = stored.windows(4).position(|part| part == b"PK\x01\x02").unwrap();
+    // The method stands in the header of the entry and in the directory. 12 is bzip2, 14 LZMA, 93
+    // Zstandard.
+    let directory = stored
+        .windows(4)
+        .position(|part| part == b"PK\x01\x02")
+        .unwrap();
     for method in [12u16, 14, 93, 9, 77] {
         let mut bytes = stored.clone();
         for place in [8, directory + 10] {
@@ -328,7 +477,12 @@ fn other_compressions_are_unimplemented() {
 /// NumPy reads dtypes without an order of bytes, and its own names of them.
 #[test]
 fn dtypes_without_an_order_are_those_of_the_machine() {
-    for (code, name) in [("f4", "float32"), ("i8", "int64"), ("u2", "uint16"), ("b1", "bool")] {
+    for (code, name) in [
+        ("f4", "float32"),
+        ("i8", "int64"),
+        ("u2", "uint16"),
+        ("b1", "bool"),
+    ] {
         let size = code[1..].parse().unwrap();
         let bytes: Vec<u8> = [1].into_iter().chain([0; 7]).take(size).collect();
         for descr in [code, name] {
@@ -336,5 +490,9 @@ fn dtypes_without_an_order_are_those_of_the_machine() {
             assert!(element.element_spec().to_string().contains(name), "{descr}");
         }
     }
-    fails(open("odd", &npy("#f4", false, "(1,)", &[0; 4])), Status::DataLoss, "dtype '#f4'");
+    fails(
+        open("odd", &npy("#f4", false, "(1,)", &[0; 4])),
+        Status::DataLoss,
+        "dtype '#f4'",
+    );
 }

@@ -4,7 +4,10 @@ use crate::common::{all, ints, numbers, rest};
 use umbo_core::input::{Dataset, ShuffleOptions};
 
 fn seeded(seed: u64) -> ShuffleOptions {
-    ShuffleOptions { seed, ..Default::default() }
+    ShuffleOptions {
+        seed,
+        ..Default::default()
+    }
 }
 
 fn flat(dataset: &Dataset) -> Vec<i32> {
@@ -14,7 +17,11 @@ fn flat(dataset: &Dataset) -> Vec<i32> {
 #[test]
 fn shuffling_permutes() {
     for size in [0, 1, 3, 20, 21, 100] {
-        let options = ShuffleOptions { buffer_size: size, seed: 5, ..Default::default() };
+        let options = ShuffleOptions {
+            buffer_size: size,
+            seed: 5,
+            ..Default::default()
+        };
         let mut order = flat(&numbers(20).shuffle(&options).unwrap());
         if size == 1 {
             assert_eq!(order, Vec::from_iter(0..20));
@@ -23,7 +30,10 @@ fn shuffling_permutes() {
         }
         if size == 3 {
             let late = |(at, &number): (usize, &i32)| number as usize <= at + 2;
-            assert!(order.iter().enumerate().all(late), "drawn from beyond the buffer");
+            assert!(
+                order.iter().enumerate().all(late),
+                "drawn from beyond the buffer"
+            );
         }
         order.sort_unstable();
         assert_eq!(order, Vec::from_iter(0..20));
@@ -33,16 +43,30 @@ fn shuffling_permutes() {
 /// The order is part of what a seed promises: the same on every machine and in every version.
 #[test]
 fn a_seed_means_one_order() {
-    assert_eq!(flat(&numbers(10).shuffle(&seeded(42)).unwrap()), EXPECTED_ORDER);
-    assert_ne!(flat(&numbers(10).shuffle(&seeded(43)).unwrap()), EXPECTED_ORDER);
+    assert_eq!(
+        flat(&numbers(10).shuffle(&seeded(42)).unwrap()),
+        EXPECTED_ORDER
+    );
+    assert_ne!(
+        flat(&numbers(10).shuffle(&seeded(43)).unwrap()),
+        EXPECTED_ORDER
+    );
 }
 
 const EXPECTED_ORDER: [i32; 10] = [3, 2, 9, 8, 4, 0, 1, 5, 6, 7];
 
 #[test]
 fn rows_and_elements_are_shuffled_alike() {
-    let rows = numbers(30).shuffle(&seeded(7)).unwrap().batch(1, false).unwrap();
-    let elements = numbers(30).batch(1, false).unwrap().shuffle(&seeded(7)).unwrap();
+    let rows = numbers(30)
+        .shuffle(&seeded(7))
+        .unwrap()
+        .batch(1, false)
+        .unwrap();
+    let elements = numbers(30)
+        .batch(1, false)
+        .unwrap()
+        .shuffle(&seeded(7))
+        .unwrap();
     assert_eq!(flat(&rows), flat(&elements));
 }
 
@@ -56,8 +80,13 @@ fn each_pass_and_round_has_its_order_unless_one_is_kept() {
     let second = rest(&iterator, read);
     let other_iterator = flat(&shuffled);
     let rounds = flat(&shuffled.repeat(2).unwrap());
-    let mut orders =
-        vec![first, second, other_iterator, rounds[..30].to_vec(), rounds[30..].to_vec()];
+    let mut orders = vec![
+        first,
+        second,
+        other_iterator,
+        rounds[..30].to_vec(),
+        rounds[30..].to_vec(),
+    ];
     for order in &orders {
         let mut sorted = order.clone();
         sorted.sort_unstable();
@@ -67,7 +96,11 @@ fn each_pass_and_round_has_its_order_unless_one_is_kept() {
     orders.dedup();
     assert_eq!(orders.len(), 5, "two passes had one order");
 
-    let options = ShuffleOptions { seed: 3, keep_order_each_pass: true, ..Default::default() };
+    let options = ShuffleOptions {
+        seed: 3,
+        keep_order_each_pass: true,
+        ..Default::default()
+    };
     let kept = numbers(30).shuffle(&options).unwrap();
     let rounds = flat(&kept.repeat(2).unwrap());
     assert_eq!(rounds[..30], rounds[30..]);
@@ -76,7 +109,11 @@ fn each_pass_and_round_has_its_order_unless_one_is_kept() {
 
 #[test]
 fn elements_that_are_held_do_not_change() {
-    let shuffled = numbers(400).shuffle(&seeded(9)).unwrap().batch(4, false).unwrap();
+    let shuffled = numbers(400)
+        .shuffle(&seeded(9))
+        .unwrap()
+        .batch(4, false)
+        .unwrap();
     let iterator = shuffled.iterator().unwrap();
     let held: Vec<_> = std::iter::from_fn(|| iterator.next().unwrap()).collect();
     let mut seen: Vec<i32> = held.iter().flat_map(ints).collect();
@@ -95,12 +132,21 @@ fn elements_that_are_held_do_not_change() {
 
 #[test]
 fn elements_that_are_dropped_are_used_again() {
-    let shuffled = numbers(400).shuffle(&seeded(9)).unwrap().batch(4, false).unwrap();
+    let shuffled = numbers(400)
+        .shuffle(&seeded(9))
+        .unwrap()
+        .batch(4, false)
+        .unwrap();
     let addresses = rest(&shuffled.iterator().unwrap(), |element| {
         element.tensor_of(0).unwrap().address() as usize
     });
     let mut distinct = addresses.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    assert!(distinct.len() <= 3, "{} memories for {} batches", distinct.len(), addresses.len());
+    assert!(
+        distinct.len() <= 3,
+        "{} memories for {} batches",
+        distinct.len(),
+        addresses.len()
+    );
 }

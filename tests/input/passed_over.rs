@@ -1,5 +1,6 @@
-//! Elements that fail and are passed over, beside a model: what belongs together stays together, whatever stands between
-//! the failure and the zip, and whatever place is saved and restored on the way. Pipelines and failures are drawn.
+//! Elements that fail and are passed over, beside a model: what belongs together stays together,
+//! whatever stands between the failure and the zip, and whatever place is saved and restored on the
+//! way. Pipelines and failures are drawn.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -58,7 +59,10 @@ fn plans() -> impl Strategy<Value = Plan> {
             Just(Stage::Cache),
         ]
     };
-    let input = (proptest::collection::vec(fate, 0..12), proptest::collection::vec(stage(), 0..3));
+    let input = (
+        proptest::collection::vec(fate, 0..12),
+        proptest::collection::vec(stage(), 0..3),
+    );
     let inputs = proptest::collection::vec(input, 1..4);
     let stages = proptest::collection::vec(stage(), 0..3);
     (inputs, stages, any::<bool>()).prop_map(|(inputs, stages, nested)| Plan {
@@ -68,14 +72,18 @@ fn plans() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// An element or its failure: the numbers of the inputs, all of which are the element's place in its input.
+/// An element or its failure: the numbers of the inputs, all of which are the element's place in
+/// its input.
 type Came = Result<Vec<i64>, ()>;
 
 impl Stage {
     fn above(self, dataset: &Dataset) -> Dataset {
         match self {
             Stage::Map { calls } => {
-                let options = MapOptions { parallel_calls: calls, element_spec: None };
+                let options = MapOptions {
+                    parallel_calls: calls,
+                    element_spec: None,
+                };
                 dataset.map(|element| Ok(element.clone()), options)
             }
             Stage::Prefetch(depth) => dataset.prefetch(depth),
@@ -128,7 +136,10 @@ fn numbers(fates: &[Fate]) -> Dataset {
             Fate::Comes | Fate::Lacks(_) => Ok(element.clone()),
         }
     };
-    Dataset::range(0, count, 1).unwrap().map(function, MapOptions::default()).unwrap()
+    Dataset::range(0, count, 1)
+        .unwrap()
+        .map(function, MapOptions::default())
+        .unwrap()
 }
 
 fn number(element: &Value) -> i64 {
@@ -146,7 +157,10 @@ fn flat(element: &Value, to: &mut Vec<i64>) {
 fn zip_model(inputs: &[Vec<Came>]) -> Vec<Came> {
     let mut came = Vec::new();
     for row in 0.. {
-        let ended = inputs.iter().position(|input| input.len() <= row).unwrap_or(inputs.len());
+        let ended = inputs
+            .iter()
+            .position(|input| input.len() <= row)
+            .unwrap_or(inputs.len());
         let of_row = inputs[..ended].iter().map(|input| input[row].clone());
         let joined: Result<Vec<Vec<i64>>, ()> = of_row.collect();
         if ended == inputs.len() {
@@ -166,7 +180,9 @@ impl Plan {
             .inputs
             .iter()
             .map(|(fates, stages)| {
-                stages.iter().fold(numbers(fates), |dataset, stage| stage.above(&dataset))
+                stages
+                    .iter()
+                    .fold(numbers(fates), |dataset, stage| stage.above(&dataset))
             })
             .collect();
         let zipped = match inputs.split_last() {
@@ -175,7 +191,9 @@ impl Plan {
             }
             _ => Dataset::zip(&inputs, None),
         };
-        self.stages.iter().fold(zipped.unwrap(), |dataset, stage| stage.above(&dataset))
+        self.stages
+            .iter()
+            .fold(zipped.unwrap(), |dataset, stage| stage.above(&dataset))
     }
 
     fn model(&self) -> Vec<Came> {
@@ -187,7 +205,9 @@ impl Plan {
                     Fate::Fails | Fate::Panics => Err(()),
                     Fate::Comes | Fate::Lacks(_) => Ok(vec![place as i64]),
                 });
-                stages.iter().fold(came.collect(), |came, stage| stage.model(came))
+                stages
+                    .iter()
+                    .fold(came.collect(), |came, stage| stage.model(came))
             })
             .collect();
         let zipped = match inputs.split_last() {
@@ -196,12 +216,14 @@ impl Plan {
             }
             _ => zip_model(&inputs),
         };
-        self.stages.iter().fold(zipped, |came, stage| stage.model(came))
+        self.stages
+            .iter()
+            .fold(zipped, |came, stage| stage.model(came))
     }
 }
 
-/// The next element or failure, or none at the end. For what lacks memory it asks again, as often as `lacking` says from
-/// another iterator at the same place.
+/// The next element or failure, or none at the end. For what lacks memory it asks again, as often
+/// as `lacking` says from another iterator at the same place.
 fn next(iterator: &mut PassIterator, lacking: &dyn Fn(&mut PassIterator)) -> Option<Came> {
     loop {
         match catch_unwind(AssertUnwindSafe(|| iterator.next())) {
@@ -276,22 +298,40 @@ type Shifting = (&'static str, fn(Dataset) -> Dataset);
 
 const SHIFTING: [Shifting; 5] = [
     ("batch", |dataset| dataset.batch(3, false).unwrap()),
-    ("padded batch", |dataset| dataset.padded_batch(2, false).unwrap()),
-    ("rebatch", |dataset| dataset.batch(1, true).unwrap().rebatch(&[2], false).unwrap()),
+    ("padded batch", |dataset| {
+        dataset.padded_batch(2, false).unwrap()
+    }),
+    ("rebatch", |dataset| {
+        dataset
+            .batch(1, true)
+            .unwrap()
+            .rebatch(&[2], false)
+            .unwrap()
+    }),
     ("shuffle", |dataset| {
-        dataset.shuffle(&ShuffleOptions { buffer_size: 4, ..Default::default() }).unwrap()
+        dataset
+            .shuffle(&ShuffleOptions {
+                buffer_size: 4,
+                ..Default::default()
+            })
+            .unwrap()
     }),
     ("shard", |dataset| dataset.shard(2, 0).unwrap()),
 ];
 
-/// Below a batch or a shuffle, a failure takes no element's place. What follows belongs to nothing, and this is said once.
+/// Below a batch or a shuffle, a failure takes no element's place. What follows belongs to nothing,
+/// and this is said once.
 #[test]
 fn what_a_failure_shifts_is_not_zipped() {
     for (name, above) in SHIFTING {
         for failing_first in [true, false] {
             // The failure lies behind elements that come.
             let (one, other) = (above(broken(12, 7)), above(numbers(&[Fate::Comes; 12])));
-            let inputs = if failing_first { [one, other] } else { [other, one] };
+            let inputs = if failing_first {
+                [one, other]
+            } else {
+                [other, one]
+            };
             let zipped = Dataset::zip(&inputs, None).unwrap().prefetch(2).unwrap();
             let mut iterator = zipped.iterator().unwrap();
             for _ in 0..2 {
@@ -306,21 +346,31 @@ fn what_a_failure_shifts_is_not_zipped() {
                 let position = iterator.save_position().unwrap();
                 iterator = zipped.iterator().unwrap();
                 iterator.restore_position(&position).unwrap();
-                fails(iterator.next(), Status::FailedPrecondition, "do not belong together");
+                fails(
+                    iterator.next(),
+                    Status::FailedPrecondition,
+                    "do not belong together",
+                );
                 assert!(iterator.next().unwrap().is_none(), "{name}");
                 iterator.reset().unwrap();
             }
         }
         // There is nothing that it would belong to.
-        let alone = Dataset::zip(&[above(broken(12, 7))], None).unwrap().iterator().unwrap();
-        let came: Vec<_> = (0..14).map(|_| alone.next().map(|element| element.is_some())).collect();
+        let alone = Dataset::zip(&[above(broken(12, 7))], None)
+            .unwrap()
+            .iterator()
+            .unwrap();
+        let came: Vec<_> = (0..14)
+            .map(|_| alone.next().map(|element| element.is_some()))
+            .collect();
         let failures = came.iter().filter(|one| one.is_err()).count();
         assert_eq!(failures, 1, "{name}: {came:?}");
         assert!(matches!(came.last(), Some(Ok(false))), "{name}");
     }
 }
 
-/// A file that cannot be opened leaves out nobody knows how many elements; one that fails inside of a file is one.
+/// A file that cannot be opened leaves out nobody knows how many elements; one that fails inside of
+/// a file is one.
 #[test]
 fn files_that_are_left_out_are_not_zipped() {
     let files = |missing: usize, failing: i64| {
@@ -337,10 +387,18 @@ fn files_that_are_left_out_are_not_zipped() {
             }
         };
         let spec = Some(Dataset::range(0, 1, 1).unwrap().element_spec().clone());
-        let options = FilesOptions { element_spec: spec, ..FilesOptions::default() };
+        let options = FilesOptions {
+            element_spec: spec,
+            ..FilesOptions::default()
+        };
         Dataset::from_files(&["a", "b", "c"], open, options).unwrap()
     };
-    let pairs = |one, other| Dataset::zip(&[one, other], None).unwrap().iterator().unwrap();
+    let pairs = |one, other| {
+        Dataset::zip(&[one, other], None)
+            .unwrap()
+            .iterator()
+            .unwrap()
+    };
     let whole = pairs(files(9, 4), files(9, 9));
     for place in 0..9 {
         match whole.next() {
@@ -358,7 +416,11 @@ fn files_that_are_left_out_are_not_zipped() {
     let without = pairs(files(1, 99), files(9, 99));
     (0..3).for_each(|_| assert!(without.next().unwrap().is_some()));
     fails(without.next(), Status::NotFound, "file 1");
-    fails(without.next(), Status::FailedPrecondition, "do not belong together");
+    fails(
+        without.next(),
+        Status::FailedPrecondition,
+        "do not belong together",
+    );
     assert!(without.next().unwrap().is_none());
 }
 
@@ -386,7 +448,12 @@ fn inputs_that_have_not_all_begun_give_nothing() {
     let counter = {
         let resets = Arc::clone(&resets);
         let spec = Dataset::range(0, 1, 1).unwrap().element_spec().clone();
-        let begin = move || Ok(Box::new(Counter { next: 0, resets: Arc::clone(&resets) }) as _);
+        let begin = move || {
+            Ok(Box::new(Counter {
+                next: 0,
+                resets: Arc::clone(&resets),
+            }) as _)
+        };
         Dataset::from_generator(spec, begin).unwrap()
     };
     let zipped = Dataset::zip(&[Dataset::range(0, 9, 1).unwrap(), counter], None).unwrap();

@@ -18,13 +18,44 @@ pub enum Plan {
     Range(i64),
     Rows(usize),
     Ragged(usize),
-    Generator { count: i64, failing: i64 },
-    Files { sizes: Vec<i64>, at_once: i64, in_turn: i64, seed: u64, failing: usize },
-    Map { of: Box<Plan>, calls: i64, failing: i64 },
-    Same { of: Box<Plan>, calls: i64, failing: i64 },
-    Batch { of: Box<Plan>, size: i64, padded: bool, drop_remainder: bool },
-    Rebatch { of: Box<Plan>, sizes: Vec<i64>, drop_remainder: bool },
-    Shuffle { of: Box<Plan>, buffer: i64, seed: u64, keep_order: bool },
+    Generator {
+        count: i64,
+        failing: i64,
+    },
+    Files {
+        sizes: Vec<i64>,
+        at_once: i64,
+        in_turn: i64,
+        seed: u64,
+        failing: usize,
+    },
+    Map {
+        of: Box<Plan>,
+        calls: i64,
+        failing: i64,
+    },
+    Same {
+        of: Box<Plan>,
+        calls: i64,
+        failing: i64,
+    },
+    Batch {
+        of: Box<Plan>,
+        size: i64,
+        padded: bool,
+        drop_remainder: bool,
+    },
+    Rebatch {
+        of: Box<Plan>,
+        sizes: Vec<i64>,
+        drop_remainder: bool,
+    },
+    Shuffle {
+        of: Box<Plan>,
+        buffer: i64,
+        seed: u64,
+        keep_order: bool,
+    },
     Repeat(Box<Plan>, i64),
     Take(Box<Plan>, i64),
     Skip(Box<Plan>, i64),
@@ -53,15 +84,20 @@ pub fn plans() -> impl Strategy<Value = Plan> {
         (1usize..10).prop_map(Plan::Ragged),
         (0i64..10, prop_oneof![Just(0i64), 2i64..6])
             .prop_map(|(count, failing)| Plan::Generator { count, failing }),
-        (proptest::collection::vec(0i64..6, 1..6), 1i64..4, 1i64..4, 0u64..3, 0usize..8).prop_map(
-            |(sizes, at_once, in_turn, seed, failing)| Plan::Files {
+        (
+            proptest::collection::vec(0i64..6, 1..6),
+            1i64..4,
+            1i64..4,
+            0u64..3,
+            0usize..8
+        )
+            .prop_map(|(sizes, at_once, in_turn, seed, failing)| Plan::Files {
                 sizes,
                 at_once,
                 in_turn,
                 seed,
                 failing
-            }
-        ),
+            }),
     ];
     source.prop_recursive(6, 12, 2, |inner| {
         let of = || inner.clone().prop_map(Box::new);
@@ -86,11 +122,23 @@ pub fn plans() -> impl Strategy<Value = Plan> {
                     drop_remainder
                 }
             ),
-            (of(), proptest::collection::vec(1i64..4, 1..3), any::<bool>()).prop_map(
-                |(of, sizes, drop_remainder)| Plan::Rebatch { of, sizes, drop_remainder }
-            ),
+            (
+                of(),
+                proptest::collection::vec(1i64..4, 1..3),
+                any::<bool>()
+            )
+                .prop_map(|(of, sizes, drop_remainder)| Plan::Rebatch {
+                    of,
+                    sizes,
+                    drop_remainder
+                }),
             (of(), 0i64..7, 0u64..3, any::<bool>()).prop_map(|(of, buffer, seed, keep_order)| {
-                Plan::Shuffle { of, buffer, seed, keep_order }
+                Plan::Shuffle {
+                    of,
+                    buffer,
+                    seed,
+                    keep_order,
+                }
             }),
             (of(), -1i64..4).prop_map(|(of, count)| Plan::Repeat(of, count)),
             (of(), -1i64..9).prop_map(|(of, count)| Plan::Take(of, count)),
@@ -105,15 +153,22 @@ pub fn plans() -> impl Strategy<Value = Plan> {
 }
 
 pub fn deliveries() -> impl Strategy<Value = Delivery> {
-    (0usize..4, any::<bool>(), any::<bool>(), any::<bool>(), 0i64..3).prop_map(
-        |(replicas, balanced, dealt, drop_partial_step, read_ahead)| Delivery {
-            replicas,
-            balanced,
-            dealt,
-            drop_partial_step,
-            read_ahead,
-        },
+    (
+        0usize..4,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        0i64..3,
     )
+        .prop_map(
+            |(replicas, balanced, dealt, drop_partial_step, read_ahead)| Delivery {
+                replicas,
+                balanced,
+                dealt,
+                drop_partial_step,
+                read_ahead,
+            },
+        )
 }
 
 /// All numbers of an element, in order.
@@ -130,11 +185,19 @@ pub fn words(element: &Value, to: &mut String) {
     match element {
         Value::Tensor(tensor) => {
             let (shape, examples) = (tensor.shape(), tensor.examples());
-            write!(to, "{shape}{:?}{examples:?}", tensor.to_vec::<i64>().unwrap()).unwrap();
+            write!(
+                to,
+                "{shape}{:?}{examples:?}",
+                tensor.to_vec::<i64>().unwrap()
+            )
+            .unwrap();
         }
         Value::PerReplica(_) => {
             for replica in 0..element.count() {
-                words(&Value::Tensor(element.tensor_of(replica).unwrap().clone()), to);
+                words(
+                    &Value::Tensor(element.tensor_of(replica).unwrap().clone()),
+                    to,
+                );
             }
         }
         nest => (0..nest.count()).for_each(|index| words(&nest.item(index).unwrap(), to)),
@@ -144,7 +207,9 @@ pub fn words(element: &Value, to: &mut String) {
 fn mixed(element: &Value) -> i64 {
     let mut numbers = Vec::new();
     flat(element, &mut numbers);
-    numbers.iter().fold(7, |sum: i64, number| sum.wrapping_mul(31).wrapping_add(*number) % 9973)
+    numbers.iter().fold(7, |sum: i64, number| {
+        sum.wrapping_mul(31).wrapping_add(*number) % 9973
+    })
 }
 
 fn refused_if(number: i64, failing: i64) -> Result<()> {
@@ -155,7 +220,10 @@ fn refused_if(number: i64, failing: i64) -> Result<()> {
 }
 
 pub fn scalars() -> ElementSpec {
-    ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: vec![] })
+    ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Int64,
+        shape: vec![],
+    })
 }
 
 /// Numbers, other ones in each round; some fail.
@@ -173,7 +241,9 @@ impl Generator for Counter {
         }
         self.next += 1;
         refused_if(self.next, self.failing)?;
-        Ok(Some(Value::Tensor(Tensor::scalar(self.round * 100 + self.next)?)))
+        Ok(Some(Value::Tensor(Tensor::scalar(
+            self.round * 100 + self.next,
+        )?)))
     }
 
     fn reset(&mut self) -> Result<()> {
@@ -184,7 +254,9 @@ impl Generator for Counter {
 
 fn array(shape: &[usize], first: i64) -> Tensor {
     let shape = Shape::new(shape).unwrap();
-    let data: Vec<i64> = (0..shape.elements() as i64).map(|number| first + number).collect();
+    let data: Vec<i64> = (0..shape.elements() as i64)
+        .map(|number| first + number)
+        .collect();
     Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap()
 }
 
@@ -193,17 +265,28 @@ fn opened(file: File<'_>, failing: usize) -> Result<Dataset> {
     if file.number == failing {
         return Err(Error::NotFound(format!("file {failing}")));
     }
-    let (first, count) =
-        (10 * file.number as i64, file.path.to_str().unwrap().parse::<i64>().unwrap());
+    let (first, count) = (
+        10 * file.number as i64,
+        file.path.to_str().unwrap().parse::<i64>().unwrap(),
+    );
     let numbers = Dataset::range(first, first + count, 1)?;
     match file.number % 3 {
-        0 => numbers.shuffle(&ShuffleOptions { seed: 4, ..Default::default() }),
+        0 => numbers.shuffle(&ShuffleOptions {
+            seed: 4,
+            ..Default::default()
+        }),
         1 => {
             let function = |element: &Value| {
                 refused_if(mixed(element), 4)?;
                 Ok(element.clone())
             };
-            numbers.map(function, MapOptions { parallel_calls: 2, element_spec: None })
+            numbers.map(
+                function,
+                MapOptions {
+                    parallel_calls: 2,
+                    element_spec: None,
+                },
+            )
         }
         _ => numbers.prefetch(2),
     }
@@ -231,10 +314,21 @@ impl Plan {
                 Dataset::elements(&tensors.collect::<Vec<_>>()).unwrap()
             }
             &Plan::Generator { count, failing } => Dataset::from_generator(scalars(), move || {
-                Ok(Box::new(Counter { round: 0, next: 0, count, failing }) as _)
+                Ok(Box::new(Counter {
+                    round: 0,
+                    next: 0,
+                    count,
+                    failing,
+                }) as _)
             })
             .unwrap(),
-            &Plan::Files { ref sizes, at_once, in_turn, seed, failing } => {
+            &Plan::Files {
+                ref sizes,
+                at_once,
+                in_turn,
+                seed,
+                failing,
+            } => {
                 let options = FilesOptions {
                     element_spec: Some(scalars()),
                     files_at_once: at_once,
@@ -245,9 +339,16 @@ impl Plan {
                 let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
                 Dataset::from_files(&paths, move |file| opened(file, failing), options).unwrap()
             }
-            &Plan::Map { ref of, calls, failing } => {
+            &Plan::Map {
+                ref of,
+                calls,
+                failing,
+            } => {
                 let parallel_calls = if ahead { calls } else { 0 };
-                let options = MapOptions { parallel_calls, element_spec: Some(scalars()) };
+                let options = MapOptions {
+                    parallel_calls,
+                    element_spec: Some(scalars()),
+                };
                 let function = move |element: &Value| {
                     let number = mixed(element);
                     refused_if(number, failing)?;
@@ -255,27 +356,47 @@ impl Plan {
                 };
                 of.made(ahead).map(function, options).unwrap()
             }
-            &Plan::Same { ref of, calls, failing } => {
+            &Plan::Same {
+                ref of,
+                calls,
+                failing,
+            } => {
                 let parallel_calls = if ahead { calls } else { 0 };
-                let options = MapOptions { parallel_calls, element_spec: None };
+                let options = MapOptions {
+                    parallel_calls,
+                    element_spec: None,
+                };
                 let function = move |element: &Value| {
                     refused_if(mixed(element), failing)?;
                     Ok(element.clone())
                 };
                 of.made(ahead).map(function, options).unwrap()
             }
-            &Plan::Batch { ref of, size, padded, drop_remainder } => {
-                or_as_it_is(of, &|dataset| match padded {
-                    true => dataset.padded_batch(size, drop_remainder),
-                    false => dataset.batch(size, drop_remainder),
-                })
-            }
-            Plan::Rebatch { of, sizes, drop_remainder } => {
-                or_as_it_is(of, &|dataset| dataset.rebatch(sizes, *drop_remainder))
-            }
-            &Plan::Shuffle { ref of, buffer, seed, keep_order } => {
-                let options =
-                    ShuffleOptions { buffer_size: buffer, seed, keep_order_each_pass: keep_order };
+            &Plan::Batch {
+                ref of,
+                size,
+                padded,
+                drop_remainder,
+            } => or_as_it_is(of, &|dataset| match padded {
+                true => dataset.padded_batch(size, drop_remainder),
+                false => dataset.batch(size, drop_remainder),
+            }),
+            Plan::Rebatch {
+                of,
+                sizes,
+                drop_remainder,
+            } => or_as_it_is(of, &|dataset| dataset.rebatch(sizes, *drop_remainder)),
+            &Plan::Shuffle {
+                ref of,
+                buffer,
+                seed,
+                keep_order,
+            } => {
+                let options = ShuffleOptions {
+                    buffer_size: buffer,
+                    seed,
+                    keep_order_each_pass: keep_order,
+                };
                 or_as_it_is(of, &|dataset| dataset.shuffle(&options))
             }
             Plan::Repeat(of, count) => of.made(ahead).repeat(*count).unwrap(),
@@ -303,7 +424,11 @@ impl Delivery {
     pub fn of(self, dataset: &Dataset) -> Box<dyn Fn() -> PassIterator> {
         let devices: Vec<DeviceId> = (0..self.replicas as u32).map(DeviceId::cpu).collect();
         let options = DistributeOptions {
-            splitting: if self.balanced { Splitting::Balanced } else { Splitting::Ceiling },
+            splitting: if self.balanced {
+                Splitting::Balanced
+            } else {
+                Splitting::Ceiling
+            },
             drop_partial_step: self.drop_partial_step,
             read_ahead: Some(self.read_ahead),
             ..DistributeOptions::default()

@@ -1,6 +1,6 @@
 //! Places in the data: what follows a restored position is what follows it in the pass that it was
-//! saved of; and what is made ahead is what would be made when it is asked for. Pipelines, places and interruptions
-//! are drawn.
+//! saved of; and what is made ahead is what would be made when it is asked for. Pipelines, places
+//! and interruptions are drawn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -38,8 +38,18 @@ const EVENTS: usize = 30;
 /// `PROPTEST_CASES` asks for another number.
 fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
-    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    if asked { default } else { ProptestConfig { cases: 400, ..default } }
+    let default = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    if asked {
+        default
+    } else {
+        ProptestConfig {
+            cases: 400,
+            ..default
+        }
+    }
 }
 
 proptest! {
@@ -117,13 +127,20 @@ proptest! {
 #[test]
 fn a_cache_of_an_endless_repeat_of_nothing_is_restored() {
     let generator = Dataset::from_generator(scalars(), || {
-        Ok(Box::new(Counter { round: 0, next: 0, count: 0, failing: 0 }) as _)
+        Ok(Box::new(Counter {
+            round: 0,
+            next: 0,
+            count: 0,
+            failing: 0,
+        }) as _)
     });
     let nothing = generator.unwrap().repeat(-1).unwrap().cache().unwrap();
     let iterator = nothing.iterator().unwrap();
     assert!(iterator.next().unwrap().is_none());
     let other = nothing.iterator().unwrap();
-    other.restore_position(&iterator.save_position().unwrap()).unwrap();
+    other
+        .restore_position(&iterator.save_position().unwrap())
+        .unwrap();
     assert!(other.next().unwrap().is_none());
 }
 
@@ -148,17 +165,30 @@ fn counted(count: usize) -> (Dataset, Arc<AtomicUsize>) {
         of_function.fetch_add(1, Ordering::Relaxed);
         Ok(element.clone())
     };
-    (numbers(count).map(function, MapOptions::default()).unwrap(), calls)
+    (
+        numbers(count).map(function, MapOptions::default()).unwrap(),
+        calls,
+    )
 }
 
 #[test]
 fn functions_are_called_only_for_what_is_held() {
     let (mapped, calls) = counted(1000);
-    let shuffled = mapped.shuffle(&ShuffleOptions { buffer_size: 10, ..Default::default() });
+    let shuffled = mapped.shuffle(&ShuffleOptions {
+        buffer_size: 10,
+        ..Default::default()
+    });
     for (dataset, most) in [
         (mapped.clone(), 0),
         (mapped.batch(7, false).unwrap(), 0),
-        (mapped.batch(7, false).unwrap().rebatch(&[3], false).unwrap(), 7),
+        (
+            mapped
+                .batch(7, false)
+                .unwrap()
+                .rebatch(&[3], false)
+                .unwrap(),
+            7,
+        ),
         (mapped.prefetch(5).unwrap(), 0),
         (shuffled.unwrap().batch(7, false).unwrap(), 710),
     ] {
@@ -189,7 +219,10 @@ fn what_was_made_ahead_does_not_count() {
 #[test]
 fn the_seed_comes_with_the_position() {
     let shuffled = |seed| {
-        let options = ShuffleOptions { seed, ..Default::default() };
+        let options = ShuffleOptions {
+            seed,
+            ..Default::default()
+        };
         numbers(50).shuffle(&options).unwrap().repeat(2).unwrap()
     };
     let (iterator, position) = after(&shuffled(1), 30);
@@ -213,11 +246,15 @@ fn later_iterators_have_their_own_orders() {
     assert_eq!(all(&again), orders[2]);
 }
 
-/// A shuffle sees the end of its input long before its own, and what is cached is whole from then on.
+/// A shuffle sees the end of its input long before its own, and what is cached is whole from then
+/// on.
 #[test]
 fn an_end_that_was_seen_counts() {
     let shuffled = |dataset: &Dataset| {
-        let options = ShuffleOptions { buffer_size: 20, ..Default::default() };
+        let options = ShuffleOptions {
+            buffer_size: 20,
+            ..Default::default()
+        };
         dataset.shuffle(&options).unwrap()
     };
     let dataset = || shuffled(&shuffled(&numbers(20)).cache().unwrap());
@@ -230,25 +267,35 @@ fn an_end_that_was_seen_counts() {
     }
 }
 
-/// Rows that are shuffled, in batches that are cut anew so many times; `refuse` may lack memory for one.
+/// Rows that are shuffled, in batches that are cut anew so many times; `refuse` may lack memory for
+/// one.
 fn cut_again(stages: i64, refuse: Option<Arc<AtomicUsize>>) -> Dataset {
     let function = move |element: &Value| {
         let lacks = |left: &Arc<AtomicUsize>| {
-            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok()
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok()
         };
         match refuse.as_ref().is_some_and(lacks) {
             true => Err(Error::ResourceExhausted("as the test wants it".into())),
             false => Ok(element.clone()),
         }
     };
-    let rows = numbers(400).shuffle(&ShuffleOptions::default()).unwrap().batch(50, false).unwrap();
+    let rows = numbers(400)
+        .shuffle(&ShuffleOptions::default())
+        .unwrap()
+        .batch(50, false)
+        .unwrap();
     let batches = rows.map(function, MapOptions::default()).unwrap();
-    (0..stages).fold(batches, |batches, stage| batches.rebatch(&[49 - stage], false).unwrap())
+    (0..stages).fold(batches, |batches, stage| {
+        batches.rebatch(&[49 - stage], false).unwrap()
+    })
 }
 
-/// Each stage holds what it has taken, and its position leads to that. It has the position of its input once, also
-/// after calls that lacked memory: positions grow with the stages, and do not multiply.
+/// Each stage holds what it has taken, and its position leads to that. It has the position of its
+/// input once, also after calls that lacked memory: positions grow with the stages, and do not
+/// multiply.
 #[test]
 fn a_position_grows_with_the_stages_and_does_not_multiply() {
     let largest = |stages: i64, fails: bool| {
@@ -264,7 +311,11 @@ fn a_position_grows_with_the_stages_and_does_not_multiply() {
                 largest = largest.max(position.len());
                 let restored = cut_again(stages, None).iterator().unwrap();
                 restored.restore_position(&position).unwrap();
-                assert_eq!(rest(&restored, ints), expected[number..], "{stages}, {number}");
+                assert_eq!(
+                    rest(&restored, ints),
+                    expected[number..],
+                    "{stages}, {number}"
+                );
                 match iterator.next() {
                     Err(error) => assert_eq!(error.status(), Status::ResourceExhausted),
                     Ok(next) => break next,
@@ -278,25 +329,52 @@ fn a_position_grows_with_the_stages_and_does_not_multiply() {
     for fails in [false, true] {
         let [none, four, twelve] = [0, 4, 12].map(|stages| largest(stages, fails));
         let of_stage = (four - none) / 4;
-        assert!(twelve <= none + 24 * of_stage, "{fails}: {none}, {four}, {twelve}");
+        assert!(
+            twelve <= none + 24 * of_stage,
+            "{fails}: {none}, {four}, {twelve}"
+        );
     }
 }
 
 #[test]
 fn other_pipelines_are_refused() {
-    let dataset = numbers(20).shuffle(&ShuffleOptions::default()).unwrap().batch(3, false).unwrap();
+    let dataset = numbers(20)
+        .shuffle(&ShuffleOptions::default())
+        .unwrap()
+        .batch(3, false)
+        .unwrap();
     let (_, position) = after(&dataset, 2);
     let whole = ShuffleOptions::default();
     for (other, difference) in [
-        (numbers(20).batch(3, false).unwrap(), "that of the iterator is 'arrays"),
-        (numbers(20).shuffle(&whole).unwrap().batch(4, false).unwrap(), "'batch of 3'"),
+        (
+            numbers(20).batch(3, false).unwrap(),
+            "that of the iterator is 'arrays",
+        ),
+        (
+            numbers(20)
+                .shuffle(&whole)
+                .unwrap()
+                .batch(4, false)
+                .unwrap(),
+            "'batch of 3'",
+        ),
         (
             numbers(20).shuffle(&whole).unwrap().batch(3, true).unwrap(),
             "without a smaller last one",
         ),
-        (numbers(21).shuffle(&whole).unwrap().batch(3, false).unwrap(), "arrays of 21 rows"),
+        (
+            numbers(21)
+                .shuffle(&whole)
+                .unwrap()
+                .batch(3, false)
+                .unwrap(),
+            "arrays of 21 rows",
+        ),
         (dataset.prefetch(2).unwrap(), "its stage 0 is 'batch of 3'"),
-        (dataset.rebatch(&[2, 1], false).unwrap(), "batches cut anew to [2, 1]"),
+        (
+            dataset.rebatch(&[2, 1], false).unwrap(),
+            "batches cut anew to [2, 1]",
+        ),
         (dataset.cache().unwrap(), "'cache'"),
     ] {
         let iterator = other.iterator().unwrap();
@@ -314,7 +392,12 @@ fn other_pipelines_are_refused() {
 fn a_generator_that_has_become_shorter_is_refused() {
     let counter = |count| {
         Dataset::from_generator(scalars(), move || {
-            Ok(Box::new(Counter { round: 0, next: 0, count, failing: 0 }) as _)
+            Ok(Box::new(Counter {
+                round: 0,
+                next: 0,
+                count,
+                failing: 0,
+            }) as _)
         })
         .unwrap()
     };
@@ -323,7 +406,11 @@ fn a_generator_that_has_become_shorter_is_refused() {
     let iterator = shorter.iterator().unwrap();
     iterator.next().unwrap();
     let refused = iterator.restore_position(&position);
-    fails(refused, Status::InvalidArgument, "ended after 4 elements of 5");
+    fails(
+        refused,
+        Status::InvalidArgument,
+        "ended after 4 elements of 5",
+    );
     assert_eq!(event(&iterator, false), "[][2]None");
 }
 
@@ -357,15 +444,26 @@ fn a_position_is_restored_in_turn() {
 /// The same global batches on another number of replicas.
 #[test]
 fn batches_that_are_split_have_no_number_of_replicas() {
-    let batches = numbers(20).shuffle(&ShuffleOptions::default()).unwrap().batch(4, false).unwrap();
+    let batches = numbers(20)
+        .shuffle(&ShuffleOptions::default())
+        .unwrap()
+        .batch(4, false)
+        .unwrap();
     let over = |replicas: u32| {
         let devices: Vec<DeviceId> = (0..replicas).map(DeviceId::cpu).collect();
-        distribute(&batches, replicas as usize, &devices, &DistributeOptions::default()).unwrap()
+        distribute(
+            &batches,
+            replicas as usize,
+            &devices,
+            &DistributeOptions::default(),
+        )
+        .unwrap()
     };
     let three = over(3).iterator().unwrap();
     three.next().unwrap();
     let two = over(2).iterator().unwrap();
-    two.restore_position(&three.save_position().unwrap()).unwrap();
+    two.restore_position(&three.save_position().unwrap())
+        .unwrap();
     let all = |iterator: &PassIterator| {
         rest(iterator, |element| {
             (0..element.count())

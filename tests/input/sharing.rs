@@ -30,7 +30,10 @@ fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
 type Build = fn(Dataset) -> Dataset;
 
 fn at_once(parallel_calls: i64) -> MapOptions {
-    MapOptions { parallel_calls, element_spec: None }
+    MapOptions {
+        parallel_calls,
+        element_spec: None,
+    }
 }
 
 fn scalar(number: i32) -> Value {
@@ -42,7 +45,10 @@ fn one(element: &Value) -> i32 {
 }
 
 fn spec() -> ElementSpec {
-    ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] })
+    ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Int32,
+        shape: vec![],
+    })
 }
 
 /// A generator whose elements a function makes.
@@ -89,7 +95,9 @@ fn circle(count: usize, build: impl Fn(Dataset) -> Dataset) -> Circle {
         let dataset = generated(move || {
             let others = others.clone();
             move || {
-                let Some(others) = others.upgrade() else { return Ok(None) };
+                let Some(others) = others.upgrade() else {
+                    return Ok(None);
+                };
                 let other = others[(at + 1) % others.len()].get().cloned();
                 other.map_or(Ok(None), |other| other.next())
             }
@@ -105,13 +113,22 @@ fn iterators_that_come_back_to_themselves_are_refused() {
     let ways: [(&str, Build); 3] = [
         ("plain", |dataset| dataset),
         ("prefetched", |dataset| dataset.prefetch(2).unwrap()),
-        ("parallel", |dataset| dataset.map(|element| Ok(element.clone()), at_once(2)).unwrap()),
+        ("parallel", |dataset| {
+            dataset
+                .map(|element| Ok(element.clone()), at_once(2))
+                .unwrap()
+        }),
     ];
     for (way, build) in ways {
         for count in 1..4 {
             ends(move || {
                 let circle = circle(count, build);
-                let error = circle[0].get().unwrap().next().err().map(|error| error.status());
+                let error = circle[0]
+                    .get()
+                    .unwrap()
+                    .next()
+                    .err()
+                    .map(|error| error.status());
                 assert_eq!(error, Some(Status::FailedPrecondition), "{way}, {count}");
             });
         }
@@ -123,7 +140,11 @@ fn a_panic_stands_in_the_place_of_its_element() {
     let ways: [(&str, Build); 3] = [
         ("plain", |dataset| dataset),
         ("prefetched", |dataset| dataset.prefetch(2).unwrap()),
-        ("parallel", |dataset| dataset.map(|element| Ok(element.clone()), at_once(3)).unwrap()),
+        ("parallel", |dataset| {
+            dataset
+                .map(|element| Ok(element.clone()), at_once(3))
+                .unwrap()
+        }),
     ];
     for parallel_calls in [0, 3] {
         for (way, build) in ways {
@@ -162,7 +183,8 @@ fn the_last_reference_may_be_dropped_by_whom_the_iterator_waits_for() {
                 move || {
                     count += 1;
                     if count == 3 {
-                        // Nobody is in `next` any more, so this ends the iterator on its own thread.
+                        // Nobody is in `next` any more, so this ends the iterator on its own
+                        // thread.
                         while !has_dropped.load(Ordering::SeqCst) {
                             std::thread::yield_now();
                         }
@@ -190,12 +212,26 @@ fn the_last_reference_may_be_dropped_by_whom_the_iterator_waits_for() {
 fn a_failed_creation_uses_up_no_order() {
     /// More elements than there is memory for.
     const TOO_MANY: i64 = i64::MAX / 2;
-    let dataset =
-        || numbers(50).shuffle(&ShuffleOptions { seed: 3, ..Default::default() }).unwrap();
+    let dataset = || {
+        numbers(50)
+            .shuffle(&ShuffleOptions {
+                seed: 3,
+                ..Default::default()
+            })
+            .unwrap()
+    };
     let (disturbed, plain) = (dataset(), dataset());
-    let fails_to_start = disturbed.repeat(-1).unwrap().batch(TOO_MANY, false).unwrap();
+    let fails_to_start = disturbed
+        .repeat(-1)
+        .unwrap()
+        .batch(TOO_MANY, false)
+        .unwrap();
     for _ in 0..3 {
-        fails(fails_to_start.iterator().map(drop), Status::ResourceExhausted, "row numbers");
+        fails(
+            fails_to_start.iterator().map(drop),
+            Status::ResourceExhausted,
+            "row numbers",
+        );
         assert_eq!(all(&disturbed), all(&plain));
     }
 }

@@ -18,7 +18,13 @@ fn flat(element: &Value, to: &mut Vec<i64>) {
     match element {
         Value::Tensor(tensor) => match tensor.to_vec::<i64>() {
             Ok(numbers) => to.extend(numbers),
-            Err(_) => to.extend(tensor.to_vec::<i32>().unwrap().iter().map(|&n| i64::from(n))),
+            Err(_) => to.extend(
+                tensor
+                    .to_vec::<i32>()
+                    .unwrap()
+                    .iter()
+                    .map(|&n| i64::from(n)),
+            ),
         },
         nest => (0..nest.count()).for_each(|index| flat(&nest.item(index).unwrap(), to)),
     }
@@ -53,8 +59,15 @@ fn source(random: &mut ChaCha8Rng) -> Dataset {
             Dataset::elements(&tensors).unwrap()
         }
         _ => {
-            let options = ShuffleOptions { seed: 3, keep_order_each_pass: true, buffer_size: 4 };
-            Dataset::range(0, count, 1).unwrap().shuffle(&options).unwrap()
+            let options = ShuffleOptions {
+                seed: 3,
+                keep_order_each_pass: true,
+                buffer_size: 4,
+            };
+            Dataset::range(0, count, 1)
+                .unwrap()
+                .shuffle(&options)
+                .unwrap()
         }
     }
 }
@@ -70,15 +83,24 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
         let stage = random.random_range(0..12);
         *what += &format!(", {stage} ({n} {rounds})");
         (dataset, model) = match stage {
-            0 | 1 => (dataset.skip(n as i64).unwrap(), model.split_off(n.min(model.len()))),
+            0 | 1 => (
+                dataset.skip(n as i64).unwrap(),
+                model.split_off(n.min(model.len())),
+            ),
             2 | 3 => {
                 let index = n % (rounds + 1);
                 let shard = dataset.shard(rounds as i64 + 1, index as i64).unwrap();
                 let model = model.into_iter().skip(index).step_by(rounds + 1).collect();
                 (shard, model)
             }
-            4 => (dataset.take(n as i64).unwrap(), model[..n.min(model.len())].to_vec()),
-            5 => (dataset.repeat(rounds as i64).unwrap(), vec![model; rounds].concat()),
+            4 => (
+                dataset.take(n as i64).unwrap(),
+                model[..n.min(model.len())].to_vec(),
+            ),
+            5 => (
+                dataset.repeat(rounds as i64).unwrap(),
+                vec![model; rounds].concat(),
+            ),
             6 => {
                 let endless = dataset.repeat(-1).unwrap().take(3 * n as i64).unwrap();
                 let count = if model.is_empty() { 0 } else { 3 * n };
@@ -105,8 +127,9 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
             _ => {
                 let pairs = Dataset::zip(&[dataset.clone(), dataset.skip(1).unwrap()], None);
                 let mut others = model.iter().skip(1);
-                let joined =
-                    model.iter().map_while(|one| Some([&one[..], &others.next()?[..]].concat()));
+                let joined = model
+                    .iter()
+                    .map_while(|one| Some([&one[..], &others.next()?[..]].concat()));
                 (pairs.unwrap(), joined.collect())
             }
         };
@@ -133,7 +156,9 @@ fn skips_and_shards_leave_out_what_would_have_come() {
                 );
                 if random.random_range(0..8) == 0 {
                     let other = dataset.iterator().unwrap();
-                    other.restore_position(&iterator.save_position().unwrap()).unwrap();
+                    other
+                        .restore_position(&iterator.save_position().unwrap())
+                        .unwrap();
                     let rest: Vec<_> = std::iter::from_fn(|| next(&other)).collect();
                     assert_eq!(rest, model[at + 1..], "{what}: restored behind {at}");
                 }
@@ -155,12 +180,19 @@ fn leaving_out_the_first_elements_of_known_sources_is_arithmetic() {
     assert_eq!(skipped(&range(i64::MAX), i64::MAX), None);
     assert_eq!(skipped(&range(7), i64::MAX), None);
     let widest = Dataset::range(i64::MIN, i64::MAX, 1).unwrap();
-    assert_eq!(skipped(&widest.skip(i64::MAX).unwrap(), i64::MAX), Some(vec![i64::MAX - 1]));
-    assert_eq!(skipped(&Dataset::range(9, 0, -2).unwrap(), 3), Some(vec![3]));
+    assert_eq!(
+        skipped(&widest.skip(i64::MAX).unwrap(), i64::MAX),
+        Some(vec![i64::MAX - 1])
+    );
+    assert_eq!(
+        skipped(&Dataset::range(9, 0, -2).unwrap(), 3),
+        Some(vec![3])
+    );
     assert_eq!(skipped(&numbers(10).skip(3).unwrap(), 4), Some(vec![7]));
 }
 
-/// So many elements are left out that each of them cannot be asked for, and all that matters of most rounds is their number.
+/// So many elements are left out that each of them cannot be asked for, and all that matters of
+/// most rounds is their number.
 #[test]
 fn leaving_out_whole_rounds_is_arithmetic() {
     const MANY: u64 = 1 << 33;
@@ -177,27 +209,41 @@ fn leaving_out_whole_rounds_is_arithmetic() {
         let behind = shard.skip(1 << 20).unwrap();
         let place = (1_u128 << 20) * i64::MAX as u128 + i64::MAX as u128 - 1;
         assert_eq!(first(behind), rest((place % 100) as u64));
-        let nested = endless(&rounds.take(i64::MAX).unwrap()).skip(i64::MAX).unwrap();
+        let nested = endless(&rounds.take(i64::MAX).unwrap())
+            .skip(i64::MAX)
+            .unwrap();
         assert_eq!(first(nested), Some(vec![0]));
         let finite = hundred.repeat(1 << 40).unwrap();
         assert_eq!(first(finite.skip((100 << 40) - 1).unwrap()), Some(vec![99]));
         assert_eq!(first(finite.skip(100 << 40).unwrap()), None);
     }
     let batches = endless(&numbers(100).batch(30, false).unwrap());
-    assert_eq!(first(batches.skip((1 << 40) + 3).unwrap()), Some((90..100).collect()));
+    assert_eq!(
+        first(batches.skip((1 << 40) + 3).unwrap()),
+        Some((90..100).collect())
+    );
 }
 
 /// The order of each round depends on its number.
 #[test]
 fn shuffles_know_how_many_rounds_were_left_out() {
-    let options = ShuffleOptions { seed: 7, ..ShuffleOptions::default() };
+    let options = ShuffleOptions {
+        seed: 7,
+        ..ShuffleOptions::default()
+    };
     let shuffled = || numbers(20).shuffle(&options).unwrap();
     let slow = shuffled().iterator().unwrap();
     (0..500).for_each(|_| slow.reset().unwrap());
     let expected: Vec<_> = std::iter::from_fn(|| next(&slow)).collect();
     let rounds = shuffled().repeat(501).unwrap();
     assert_eq!(all(&rounds.skip(20 * 500).unwrap()), expected);
-    let far = rounds.repeat(-1).unwrap().skip(i64::MAX).unwrap().take(45).unwrap();
+    let far = rounds
+        .repeat(-1)
+        .unwrap()
+        .skip(i64::MAX)
+        .unwrap()
+        .take(45)
+        .unwrap();
     let far = far.iterator().unwrap();
     let before: Vec<_> = std::iter::from_fn(|| next(&far)).collect();
     assert_eq!(before.len(), 45);
@@ -206,13 +252,19 @@ fn shuffles_know_how_many_rounds_were_left_out() {
 /// The thread that makes elements ahead leaves them out for years.
 #[test]
 fn an_iterator_is_released_while_its_thread_leaves_out_elements() {
-    let options = umbo_core::input::MapOptions { parallel_calls: 0, element_spec: None };
+    let options = umbo_core::input::MapOptions {
+        parallel_calls: 0,
+        element_spec: None,
+    };
     let (begun, has_begun) = std::sync::mpsc::channel();
     let function = move |element: &Value| {
         begun.send(()).unwrap();
         Ok(element.clone())
     };
-    let mapped = Dataset::range(0, i64::MAX, 1).unwrap().map(function, options).unwrap();
+    let mapped = Dataset::range(0, i64::MAX, 1)
+        .unwrap()
+        .map(function, options)
+        .unwrap();
     let ahead = mapped.skip(1).unwrap().take(1 << 40).unwrap();
     let inner = ahead.shard(i64::MAX, 5).unwrap().prefetch(1).unwrap();
     let outer = Dataset::concatenate(&[Dataset::range(0, 1, 1).unwrap(), inner])
@@ -240,8 +292,14 @@ fn what_a_function_makes_is_made_and_may_fail() {
                 _ => Ok(element.clone()),
             }
         };
-        let options = umbo_core::input::MapOptions { parallel_calls, element_spec: None };
-        let mapped = Dataset::range(0, 12, 1).unwrap().map(function, options).unwrap();
+        let options = umbo_core::input::MapOptions {
+            parallel_calls,
+            element_spec: None,
+        };
+        let mapped = Dataset::range(0, 12, 1)
+            .unwrap()
+            .map(function, options)
+            .unwrap();
         for dataset in [mapped.skip(5).unwrap(), mapped.shard(6, 5).unwrap()] {
             calls.store(0, Ordering::Relaxed);
             let iterator = dataset.iterator().unwrap();

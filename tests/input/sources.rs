@@ -8,13 +8,20 @@ use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
 
 fn leaf(dtype: DType, shape: &[Option<usize>]) -> ElementSpec {
-    ElementSpec::Leaf(LeafSpec { dtype, shape: shape.to_vec() })
+    ElementSpec::Leaf(LeafSpec {
+        dtype,
+        shape: shape.to_vec(),
+    })
 }
 
 #[test]
 fn slices_keep_the_structure() {
     let x = counting(&[3, 2]);
-    let y = Tensor::from_slice(&[0.5f32, 1.5, 2.5], Shape::new(&[3]).unwrap(), DeviceId::HOST);
+    let y = Tensor::from_slice(
+        &[0.5f32, 1.5, 2.5],
+        Shape::new(&[3]).unwrap(),
+        DeviceId::HOST,
+    );
     let pair = Value::tuple(vec![Value::Tensor(x), Value::Tensor(y.unwrap())]).unwrap();
     let nest = Value::structure(vec![("pair".into(), pair)]).unwrap();
     let dataset = Dataset::from_tensor_slices(&nest).unwrap();
@@ -25,15 +32,29 @@ fn slices_keep_the_structure() {
         ElementSpec::structure(vec![("pair".into(), items)]).unwrap()
     };
     assert_eq!(*dataset.element_spec(), spec(&[]));
-    assert_eq!(*dataset.batch(2, false).unwrap().element_spec(), spec(&[None]));
-    assert_eq!(*dataset.batch(2, true).unwrap().element_spec(), spec(&[Some(2)]));
+    assert_eq!(
+        *dataset.batch(2, false).unwrap().element_spec(),
+        spec(&[None])
+    );
+    assert_eq!(
+        *dataset.batch(2, true).unwrap().element_spec(),
+        spec(&[Some(2)])
+    );
 
     let seen = rest(&dataset.iterator().unwrap(), |element| {
-        let y = element.at_path("pair.1").unwrap().tensor_of(0).unwrap().clone();
+        let y = element
+            .at_path("pair.1")
+            .unwrap()
+            .tensor_of(0)
+            .unwrap()
+            .clone();
         assert_eq!(y.shape().rank(), 0);
         (ints(element.at_path("pair.0").unwrap()), read::<f32>(&y)[0])
     });
-    assert_eq!(seen, [(vec![0, 1], 0.5), (vec![2, 3], 1.5), (vec![4, 5], 2.5)]);
+    assert_eq!(
+        seen,
+        [(vec![0, 1], 0.5), (vec![2, 3], 1.5), (vec![4, 5], 2.5)]
+    );
 }
 
 #[test]
@@ -41,9 +62,20 @@ fn slices_refuse_what_has_none() {
     let slices = |value: Value| Dataset::from_tensor_slices(&value);
     let scalar = Value::Tensor(Tensor::scalar(1i32).unwrap());
     fails(slices(scalar), Status::InvalidArgument, "scalar");
-    let uneven = vec![Value::Tensor(counting(&[3])), Value::Tensor(counting(&[4, 2]))];
-    fails(slices(Value::tuple(uneven).unwrap()), Status::InvalidArgument, "3 in tensor 0");
-    fails(slices(Value::tuple(vec![]).unwrap()), Status::InvalidArgument, "no tensor");
+    let uneven = vec![
+        Value::Tensor(counting(&[3])),
+        Value::Tensor(counting(&[4, 2])),
+    ];
+    fails(
+        slices(Value::tuple(uneven).unwrap()),
+        Status::InvalidArgument,
+        "3 in tensor 0",
+    );
+    fails(
+        slices(Value::tuple(vec![]).unwrap()),
+        Status::InvalidArgument,
+        "no tensor",
+    );
     let parts = Value::per_replica(vec![counting(&[3])]).unwrap();
     fails(slices(parts), Status::InvalidArgument, "per-replica");
 }
@@ -67,29 +99,53 @@ fn zip_makes_tuples_and_structs_and_ends_with_the_shortest() {
     assert_eq!(zipped.cardinality(), Cardinality::Exact(3));
     let iterator = zipped.iterator().unwrap();
     let seen = rest(&iterator, |element| {
-        (ints(element.at_path("x").unwrap()), ints(element.at_path("y").unwrap()))
+        (
+            ints(element.at_path("x").unwrap()),
+            ints(element.at_path("y").unwrap()),
+        )
     });
-    assert_eq!(seen, [(vec![0], vec![0]), (vec![1], vec![1]), (vec![2], vec![2])]);
+    assert_eq!(
+        seen,
+        [(vec![0], vec![0]), (vec![1], vec![1]), (vec![2], vec![2])]
+    );
     assert!(iterator.next().unwrap().is_none());
 
     let rows = Dataset::zip(&[x.clone(), numbers(2)], None).unwrap();
     assert_eq!(rows.cardinality(), Cardinality::Exact(2));
-    let seen = rest(&rows.batch(2, false).unwrap().iterator().unwrap(), |element| {
-        (ints(&element.item(0).unwrap()), ints(&element.item(1).unwrap()))
-    });
+    let seen = rest(
+        &rows.batch(2, false).unwrap().iterator().unwrap(),
+        |element| {
+            (
+                ints(&element.item(0).unwrap()),
+                ints(&element.item(1).unwrap()),
+            )
+        },
+    );
     assert_eq!(seen, [(vec![0, 1], vec![0, 1])]);
 
     fails(Dataset::zip(&[], None), Status::InvalidArgument, "datasets");
     let both = [x, y];
-    fails(Dataset::zip(&both, Some(&["x"])), Status::InvalidArgument, "1 names for 2");
-    fails(Dataset::zip(&both, Some(&["x", "x"])), Status::InvalidArgument, "twice");
+    fails(
+        Dataset::zip(&both, Some(&["x"])),
+        Status::InvalidArgument,
+        "1 names for 2",
+    );
+    fails(
+        Dataset::zip(&both, Some(&["x", "x"])),
+        Status::InvalidArgument,
+        "twice",
+    );
 }
 
 #[test]
 fn wrong_sizes_are_refused_by_name() {
     let dataset = numbers(4);
     for size in [0, -1, i64::MIN] {
-        fails(dataset.batch(size, false), Status::InvalidArgument, "element_count");
+        fails(
+            dataset.batch(size, false),
+            Status::InvalidArgument,
+            "element_count",
+        );
         fails(dataset.prefetch(size), Status::InvalidArgument, "depth");
     }
     fails(dataset.prefetch(i64::MAX), Status::InvalidArgument, "depth");
@@ -99,8 +155,15 @@ fn wrong_sizes_are_refused_by_name() {
     fails(dataset.shard(0, 0), Status::InvalidArgument, "shard_count");
     fails(dataset.shard(3, 3), Status::InvalidArgument, "index");
     fails(dataset.shard(3, -1), Status::InvalidArgument, "index");
-    let options = ShuffleOptions { buffer_size: -1, ..Default::default() };
-    fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_capacity");
+    let options = ShuffleOptions {
+        buffer_size: -1,
+        ..Default::default()
+    };
+    fails(
+        dataset.shuffle(&options),
+        Status::InvalidArgument,
+        "buffer_capacity",
+    );
     let endless = dataset.repeat(-1).unwrap();
     let whole = ShuffleOptions::default();
     fails(endless.shuffle(&whole), Status::InvalidArgument, "endless");
@@ -113,9 +176,16 @@ fn wrong_sizes_are_refused_by_name() {
 fn sizes_beyond_memory_fail_while_iterating_or_fit() {
     let batches = numbers(3).batch(i64::MAX, false).unwrap();
     assert_eq!(all(&batches), [[0, 1, 2]]);
-    let options = ShuffleOptions { buffer_size: i64::MAX, ..Default::default() };
+    let options = ShuffleOptions {
+        buffer_size: i64::MAX,
+        ..Default::default()
+    };
     assert_eq!(all(&numbers(3).shuffle(&options).unwrap()).len(), 3);
-    let endless = numbers(3).repeat(-1).unwrap().batch(i64::MAX, false).unwrap();
+    let endless = numbers(3)
+        .repeat(-1)
+        .unwrap()
+        .batch(i64::MAX, false)
+        .unwrap();
     fails(endless.iterator(), Status::ResourceExhausted, "memory");
 }
 
@@ -133,7 +203,10 @@ fn ranges_of_numbers() {
     assert_eq!(read(5, 0, -2), [5, 3, 1]);
     assert_eq!(read(3, 3, 1), [0i64; 0]);
     assert_eq!(read(3, 0, 1), [0i64; 0]);
-    assert_eq!(read(i64::MIN, i64::MAX, i64::MAX), [i64::MIN, -1, i64::MAX - 1]);
+    assert_eq!(
+        read(i64::MIN, i64::MAX, i64::MAX),
+        [i64::MIN, -1, i64::MAX - 1]
+    );
     assert_eq!(read(i64::MAX - 1, i64::MAX, 5), [i64::MAX - 1]);
     let all = Dataset::range(i64::MIN, i64::MAX, 1).unwrap();
     assert_eq!(all.cardinality(), Cardinality::Exact(u64::MAX));
@@ -143,15 +216,21 @@ fn ranges_of_numbers() {
 #[test]
 fn elements_that_the_caller_has_made() {
     let (one, two) = (counting(&[2]), counting(&[3]));
-    let nest =
-        Value::tuple(vec![Value::Tensor(one.clone()), Value::Tensor(counting(&[]))]).unwrap();
+    let nest = Value::tuple(vec![
+        Value::Tensor(one.clone()),
+        Value::Tensor(counting(&[])),
+    ])
+    .unwrap();
     let dataset = Dataset::from_tensors(&nest).unwrap();
     assert_eq!(dataset.cardinality(), Cardinality::Exact(1));
     assert_eq!(dataset.element_spec().to_string(), "(int32 [2], int32 [])");
     let iterator = dataset.repeat(2).unwrap().iterator().unwrap();
     let element = iterator.next().unwrap().unwrap().item(0).unwrap();
     let tensor = element.tensor_of(0).unwrap();
-    assert_eq!((tensor.address(), tensor.is_read_only()), (one.address(), true));
+    assert_eq!(
+        (tensor.address(), tensor.is_read_only()),
+        (one.address(), true)
+    );
     assert!(iterator.next().unwrap().is_some());
     assert!(iterator.next().unwrap().is_none());
 
@@ -160,8 +239,20 @@ fn elements_that_the_caller_has_made() {
     assert_eq!(all(&several), [vec![0, 1], vec![0, 1, 2]]);
     let invalid = Status::InvalidArgument;
     fails(Dataset::elements(&[]), invalid, "tensors");
-    fails(Dataset::elements(&[one.clone(), counting(&[1, 2])]), invalid, "tensor 1");
-    fails(Dataset::from_tensors(&Value::tuple(vec![]).unwrap()), invalid, "no tensor");
+    fails(
+        Dataset::elements(&[one.clone(), counting(&[1, 2])]),
+        invalid,
+        "tensor 1",
+    );
+    fails(
+        Dataset::from_tensors(&Value::tuple(vec![]).unwrap()),
+        invalid,
+        "no tensor",
+    );
     let parts = Value::per_replica(vec![one.clone(), one]).unwrap();
-    fails(Dataset::from_tensors(&parts), invalid, "a per-replica value");
+    fails(
+        Dataset::from_tensors(&parts),
+        invalid,
+        "a per-replica value",
+    );
 }

@@ -14,7 +14,10 @@ use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
 
 fn leaf(shape: &[Option<usize>]) -> ElementSpec {
-    ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: shape.to_vec() })
+    ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Int32,
+        shape: shape.to_vec(),
+    })
 }
 
 fn tensor(shape: &[usize], data: &[i32]) -> Tensor {
@@ -57,7 +60,12 @@ fn failing(count: i32, at: &'static [i32]) -> (Dataset, Arc<AtomicUsize>) {
     let made = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&made);
     let dataset = Dataset::from_generator(leaf(&[]), move || {
-        Ok(Box::new(Failing { next: 0, count, at, made: Arc::clone(&counter) }))
+        Ok(Box::new(Failing {
+            next: 0,
+            count,
+            at,
+            made: Arc::clone(&counter),
+        }))
     });
     (dataset.unwrap(), made)
 }
@@ -78,7 +86,12 @@ fn outcomes(dataset: &Dataset) -> Vec<std::result::Result<Vec<i32>, String>> {
 #[test]
 fn a_generators_failures_stand_in_their_place() {
     let (dataset, _) = failing(4, &[1]);
-    let expected = [Ok(vec![0]), Err("number 1 is damaged".into()), Ok(vec![2]), Ok(vec![3])];
+    let expected = [
+        Ok(vec![0]),
+        Err("number 1 is damaged".into()),
+        Ok(vec![2]),
+        Ok(vec![3]),
+    ];
     assert_eq!(outcomes(&dataset), expected);
     assert_eq!(outcomes(&dataset.prefetch(3).unwrap()), expected);
 }
@@ -96,17 +109,43 @@ fn generators_keep_to_their_spec() {
             }
         }
         let begin = move || -> Result<Box<dyn Generator>> { Ok(Box::new(One(Some(element())))) };
-        Dataset::from_generator(leaf(&[None, Some(2)]), begin).unwrap().iterator().unwrap().next()
+        Dataset::from_generator(leaf(&[None, Some(2)]), begin)
+            .unwrap()
+            .iterator()
+            .unwrap()
+            .next()
     };
     assert!(other(|| Value::Tensor(counting(&[5, 2]))).is_ok());
-    fails(other(|| Value::Tensor(counting(&[5, 3]))), Status::InvalidArgument, "int32 [?, 2]");
-    fails(other(|| Value::Tensor(counting(&[2]))), Status::InvalidArgument, "shape [2]");
-    fails(other(|| Value::tuple(vec![]).unwrap()), Status::InvalidArgument, "a tuple of 0");
+    fails(
+        other(|| Value::Tensor(counting(&[5, 3]))),
+        Status::InvalidArgument,
+        "int32 [?, 2]",
+    );
+    fails(
+        other(|| Value::Tensor(counting(&[2]))),
+        Status::InvalidArgument,
+        "shape [2]",
+    );
+    fails(
+        other(|| Value::tuple(vec![]).unwrap()),
+        Status::InvalidArgument,
+        "a tuple of 0",
+    );
     let none = || -> Result<Box<dyn Generator>> { Err(Error::DataLoss("unused".into())) };
     let empty = Dataset::from_generator(ElementSpec::tuple(vec![]).unwrap(), none);
     fails(empty, Status::InvalidArgument, "no tensor");
-    let parts = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
-    fails(Dataset::from_generator(parts, none), Status::InvalidArgument, "per-replica");
+    let parts = ElementSpec::PerReplica(
+        2,
+        LeafSpec {
+            dtype: DType::Int32,
+            shape: vec![],
+        },
+    );
+    fails(
+        Dataset::from_generator(parts, none),
+        Status::InvalidArgument,
+        "per-replica",
+    );
 }
 
 fn doubled(element: &Value) -> Result<Value> {
@@ -120,7 +159,10 @@ fn doubled(element: &Value) -> Result<Value> {
 fn mapping_keeps_the_order_and_the_place_of_failures() {
     let (source, _) = failing(23, &[9, 22]);
     let map = |parallel_calls| {
-        let options = MapOptions { parallel_calls, element_spec: None };
+        let options = MapOptions {
+            parallel_calls,
+            element_spec: None,
+        };
         source.map(doubled, options).unwrap()
     };
     let expected: Vec<std::result::Result<Vec<i32>, String>> = (0..23)
@@ -132,7 +174,11 @@ fn mapping_keeps_the_order_and_the_place_of_failures() {
         .collect();
     for parallel_calls in [0, 1, 2, 7, 64] {
         let mapped = map(parallel_calls);
-        assert_eq!(outcomes(&mapped), expected, "{parallel_calls} parallel calls");
+        assert_eq!(
+            outcomes(&mapped),
+            expected,
+            "{parallel_calls} parallel calls"
+        );
         let iterator = mapped.iterator().unwrap();
         for _ in 0..4 {
             iterator.next().unwrap();
@@ -145,23 +191,50 @@ fn mapping_keeps_the_order_and_the_place_of_failures() {
 #[test]
 fn mapping_to_another_spec() {
     let pair = |element: &Value| {
-        Ok(Value::tuple(vec![element.clone(), Value::Tensor(Tensor::scalar(0.5f32)?)]).unwrap())
+        Ok(Value::tuple(vec![
+            element.clone(),
+            Value::Tensor(Tensor::scalar(0.5f32)?),
+        ])
+        .unwrap())
     };
-    let float = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![] });
+    let float = ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Float32,
+        shape: vec![],
+    });
     let spec = ElementSpec::tuple(vec![leaf(&[]), float]).unwrap();
-    let options = MapOptions { parallel_calls: 2, element_spec: Some(spec.clone()) };
+    let options = MapOptions {
+        parallel_calls: 2,
+        element_spec: Some(spec.clone()),
+    };
     let mapped = numbers(3).map(pair, options).unwrap();
     assert_eq!(*mapped.element_spec(), spec);
     assert_eq!(mapped.cardinality(), Cardinality::Exact(3));
     let batches = mapped.batch(2, false).unwrap();
     let shapes = rest(&batches.iterator().unwrap(), |element| {
-        element.item(1).unwrap().tensor_of(0).unwrap().shape().to_vec()
+        element
+            .item(1)
+            .unwrap()
+            .tensor_of(0)
+            .unwrap()
+            .shape()
+            .to_vec()
     });
     assert_eq!(shapes, [[2], [1]]);
     let wrong = numbers(3).map(pair, MapOptions::default()).unwrap();
-    fails(wrong.iterator().unwrap().next(), Status::InvalidArgument, "a mapped function");
-    let options = MapOptions { parallel_calls: -1, element_spec: None };
-    fails(numbers(3).map(pair, options), Status::InvalidArgument, "parallel_call_count");
+    fails(
+        wrong.iterator().unwrap().next(),
+        Status::InvalidArgument,
+        "a mapped function",
+    );
+    let options = MapOptions {
+        parallel_calls: -1,
+        element_spec: None,
+    };
+    fails(
+        numbers(3).map(pair, options),
+        Status::InvalidArgument,
+        "parallel_call_count",
+    );
 }
 
 #[test]
@@ -176,7 +249,11 @@ fn a_cache_is_filled_by_the_first_whole_pass() {
     assert_eq!(all(&cached.repeat(3).unwrap()).len(), 12);
     let element = cached.iterator().unwrap().next().unwrap().unwrap();
     assert!(element.tensor_of(0).unwrap().is_read_only());
-    assert_eq!(made.load(Ordering::Relaxed), 0, "the source was asked although all is kept");
+    assert_eq!(
+        made.load(Ordering::Relaxed),
+        0,
+        "the source was asked although all is kept"
+    );
     partial.reset().unwrap();
     assert_eq!(rest(&partial, ints).len(), 4);
     assert_eq!(made.load(Ordering::Relaxed), 0);
@@ -193,7 +270,10 @@ fn a_round_with_a_failure_is_not_kept() {
 
 #[test]
 fn a_cached_order_repeats() {
-    let options = ShuffleOptions { seed: 3, ..Default::default() };
+    let options = ShuffleOptions {
+        seed: 3,
+        ..Default::default()
+    };
     for source in [numbers(20), failing(20, &[]).0] {
         let shuffled = source.shuffle(&options).unwrap();
         assert_ne!(all(&shuffled), all(&shuffled));
@@ -219,10 +299,20 @@ fn datasets_one_after_the_other() {
         [vec![0, 1], vec![0, 1, 2], vec![0, 1], vec![0, 1, 2]]
     );
     let endless = batches.repeat(-1).unwrap();
-    let cardinality = Dataset::concatenate(&[batches.clone(), endless]).unwrap().cardinality();
+    let cardinality = Dataset::concatenate(&[batches.clone(), endless])
+        .unwrap()
+        .cardinality();
     assert_eq!(cardinality, Cardinality::Endless);
-    fails(Dataset::concatenate(&[]), Status::InvalidArgument, "datasets");
-    fails(Dataset::concatenate(&[batches, numbers(3)]), Status::InvalidArgument, "dataset 1");
+    fails(
+        Dataset::concatenate(&[]),
+        Status::InvalidArgument,
+        "datasets",
+    );
+    fails(
+        Dataset::concatenate(&[batches, numbers(3)]),
+        Status::InvalidArgument,
+        "dataset 1",
+    );
 }
 
 #[test]
@@ -245,7 +335,10 @@ fn padding_to_the_largest_of_the_batch() {
     ];
     let seen = |dataset: &Dataset| {
         rest(&dataset.iterator().unwrap(), |element| {
-            (element.tensor_of(0).unwrap().shape().to_vec(), ints(element))
+            (
+                element.tensor_of(0).unwrap().shape().to_vec(),
+                ints(element),
+            )
         })
     };
     assert_eq!(seen(&batches), expected);
@@ -254,8 +347,15 @@ fn padding_to_the_largest_of_the_batch() {
     let dropped = elements.padded_batch(2, true).unwrap();
     assert_eq!(*dropped.element_spec(), leaf(&[Some(2), None, None]));
     assert_eq!(seen(&dropped), expected[..2]);
-    assert_eq!(all(&numbers(3).padded_batch(2, false).unwrap()), [vec![0, 1], vec![2]]);
-    fails(elements.padded_batch(0, false), Status::InvalidArgument, "element_count");
+    assert_eq!(
+        all(&numbers(3).padded_batch(2, false).unwrap()),
+        [vec![0, 1], vec![2]]
+    );
+    fails(
+        elements.padded_batch(0, false),
+        Status::InvalidArgument,
+        "element_count",
+    );
 }
 
 /// Also from the places in between.
@@ -278,7 +378,9 @@ fn an_element_whose_function_panics_costs_a_batch_no_other() {
             }
             if calls == 3 {
                 let other = batches.iterator().unwrap();
-                other.restore_position(&iterator.save_position().unwrap()).unwrap();
+                other
+                    .restore_position(&iterator.save_position().unwrap())
+                    .unwrap();
                 assert_eq!(rest(&other, ints), [vec![4, 5, 7], vec![8]]);
             }
         }
@@ -289,15 +391,41 @@ fn an_element_whose_function_panics_costs_a_batch_no_other() {
 #[test]
 fn what_cannot_be_cut_anew() {
     let batches = numbers(6).batch(2, true).unwrap();
-    fails(batches.rebatch(&[], false), Status::InvalidArgument, "row_counts");
-    fails(batches.rebatch(&[0, 0], false), Status::InvalidArgument, "all are 0");
-    fails(batches.rebatch(&[-1], false), Status::InvalidArgument, "negative");
-    fails(numbers(6).rebatch(&[2], false), Status::InvalidArgument, "scalar");
-    assert_eq!(*batches.rebatch(&[3, 3], true).unwrap().element_spec(), leaf(&[Some(3)]));
-    assert_eq!(*batches.rebatch(&[3, 2], true).unwrap().element_spec(), leaf(&[None]));
+    fails(
+        batches.rebatch(&[], false),
+        Status::InvalidArgument,
+        "row_counts",
+    );
+    fails(
+        batches.rebatch(&[0, 0], false),
+        Status::InvalidArgument,
+        "all are 0",
+    );
+    fails(
+        batches.rebatch(&[-1], false),
+        Status::InvalidArgument,
+        "negative",
+    );
+    fails(
+        numbers(6).rebatch(&[2], false),
+        Status::InvalidArgument,
+        "scalar",
+    );
+    assert_eq!(
+        *batches.rebatch(&[3, 3], true).unwrap().element_spec(),
+        leaf(&[Some(3)])
+    );
+    assert_eq!(
+        *batches.rebatch(&[3, 2], true).unwrap().element_spec(),
+        leaf(&[None])
+    );
     let zipped = Dataset::zip(&[batches.clone(), numbers(9).batch(3, true).unwrap()], None);
     let cut = zipped.unwrap().rebatch(&[2], false).unwrap();
-    fails(cut.iterator().unwrap().next(), Status::InvalidArgument, "2 rows in tensor 0 and 3");
+    fails(
+        cut.iterator().unwrap().next(),
+        Status::InvalidArgument,
+        "2 rows in tensor 0 and 3",
+    );
     let wide = Dataset::elements(&[counting(&[2, 2]), counting(&[2, 3])]).unwrap();
     let iterator = wide.rebatch(&[3], false).unwrap().iterator().unwrap();
     fails(iterator.next(), Status::InvalidArgument, "differ");
@@ -306,7 +434,11 @@ fn what_cannot_be_cut_anew() {
 
 #[test]
 fn each_pass_is_cut_from_the_first_size_on() {
-    let iterator = numbers(4).batch(2, false).unwrap().rebatch(&[1, 2], false).unwrap();
+    let iterator = numbers(4)
+        .batch(2, false)
+        .unwrap()
+        .rebatch(&[1, 2], false)
+        .unwrap();
     let iterator = iterator.iterator().unwrap();
     for _ in 0..2 {
         assert_eq!(rest(&iterator, ints), [vec![0], vec![1, 2], vec![3]]);
@@ -319,7 +451,12 @@ fn a_batch_that_does_not_fit_together_is_left_out_as_a_whole() {
     // Batches of 2, 2, 2, 2, 1: the last one does not fit in with others.
     let rows = numbers(9).batch(2, false).unwrap();
     let iterator = |size, drop_remainder| {
-        rows.repeat(2).unwrap().batch(size, drop_remainder).unwrap().iterator().unwrap()
+        rows.repeat(2)
+            .unwrap()
+            .batch(size, drop_remainder)
+            .unwrap()
+            .iterator()
+            .unwrap()
     };
     let three = iterator(3, false);
     assert_eq!(ints(&three.next().unwrap().unwrap()), [0, 1, 2, 3, 4, 5]);
@@ -333,7 +470,10 @@ fn a_batch_that_does_not_fit_together_is_left_out_as_a_whole() {
     fails(six.next(), Status::InvalidArgument, "shape [1]");
     assert!(six.next().unwrap().is_none());
     let four = iterator(4, true);
-    assert_eq!(ints(&four.next().unwrap().unwrap()), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(
+        ints(&four.next().unwrap().unwrap()),
+        [0, 1, 2, 3, 4, 5, 6, 7]
+    );
 }
 
 #[test]
@@ -341,10 +481,15 @@ fn pipelines_have_a_greatest_depth() {
     type Transformation = fn(&Dataset) -> Result<Dataset>;
     let transformations: [(&str, Transformation); 5] = [
         ("shuffle", |dataset| {
-            dataset.shuffle(&ShuffleOptions { buffer_size: 1, ..Default::default() })
+            dataset.shuffle(&ShuffleOptions {
+                buffer_size: 1,
+                ..Default::default()
+            })
         }),
         ("cache", |dataset| dataset.prefetch(1)?.cache()),
-        ("map", |dataset| dataset.map(|element| Ok(element.clone()), MapOptions::default())),
+        ("map", |dataset| {
+            dataset.map(|element| Ok(element.clone()), MapOptions::default())
+        }),
         ("rebatch", |dataset| dataset.rebatch(&[1], false)),
         ("concatenate", |dataset| {
             Dataset::concatenate(&[dataset.clone(), numbers(1).batch(1, true)?.skip(1)?])
@@ -352,22 +497,28 @@ fn pipelines_have_a_greatest_depth() {
     ];
     for (name, transformation) in transformations {
         // One by one on the smallest stack that a thread of a program usually has.
-        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
-            let mut dataset = failing(1, &[]).0.batch(1, true).unwrap();
-            let mut depth = 0;
-            let error = loop {
-                match transformation(&dataset) {
-                    Ok(deeper) => dataset = deeper,
-                    Err(error) => break error,
+        let thread = std::thread::Builder::new()
+            .stack_size(2 << 20)
+            .spawn(move || {
+                let mut dataset = failing(1, &[]).0.batch(1, true).unwrap();
+                let mut depth = 0;
+                let error = loop {
+                    match transformation(&dataset) {
+                        Ok(deeper) => dataset = deeper,
+                        Err(error) => break error,
+                    }
+                    depth += 1;
+                };
+                fails::<()>(Err(error), Status::InvalidArgument, "lie above each other");
+                assert!((100..=256).contains(&depth), "{name}: {depth}");
+                if name != "cache" {
+                    assert_eq!(
+                        rest(&dataset.iterator().unwrap(), |_| ()).len(),
+                        1,
+                        "{name}"
+                    );
                 }
-                depth += 1;
-            };
-            fails::<()>(Err(error), Status::InvalidArgument, "lie above each other");
-            assert!((100..=256).contains(&depth), "{name}: {depth}");
-            if name != "cache" {
-                assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 1, "{name}");
-            }
-        });
+            });
         thread.unwrap().join().unwrap();
     }
 }
@@ -376,8 +527,10 @@ fn pipelines_have_a_greatest_depth() {
 #[test]
 fn transformations_beside_each_other_have_an_end() {
     type Joined = fn(&[Dataset]) -> Result<Dataset>;
-    let ways: [(&str, Joined); 2] =
-        [("concatenate", Dataset::concatenate), ("zip", |datasets| Dataset::zip(datasets, None))];
+    let ways: [(&str, Joined); 2] = [
+        ("concatenate", Dataset::concatenate),
+        ("zip", |datasets| Dataset::zip(datasets, None)),
+    ];
     for (name, join) in ways {
         let mut dataset = Dataset::range(0, 2, 1).unwrap();
         let mut times = 0;
@@ -396,7 +549,12 @@ fn transformations_beside_each_other_have_an_end() {
         }
     }
     // As many as there are, in one call.
-    let files: Vec<Dataset> = (0..20_000).map(|_| Dataset::range(0, 1, 1).unwrap()).collect();
-    let all = Dataset::concatenate(&files).unwrap().batch(100, false).unwrap();
+    let files: Vec<Dataset> = (0..20_000)
+        .map(|_| Dataset::range(0, 1, 1).unwrap())
+        .collect();
+    let all = Dataset::concatenate(&files)
+        .unwrap()
+        .batch(100, false)
+        .unwrap();
     assert_eq!(rest(&all.iterator().unwrap(), |_| ()).len(), 200);
 }

@@ -48,7 +48,10 @@ fn row<T: Element>(values: &[T]) -> Tensor {
 fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
     let doubles = noise(NOISE + ELEMENTS.max(NAMED * WIDTH));
     let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
-    let (a, b) = (variable("a", &singles[..ELEMENTS]), variable("b", &doubles[..DOUBLES]));
+    let (a, b) = (
+        variable("a", &singles[..ELEMENTS]),
+        variable("b", &doubles[..DOUBLES]),
+    );
     let c = table("c", &singles[..ROWS * WIDTH], WIDTH);
     let [singles, doubles] = [row(&singles), row(&doubles)];
     let gradients = row_gradients(REPLICAS, &[&a, &b, &c], Mean, &[false, false, true], 1);
@@ -61,19 +64,28 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
                 let buffer = gradients.view(replica, step, index, Overwrite).unwrap();
                 let part = noise.slice(0, start, start + buffer.shape()[0], 1).unwrap();
                 // SAFETY: the buffer is this replica's until it submits.
-                unsafe { buffer.assume_exclusive() }.copy_from(&part).unwrap();
+                unsafe { buffer.assume_exclusive() }
+                    .copy_from(&part)
+                    .unwrap();
             }
             let added = gradients.add_rows(replica, step, 2, NAMED).unwrap();
-            let indices: Vec<i64> =
-                (0..NAMED).map(|row| (row * row * 31 + start) as i64 % ROWS as i64).collect();
+            let indices: Vec<i64> = (0..NAMED)
+                .map(|row| (row * row * 31 + start) as i64 % ROWS as i64)
+                .collect();
             let part = singles.slice(0, start, start + NAMED * WIDTH, 1).unwrap();
             let part = part.reshape(added.values.shape()).unwrap();
             // SAFETY: the rows are this replica's until it submits.
             unsafe {
-                added.indices.assume_exclusive().copy_from(&row(&indices)).unwrap();
+                added
+                    .indices
+                    .assume_exclusive()
+                    .copy_from(&row(&indices))
+                    .unwrap();
                 added.values.assume_exclusive().copy_from(&part).unwrap();
             }
-            gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
+            gradients
+                .submit(replica, step, 1.0 + replica as f64)
+                .unwrap();
         };
         match arrival {
             Arrival::Forwards => (0..REPLICAS).for_each(contribute),
@@ -88,39 +100,45 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
         gradients.commit(step);
         apply(&optimizer, &gradients).unwrap();
     }
-    let doubles = value::<f64>(&b).iter().map(|value| value.to_bits()).collect();
+    let doubles = value::<f64>(&b)
+        .iter()
+        .map(|value| value.to_bits())
+        .collect();
     (bits(&value(&a)), doubles, bits(&value(&c)))
 }
 
 #[test]
 fn weights_after_30_steps_are_the_same_bits() {
-    same_in_every_set("certificate::weights_after_30_steps_are_the_same_bits", || {
-        let _changes = WORKER_COUNT.write();
-        let is_best = Some(Instructions::chosen()) == Instructions::all().next_back();
-        let mut bits = Vec::new();
-        for rule in ["momentum", "adam"] {
-            workers::set_count(1).unwrap();
-            // So that several take part in what several could.
-            workers::fix_costs(Some(workers::Costs::NONE));
-            let expected = trained(rule, Arrival::Forwards);
-            // The other sets have the same loops, and need not be tried in every way; nor need each number of
-            // workers with both rules.
-            let counts: &[usize] = match (is_best, rule) {
-                (false, _) => &[2],
-                (true, "momentum") => &[2, 4, 6, 8],
-                (true, _) => &[3, 5, 7],
-            };
-            let counts = counts.iter().map(|&count| (count, Arrival::Forwards));
-            let arrivals = [Arrival::Backwards, Arrival::Threads].map(|arrival| (3, arrival));
-            for (count, arrival) in counts.chain(arrivals.into_iter().filter(|_| is_best)) {
-                workers::set_count(count).unwrap();
-                let trained = trained(rule, arrival);
-                assert!(trained == expected, "{rule}: {count} workers, {arrival:?}");
+    same_in_every_set(
+        "certificate::weights_after_30_steps_are_the_same_bits",
+        || {
+            let _changes = WORKER_COUNT.write();
+            let is_best = Some(Instructions::chosen()) == Instructions::all().next_back();
+            let mut bits = Vec::new();
+            for rule in ["momentum", "adam"] {
+                workers::set_count(1).unwrap();
+                // So that several take part in what several could.
+                workers::fix_costs(Some(workers::Costs::NONE));
+                let expected = trained(rule, Arrival::Forwards);
+                // The other sets have the same loops, and need not be tried in every way; nor need
+                // each number of workers with both rules.
+                let counts: &[usize] = match (is_best, rule) {
+                    (false, _) => &[2],
+                    (true, "momentum") => &[2, 4, 6, 8],
+                    (true, _) => &[3, 5, 7],
+                };
+                let counts = counts.iter().map(|&count| (count, Arrival::Forwards));
+                let arrivals = [Arrival::Backwards, Arrival::Threads].map(|arrival| (3, arrival));
+                for (count, arrival) in counts.chain(arrivals.into_iter().filter(|_| is_best)) {
+                    workers::set_count(count).unwrap();
+                    let trained = trained(rule, arrival);
+                    assert!(trained == expected, "{rule}: {count} workers, {arrival:?}");
+                }
+                let (a, b, c) = expected;
+                bits.extend(a.iter().chain(&c).flat_map(|bits| bits.to_ne_bytes()));
+                bits.extend(b.iter().flat_map(|bits| bits.to_ne_bytes()));
             }
-            let (a, b, c) = expected;
-            bits.extend(a.iter().chain(&c).flat_map(|bits| bits.to_ne_bytes()));
-            bits.extend(b.iter().flat_map(|bits| bits.to_ne_bytes()));
-        }
-        bits
-    });
+            bits
+        },
+    );
 }

@@ -25,14 +25,23 @@ fn sgd_step(reduction: LossReduction, parts: &[Option<&[f32]>], weights: &[f64])
 /// Mutant "weight dropped": the sum would be divided by the number of replicas, giving 4.
 #[test]
 fn sum_is_divided_by_the_weights() {
-    assert_eq!(sgd_step(Sum, &[Some(&[6.0]), Some(&[2.0])], &[3.0, 1.0]), 2.0);
-    assert_eq!(sgd_step(Sum, &[Some(&[6.0]), Some(&[2.0])], &[6.0, 2.0]), 1.0);
+    assert_eq!(
+        sgd_step(Sum, &[Some(&[6.0]), Some(&[2.0])], &[3.0, 1.0]),
+        2.0
+    );
+    assert_eq!(
+        sgd_step(Sum, &[Some(&[6.0]), Some(&[2.0])], &[6.0, 2.0]),
+        1.0
+    );
 }
 
 /// Mutant "mean of means": (1 + 5)/2 is 3. Mutant "weight dropped" in the sum: 6/4.
 #[test]
 fn means_are_weighted() {
-    assert_eq!(sgd_step(Mean, &[Some(&[1.0]), Some(&[5.0])], &[3.0, 1.0]), 2.0);
+    assert_eq!(
+        sgd_step(Mean, &[Some(&[1.0]), Some(&[5.0])], &[3.0, 1.0]),
+        2.0
+    );
 }
 
 /// Mutant "buffer of an empty replica read": 0 × NaN is NaN.
@@ -57,7 +66,10 @@ fn buffers_of_earlier_steps_do_not_count() {
     submit(&gradients, 1, &[1.0, 1.0]);
     gradients.commit(1);
     assert_eq!(apply(&optimizer, &gradients).unwrap().variables_updated, 2);
-    assert_eq!((value::<f32>(&first), value::<f32>(&second)), (vec![-32.0], vec![-32.0]));
+    assert_eq!(
+        (value::<f32>(&first), value::<f32>(&second)),
+        (vec![-32.0], vec![-32.0])
+    );
 
     // Nobody writes the second variable: not even its momentum moves. Replica 1 does not write the
     // first one: it counts as zero, and with its full weight.
@@ -69,7 +81,10 @@ fn buffers_of_earlier_steps_do_not_count() {
     let momentum = (MOMENTUM as f32) * 32.0 + 8.0 / 4.0;
     assert_eq!(value::<f32>(&first), [-32.0 - momentum]);
     assert_eq!(value::<f32>(&second), [-32.0]);
-    assert_eq!(read::<f32>(&optimizer.state(&second, "momentum").unwrap()), [32.0]);
+    assert_eq!(
+        read::<f32>(&optimizer.state(&second, "momentum").unwrap()),
+        [32.0]
+    );
 }
 
 /// A replica that wrote, but with weight 0, does not make the variable count as written.
@@ -88,10 +103,22 @@ fn total_weight_zero_is_no_update() {
     let variable = variable("w", &[1.0f32]);
     let gradients = gradients(2, &[&variable], Sum);
     let optimizer = optimizer("adam", 1.0);
-    step(&gradients, 1, &[Some(&[f32::NAN]), Some(&[1.0])], &[0.0, 0.0]);
+    step(
+        &gradients,
+        1,
+        &[Some(&[f32::NAN]), Some(&[1.0])],
+        &[0.0, 0.0],
+    );
     let report = apply(&optimizer, &gradients).unwrap();
     assert!(!report.applied);
-    assert_eq!((report.variables_updated, report.total_weight, report.iterations), (0, 0.0, 0));
+    assert_eq!(
+        (
+            report.variables_updated,
+            report.total_weight,
+            report.iterations
+        ),
+        (0, 0.0, 0)
+    );
     assert_eq!(value::<f32>(&variable), [1.0]);
     refusal(optimizer.state(&variable, "m"), Status::NotFound);
     // It used the contributions up all the same.
@@ -107,7 +134,10 @@ fn add_starts_from_zero_once_a_step() {
         let buffer = gradients.view(0, number, 0, Add).unwrap();
         assert_eq!(read::<f32>(buffer), [0.0; 3]);
         write(buffer, &[1.0f32, 2.0, 3.0]);
-        assert_eq!(read::<f32>(gradients.view(0, number, 0, Add).unwrap()), [1.0, 2.0, 3.0]);
+        assert_eq!(
+            read::<f32>(gradients.view(0, number, 0, Add).unwrap()),
+            [1.0, 2.0, 3.0]
+        );
     }
     gradients.first_touch(3);
     write(gradients.view(0, 3, 0, Overwrite).unwrap(), &[4.0f32; 3]);
@@ -142,9 +172,13 @@ fn one_thread_a_step_touches_first() {
     let gradients = gradients(1, &[&variable], Sum);
     for number in 1..200 {
         let count: usize = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| gradients.first_touch(number))).collect();
-            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum()
+            let threads: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| gradients.first_touch(number)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| usize::from(thread.join().unwrap()))
+                .sum()
         });
         assert_eq!(count, 1);
     }
@@ -171,7 +205,10 @@ fn contributions_are_used_up() {
     assert!(refused().contains("still running"));
     gradients.roll_back(3);
     assert!(refused().contains("the last run failed"));
-    refusal(gradients.view(0, 3, 0, Overwrite), Status::FailedPrecondition);
+    refusal(
+        gradients.view(0, 3, 0, Overwrite),
+        Status::FailedPrecondition,
+    );
 
     // Contributions that were not applied are replaced, not added to.
     step(&gradients, 4, &[Some(&[16.0f32])], &[1.0]);
@@ -191,16 +228,28 @@ fn replicas_that_did_not_submit_are_named() {
         gradients.submit(replica, 2, 1.0).unwrap();
     }
     gradients.commit(2);
-    let message = refusal(apply(&optimizer("sgd", 1.0), &gradients), Status::FailedPrecondition);
-    assert!(message.contains("replica 1 (CPU:1), replica 3 (CPU:3)"), "{message}");
-    assert!(!message.contains("replica 0") && !message.contains("replica 2"), "{message}");
+    let message = refusal(
+        apply(&optimizer("sgd", 1.0), &gradients),
+        Status::FailedPrecondition,
+    );
+    assert!(
+        message.contains("replica 1 (CPU:1), replica 3 (CPU:3)"),
+        "{message}"
+    );
+    assert!(
+        !message.contains("replica 0") && !message.contains("replica 2"),
+        "{message}"
+    );
 }
 
 #[test]
 fn wrong_calls_are_refused() {
     let variable = variable("w", &[0.0f32]);
     let gradients = gradients(2, &[&variable], Sum);
-    refusal(gradients.view(0, 1, 0, Overwrite), Status::FailedPrecondition);
+    refusal(
+        gradients.view(0, 1, 0, Overwrite),
+        Status::FailedPrecondition,
+    );
     gradients.first_touch(1);
     refusal(gradients.view(0, 1, 1, Overwrite), Status::OutOfRange);
     refusal(gradients.view(2, 1, 0, Overwrite), Status::OutOfRange);
@@ -213,7 +262,10 @@ fn wrong_calls_are_refused() {
     // Each weight is finite, their sum is not.
     gradients.submit(1, 1, f64::MAX).unwrap();
     gradients.commit(1);
-    refusal(apply(&optimizer("sgd", 1.0), &gradients), Status::InvalidArgument);
+    refusal(
+        apply(&optimizer("sgd", 1.0), &gradients),
+        Status::InvalidArgument,
+    );
 }
 
 #[test]
@@ -223,11 +275,20 @@ fn variables_are_checked() {
     };
     let good = variable("good", &[0.0f32]);
     refusal(made(vec![]), Status::InvalidArgument);
-    let message = refusal(made(vec![good.clone(), good.clone()]), Status::InvalidArgument);
+    let message = refusal(
+        made(vec![good.clone(), good.clone()]),
+        Status::InvalidArgument,
+    );
     assert!(message.contains("variables[1] ('good')"), "{message}");
     refusal(made(vec![variable("n", &[1i32])]), Status::InvalidArgument);
-    refusal(made(vec![variable("h", &[half::f16::ONE])]), Status::Unimplemented);
-    refusal(made(vec![variable_of(8, "foreign", &[0.0f32])]), Status::InvalidArgument);
+    refusal(
+        made(vec![variable("h", &[half::f16::ONE])]),
+        Status::Unimplemented,
+    );
+    refusal(
+        made(vec![variable_of(8, "foreign", &[0.0f32])]),
+        Status::InvalidArgument,
+    );
     made(vec![good, variable("empty", &[0.0f64; 0])]).unwrap();
 }
 
@@ -259,8 +320,8 @@ fn staged_values_are_updated_where_they_are() {
     }
 }
 
-/// Several gradients of one run: each is divided by the loss scale that the run had, though the first
-/// apply changes it, up or down.
+/// Several gradients of one run: each is divided by the loss scale that the run had, though the
+/// first apply changes it, up or down.
 #[test]
 fn one_loss_scale_holds_for_a_whole_run() {
     let scaling = LossScaling::Dynamic {
@@ -271,22 +332,38 @@ fn one_loss_scale_holds_for_a_whole_run() {
         minimum: 1.0,
     };
     let variables = ["a", "b", "c"].map(|name| variable(name, &[0.0f32]));
-    let gradients = variables.each_ref().map(|variable| gradients(1, &[variable], Sum));
+    let gradients = variables
+        .each_ref()
+        .map(|variable| gradients(1, &[variable], Sum));
     let optimizer = optimizer("sgd", 1.0);
-    let settings = Settings { loss_scaling: Some(scaling), ..Settings::default() };
+    let settings = Settings {
+        loss_scaling: Some(scaling),
+        ..Settings::default()
+    };
     optimizer.configure(settings).unwrap();
-    for (number, first, scale, next) in
-        [(1, 1.0, 4.0, 32.0), (2, f32::INFINITY, 32.0, 64.0), (3, 1.0, 64.0, 512.0)]
-    {
+    for (number, first, scale, next) in [
+        (1, 1.0, 4.0, 32.0),
+        (2, f32::INFINITY, 32.0, 64.0),
+        (3, 1.0, 64.0, 512.0),
+    ] {
         assert_eq!(optimizer.loss_scale(), scale);
-        let before = variables.each_ref().map(|variable| value::<f32>(variable)[0]);
+        let before = variables
+            .each_ref()
+            .map(|variable| value::<f32>(variable)[0]);
         for (gradients, gradient) in gradients.iter().zip([first, 2.0, 3.0]) {
-            step(gradients, number, &[Some(&[gradient * scale as f32])], &[1.0]);
+            step(
+                gradients,
+                number,
+                &[Some(&[gradient * scale as f32])],
+                &[1.0],
+            );
         }
         for gradients in &gradients {
             apply(&optimizer, gradients).unwrap();
         }
-        let after = variables.each_ref().map(|variable| value::<f32>(variable)[0]);
+        let after = variables
+            .each_ref()
+            .map(|variable| value::<f32>(variable)[0]);
         let first = if first.is_finite() { first } else { 0.0 };
         assert_eq!(after, [before[0] - first, before[1] - 2.0, before[2] - 3.0]);
         assert_eq!(optimizer.loss_scale(), next);
@@ -297,7 +374,9 @@ fn one_loss_scale_holds_for_a_whole_run() {
 #[test]
 fn schedules_count_updates_that_are_still_to_come() {
     let variables = ["a", "b"].map(|name| variable(name, &[0.0f32]));
-    let gradients = variables.each_ref().map(|variable| gradients(1, &[variable], Sum));
+    let gradients = variables
+        .each_ref()
+        .map(|variable| gradients(1, &[variable], Sum));
     let optimizer = optimizer("sgd", 1.0);
     optimizer.set_schedule(Arc::new(|step| Ok(10f64.powi(step as i32))));
     for gradients in &gradients {
@@ -314,7 +393,9 @@ fn schedules_count_updates_that_are_still_to_come() {
     for gradients in &gradients {
         step(gradients, 2, &[Some(&[1.0f32])], &[1.0]);
     }
-    ApplyAction::new(Arc::clone(&optimizer), Arc::clone(&gradients[0])).prepare().unwrap();
+    ApplyAction::new(Arc::clone(&optimizer), Arc::clone(&gradients[0]))
+        .prepare()
+        .unwrap();
     apply(&optimizer, &gradients[1]).unwrap();
     assert_eq!(value::<f32>(&variables[1]), [-110.0]);
 }
@@ -332,13 +413,21 @@ fn dampening_does_nothing_without_momentum() {
         }
         bits(&value::<f32>(&variable))
     };
-    let dampened = |momentum| Momentum::new(momentum, false).unwrap().dampened(0.4).unwrap();
+    let dampened = |momentum| {
+        Momentum::new(momentum, false)
+            .unwrap()
+            .dampened(0.4)
+            .unwrap()
+    };
     assert_eq!(train(Box::new(dampened(0.0))), train(Box::new(Sgd)));
-    assert_ne!(train(Box::new(dampened(0.5))), train(Box::new(Momentum::new(0.5, false).unwrap())));
+    assert_ne!(
+        train(Box::new(dampened(0.5))),
+        train(Box::new(Momentum::new(0.5, false).unwrap()))
+    );
 }
 
-/// What is not finite is refused before it is in the sum of several runs, from which nothing could take
-/// it out.
+/// What is not finite is refused before it is in the sum of several runs, from which nothing could
+/// take it out.
 #[test]
 fn accumulated_runs_are_finite() {
     let variable = variable("w", &[0.0f32; 2]);
@@ -347,11 +436,17 @@ fn accumulated_runs_are_finite() {
         &devices(1),
         vec![variable.clone()],
         Sum,
-        umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+        umbo_core::optimizer::GradientsOptions {
+            accumulation_steps: 2,
+            ..Default::default()
+        },
     )
     .unwrap();
     let optimizer = optimizer("sgd", 1.0);
-    let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+    let settings = Settings {
+        non_finite: Some(NonFinite::Fail),
+        ..Settings::default()
+    };
     optimizer.configure(settings).unwrap();
     step(&gradients, 1, &[Some(&[1.0f32, f32::NAN])], &[1.0]);
     let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
@@ -359,7 +454,10 @@ fn accumulated_runs_are_finite() {
     for number in 2..=3 {
         step(&gradients, number, &[Some(&[1.0f32, 2.0])], &[1.0]);
         let report = apply(&optimizer, &gradients).unwrap();
-        assert_eq!((report.applied, report.accumulated_runs), (number == 3, 3 - number));
+        assert_eq!(
+            (report.applied, report.accumulated_runs),
+            (number == 3, 3 - number)
+        );
     }
     assert_eq!(value::<f32>(&variable), [-1.0, -2.0]);
 }
@@ -372,7 +470,10 @@ fn the_largest_gradients_are_clipped_to_the_norm() {
         let variable = variable("w", &[0.0f32; COUNT]);
         let gradients = gradients(replicas, &[&variable], Sum);
         let optimizer = optimizer("sgd", 1.0);
-        let settings = Settings { global_clip_norm: Some(1e-5), ..Settings::default() };
+        let settings = Settings {
+            global_clip_norm: Some(1e-5),
+            ..Settings::default()
+        };
         optimizer.configure(settings).unwrap();
         let large = vec![1e38f32; COUNT];
         let parts: Vec<Option<&[f32]>> = (0..replicas).map(|_| Some(&large[..])).collect();
@@ -381,7 +482,10 @@ fn the_largest_gradients_are_clipped_to_the_norm() {
         assert!(report.clipped && report.gradient_norm > Some(1e39));
         let expected = 1e-5 / (COUNT as f64).sqrt();
         for weight in value::<f32>(&variable) {
-            assert!((f64::from(-weight) - expected).abs() < 1e-6 * expected, "{weight}");
+            assert!(
+                (f64::from(-weight) - expected).abs() < 1e-6 * expected,
+                "{weight}"
+            );
         }
     }
 }
@@ -394,8 +498,16 @@ fn measuring_changes_no_sign() {
         let gradients = gradients(3, &[&variable], Sum);
         // Too small for float32 once it is divided.
         let tiny = [-f32::from_bits(1); 20];
-        step(&gradients, 1, &[Some(&tiny), Some(&tiny), Some(&tiny)], &[1e3; 3]);
-        let options = ApplyOptions { measure_norm, ..ApplyOptions::default() };
+        step(
+            &gradients,
+            1,
+            &[Some(&tiny), Some(&tiny), Some(&tiny)],
+            &[1e3; 3],
+        );
+        let options = ApplyOptions {
+            measure_norm,
+            ..ApplyOptions::default()
+        };
         apply_with(&optimizer("sgd", 1.0), &gradients, options).unwrap();
         bits(&value(&variable))
     });

@@ -38,7 +38,11 @@ const WIDTH: usize = 19;
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     let number = |index: usize| {
         let number = ((index * 7919 + seed * 104_729) % 1009) as f32 / 1009.0 - 0.4;
-        if index.is_multiple_of(7) { number * 1e-6 } else { number }
+        if index.is_multiple_of(7) {
+            number * 1e-6
+        } else {
+            number
+        }
     };
     (0..count).map(number).collect()
 }
@@ -86,13 +90,18 @@ fn are_current(variable: &Variable) {
         let copy = copy_of(variable, buffer, dtype);
         let copy = copy.unwrap_or_else(|| panic!("{dtype} is out of date"));
         assert_eq!((copy.dtype(), copy.shape()), (dtype, variable.shape()));
-        assert!(halves(copy) == rounded(&value, dtype), "{dtype} is not the value");
+        assert!(
+            halves(copy) == rounded(&value, dtype),
+            "{dtype} is not the value"
+        );
     }
 }
 
 fn are_out_of_date(variable: &Variable) -> bool {
     let buffer = variable.visible_buffer();
-    COPY_DTYPES.into_iter().all(|dtype| copy_of(variable, buffer, dtype).is_none())
+    COPY_DTYPES
+        .into_iter()
+        .all(|dtype| copy_of(variable, buffer, dtype).is_none())
 }
 
 /// Trains a dense variable and a table with everything on; the bits of the values at the end.
@@ -126,9 +135,17 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
             }
             overwrite(&gradients, step, replica, 0, &data);
             if is_row_sparse {
-                let named: Vec<i64> =
-                    (0..200).map(|i| (i * seed as i64 * 7 % ROWS as i64) / 2 * 2).collect();
-                add_rows(&gradients, step, replica, 1, &named, &numbers(200 * WIDTH, seed));
+                let named: Vec<i64> = (0..200)
+                    .map(|i| (i * seed as i64 * 7 % ROWS as i64) / 2 * 2)
+                    .collect();
+                add_rows(
+                    &gradients,
+                    step,
+                    replica,
+                    1,
+                    &named,
+                    &numbers(200 * WIDTH, seed),
+                );
             } else {
                 overwrite(&gradients, step, replica, 1, &numbers(ROWS * WIDTH, seed));
             }
@@ -136,7 +153,10 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
         submit(&gradients, step, &[3.0, 1.0]);
         gradients.commit(step);
         let report = apply_with(&optimizer, &gradients, ApplyOptions::default()).unwrap();
-        assert_eq!((report.applied, report.skipped), (matches!(step, 2 | 6), step == 4));
+        assert_eq!(
+            (report.applied, report.skipped),
+            (matches!(step, 2 | 6), step == 4)
+        );
         // Whether it updated, added up or skipped.
         are_current(&a);
         are_current(&b);
@@ -151,10 +171,13 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
 
 #[test]
 fn an_update_by_any_rule_writes_the_copies_along() {
-    same_in_every_set("copies::an_update_by_any_rule_writes_the_copies_along", || {
-        let trained = RULES.into_iter().flat_map(|rule| train(rule, ELEMENTS));
-        trained.flatten().flat_map(u32::to_ne_bytes).collect()
-    });
+    same_in_every_set(
+        "copies::an_update_by_any_rule_writes_the_copies_along",
+        || {
+            let trained = RULES.into_iter().flat_map(|rule| train(rule, ELEMENTS));
+            trained.flatten().flat_map(u32::to_ne_bytes).collect()
+        },
+    );
 }
 
 #[test]
@@ -216,7 +239,10 @@ fn an_apply_that_fails_or_is_dropped_leaves_copies_up_to_date() {
     make_copies(&a);
     let gradients = gradients(1, &[&a], Sum);
     let optimizer = optimizer("adam", 0.5);
-    let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+    let settings = Settings {
+        non_finite: Some(NonFinite::Fail),
+        ..Settings::default()
+    };
     optimizer.configure(settings).unwrap();
     step(&gradients, 1, &[Some(&[f32::INFINITY; ELEMENTS])], &[1.0]);
     refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
@@ -261,28 +287,41 @@ fn only_float32_has_copies() {
     for dtype in DType::ALL {
         let is_narrower = dtype == DType::Float32 || COPY_DTYPES.contains(&dtype);
         assert_eq!(is_readable_as(DType::Float32, dtype), is_narrower);
-        for variable in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Float32) {
+        for variable in DType::ALL
+            .into_iter()
+            .filter(|dtype| *dtype != DType::Float32)
+        {
             assert_eq!(is_readable_as(variable, dtype), variable == dtype);
         }
     }
     let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
-    let own = current_copy(None, &double, DType::Float64).unwrap().unwrap();
+    let own = current_copy(None, &double, DType::Float64)
+        .unwrap()
+        .unwrap();
     assert!(own.is_same(committed(&double)));
-    for (variable, dtype) in
-        [(&double, DType::Float16), (&double, DType::Float32), (&single, DType::Float64)]
-    {
+    for (variable, dtype) in [
+        (&double, DType::Float16),
+        (&double, DType::Float32),
+        (&single, DType::Float64),
+    ] {
         let message = refusal(current_copy(None, variable, dtype), Status::InvalidArgument);
         assert!(
             message.contains("dtype") && message.contains(variable.name().as_str()),
             "{message}"
         );
-        refusal(refreshed_copy(None, variable, dtype), Status::InvalidArgument);
+        refusal(
+            refreshed_copy(None, variable, dtype),
+            Status::InvalidArgument,
+        );
     }
 }
 
 /// A variable of a strategy of two replicas, which sums what they assign.
 fn of_strategy(values: &[f32]) -> (Strategy, Variable) {
-    let options = Options { cpu_replicas: 2, ..Options::default() };
+    let options = Options {
+        cpu_replicas: 2,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     let new = crate::fresh::new_variable("v", Aggregation::Sum);
     let shape = Shape::new(&[values.len() / WIDTH, WIDTH]).unwrap();
@@ -333,7 +372,9 @@ fn rows_of(values: &[f32]) -> Value {
 
 fn slices(variable: &Variable, rows: &[i64]) -> Value {
     let values = vec![0.3f32; rows.len() * WIDTH];
-    let Value::Tensor(values) = rows_of(&values) else { unreachable!("a tensor was made") };
+    let Value::Tensor(values) = rows_of(&values) else {
+        unreachable!("a tensor was made")
+    };
     let shape = Shape::new(&[rows.len()]).unwrap();
     let indices = Tensor::from_slice(rows, shape, DeviceId::HOST).unwrap();
     Value::indexed_slices(values, indices, variable.shape()).unwrap()
@@ -343,8 +384,9 @@ fn slices(variable: &Variable, rows: &[i64]) -> Value {
 fn copies_follow_assignments_in_every_context() {
     let (strategy, variable) = of_strategy(&numbers(ROWS * WIDTH, 1));
     asked(None, &variable);
-    for (round, kind) in
-        [Assignment::Assign, Assignment::Add, Assignment::Subtract].into_iter().enumerate()
+    for (round, kind) in [Assignment::Assign, Assignment::Add, Assignment::Subtract]
+        .into_iter()
+        .enumerate()
     {
         assign(&variable, kind, &rows_of(&numbers(ROWS * WIDTH, round))).unwrap();
         assert!(are_out_of_date(&variable));
@@ -366,7 +408,11 @@ fn copies_follow_assignments_in_every_context() {
                 scatter(&variable, ScatterOp::Multiply, &own)?;
                 asked(context, &variable);
             }
-            if fails { Err(Error::Internal("as it should".into())) } else { Ok(None) }
+            if fails {
+                Err(Error::Internal("as it should".into()))
+            } else {
+                Ok(None)
+            }
         };
         assert_eq!(strategy.run(&step, None).is_err(), fails);
         assert_eq!(value::<f32>(&variable) == before, fails);
@@ -381,13 +427,23 @@ fn copies_follow_assignments_in_every_context() {
 fn copies_follow_applies_at_the_commit_point() {
     let (strategy, variable) = of_strategy(&numbers(ROWS * WIDTH, 1));
     let devices = strategy.compute_devices();
-    let gradients =
-        Gradients::new(strategy.id(), devices, vec![variable.clone()], Sum, Default::default())
-            .unwrap();
+    let gradients = Gradients::new(
+        strategy.id(),
+        devices,
+        vec![variable.clone()],
+        Sum,
+        Default::default(),
+    )
+    .unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.25).unwrap();
-    for (assigns, fails) in
-        [(false, false), (true, false), (true, true), (true, false), (false, true), (false, false)]
-    {
+    for (assigns, fails) in [
+        (false, false),
+        (true, false),
+        (true, true),
+        (true, false),
+        (false, true),
+        (false, false),
+    ] {
         let before: Vec<f32> = value(&variable);
         let step = |context: &ReplicaContext| -> Result<Option<Value>> {
             asked(Some(context), &variable);
@@ -403,7 +459,11 @@ fn copies_follow_applies_at_the_commit_point() {
                 )?;
                 asked(Some(context), &variable);
             }
-            if fails { Err(Error::Internal("as it should".into())) } else { Ok(None) }
+            if fails {
+                Err(Error::Internal("as it should".into()))
+            } else {
+                Ok(None)
+            }
         };
         assert_eq!(strategy.run(&step, None).is_err(), fails);
         assert_eq!(value::<f32>(&variable) == before, fails);

@@ -30,7 +30,10 @@ fn dropped_action_leaves_the_contributions() {
     assert!(message.contains("variable 'w'"), "{message}");
     refusal(optimizer.state(&variable, "m"), Status::NotFound);
     drop(action);
-    assert_eq!((value::<f32>(&variable), optimizer.iterations()), (vec![1.0], 0));
+    assert_eq!(
+        (value::<f32>(&variable), optimizer.iterations()),
+        (vec![1.0], 0)
+    );
     assert_eq!(apply(&optimizer, &gradients).unwrap().iterations, 1);
     assert_eq!(apply(&optimizer, &others).unwrap().iterations, 2);
 }
@@ -48,10 +51,18 @@ fn actions_at_one_commit_point_keep_apart() {
         submit(gradients, 1, &[1.0]);
         ApplyAction::at_commit_point(Arc::clone(&optimizer), Arc::clone(gradients), 1)
     });
-    actions.iter_mut().for_each(|action| action.prepare().unwrap());
+    actions
+        .iter_mut()
+        .for_each(|action| action.prepare().unwrap());
     actions.iter_mut().rev().for_each(|action| action.commit());
-    assert_eq!(actions.map(|action| action.report().variables_updated), [1, 1]);
-    assert_eq!((value::<f32>(&a), value::<f32>(&b)), (vec![-1.0], vec![-2.0]));
+    assert_eq!(
+        actions.map(|action| action.report().variables_updated),
+        [1, 1]
+    );
+    assert_eq!(
+        (value::<f32>(&a), value::<f32>(&b)),
+        (vec![-1.0], vec![-2.0])
+    );
 }
 
 #[test]
@@ -75,7 +86,10 @@ fn wrong_settings_are_refused() {
     }
     let optimizer = optimizer("sgd", 0.5);
     for value in [-1.0, f64::NAN, f64::INFINITY] {
-        refusal(Optimizer::new(STRATEGY, rule("sgd"), value), Status::InvalidArgument);
+        refusal(
+            Optimizer::new(STRATEGY, rule("sgd"), value),
+            Status::InvalidArgument,
+        );
         refusal(optimizer.set_learning_rate(value), Status::InvalidArgument);
     }
     assert_eq!(optimizer.learning_rate(), 0.5);
@@ -100,7 +114,13 @@ fn state_is_a_copy_under_its_name() {
     apply(&optimizer, &gradients).unwrap();
     let state = optimizer.state(&variable, "momentum").unwrap();
     write(&state, &[-5.0f32]);
-    assert_eq!(read::<f32>(&optimizer.state(&variable, "momentum").unwrap()), [2.0]);
+    assert_eq!(
+        read::<f32>(&optimizer.state(&variable, "momentum").unwrap()),
+        [2.0]
+    );
     let message = refusal(optimizer.state(&variable, "velocity"), Status::NotFound);
-    assert!(message.contains("'velocity'") && message.contains("momentum"), "{message}");
+    assert!(
+        message.contains("'velocity'") && message.contains("momentum"),
+        "{message}"
+    );
 }

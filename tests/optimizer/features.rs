@@ -1,5 +1,5 @@
-//! What an optimizer does around its rule, all of it at once, and what plain float64 code makes of a
-//! gradient in its place. For dense gradients and for rows.
+//! What an optimizer does around its rule, all of it at once, and what plain float64 code makes of
+//! a gradient in its place. For dense gradients and for rows.
 
 use std::sync::Arc;
 
@@ -24,8 +24,12 @@ pub const OVERFLOWING: usize = 4;
 pub const BIAS: usize = 1;
 
 /// The bounds that are tried, of the norm and of elements.
-pub const CLIPPING: [(Option<f64>, Option<f64>); 4] =
-    [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))];
+pub const CLIPPING: [(Option<f64>, Option<f64>); 4] = [
+    (None, None),
+    (Some(0.9), None),
+    (None, Some(0.2)),
+    (Some(0.9), Some(0.2)),
+];
 
 const LEARNING_RATE: f64 = 0.125;
 const DECAY: f64 = 0.0625;
@@ -50,7 +54,9 @@ pub struct Features {
 /// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
 pub fn split(batch: usize, replicas: usize) -> Vec<usize> {
     let largest = batch.div_ceil(replicas);
-    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
+    (0..replicas)
+        .map(|replica| batch.saturating_sub(replica * largest).min(largest))
+        .collect()
 }
 
 fn scheduled(iterations: u64) -> f64 {
@@ -77,12 +83,18 @@ impl Features {
         };
         optimizer.configure(settings).unwrap();
         if self.groups {
-            let bias =
-                VariableGroup { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+            let bias = VariableGroup {
+                learning_rate_factor: 0.5,
+                weight_decay: Some(0.0),
+                frozen: false,
+            };
             optimizer.add_group(&variables[BIAS..=BIAS], bias).unwrap();
             optimizer.set_schedule(Arc::new(|iterations| Ok(scheduled(iterations))));
         }
-        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
+        let group = VariableGroup {
+            frozen: true,
+            ..VariableGroup::default()
+        };
         optimizer.add_group(frozen, group).unwrap();
         optimizer
     }
@@ -102,15 +114,23 @@ impl Features {
         BATCHES[first..first + self.accumulation].iter().sum()
     }
 
-    /// What clipping multiplies gradients with, all elements of which are `gradients`. The report of
-    /// the update says the same.
+    /// What clipping multiplies gradients with, all elements of which are `gradients`. The report
+    /// of the update says the same.
     pub fn clip_factor(&self, gradients: impl Iterator<Item = f64>, report: &ApplyReport) -> f64 {
         let norm = gradients.map(|value| value * value).sum::<f64>().sqrt();
         if let Some(reported) = report.gradient_norm {
-            assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
+            assert!(
+                (reported - norm).abs() <= 1e-6 * norm,
+                "norm {reported} for {norm}"
+            );
         }
-        assert_eq!(report.gradient_norm.is_some(), self.global_clip_norm.is_some());
-        let factor = self.global_clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
+        assert_eq!(
+            report.gradient_norm.is_some(),
+            self.global_clip_norm.is_some()
+        );
+        let factor = self
+            .global_clip_norm
+            .map_or(1.0, |largest| (largest / norm).min(1.0));
         assert_eq!((report.applied, report.clipped), (true, factor < 1.0));
         factor
     }
@@ -119,13 +139,19 @@ impl Features {
     pub fn clipped(&self, gradient: impl Iterator<Item = f64>, factor: f64) -> Vec<f64> {
         let limit = self.clip_value.unwrap_or(f64::MAX);
         let sign = if self.maximizes() { -1.0 } else { 1.0 };
-        gradient.map(|value| sign * (value * factor).clamp(-limit, limit)).collect()
+        gradient
+            .map(|value| sign * (value * factor).clamp(-limit, limit))
+            .collect()
     }
 
     /// The learning rate and the weight decay of variable `index` after so many updates. The report
     /// of the update says the same rate, before the group's factor.
     pub fn rates(&self, index: usize, iterations: u64, report: &ApplyReport) -> (f64, f64) {
-        let rate = if self.groups { scheduled(iterations) } else { LEARNING_RATE };
+        let rate = if self.groups {
+            scheduled(iterations)
+        } else {
+            LEARNING_RATE
+        };
         assert_eq!(report.learning_rate, rate);
         match (self.groups, index) {
             (false, _) => (rate, rule_decay(self.rule)),
@@ -177,14 +203,29 @@ fn what_fails_for_not_being_finite_names_step_replica_and_element() {
     let rows = table("t", &[0.0f32; 8], 2);
     let gradients = row_gradients(2, &[&matrix, &rows], Sum, &[false, true], 1);
     let optimizer = optimizer("sgd", 1.0);
-    let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+    let settings = Settings {
+        non_finite: Some(NonFinite::Fail),
+        ..Settings::default()
+    };
     optimizer.configure(settings).unwrap();
     overwrite(&gradients, 5, 0, 0, &[0.0f32; 6]);
-    overwrite(&gradients, 5, 1, 0, &[0.0, 0.0, 0.0, f32::NEG_INFINITY, f32::NAN, 0.0]);
+    overwrite(
+        &gradients,
+        5,
+        1,
+        0,
+        &[0.0, 0.0, 0.0, f32::NEG_INFINITY, f32::NAN, 0.0],
+    );
     submit(&gradients, 5, &[1.0, 1.0]);
     gradients.commit(5);
     let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
-    for part in ["'m'", "step 5", "replica 1", "element [1, 1] is -inf", "nothing was changed"] {
+    for part in [
+        "'m'",
+        "step 5",
+        "replica 1",
+        "element [1, 1] is -inf",
+        "nothing was changed",
+    ] {
         assert!(message.contains(part), "'{part}' is not in: {message}");
     }
     add_rows(&gradients, 6, 0, 1, &[3, 2], &[0.0f32, 0.0, f32::NAN, 0.0]);

@@ -56,7 +56,10 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
             "rmsprop_momentum" | "rmsprop_both" | "lamb" => continue,
             other => panic!("no rule {other}"),
         };
-        assert!((after[element] - expected).abs() <= epsilon, "{what}; not {expected}");
+        assert!(
+            (after[element] - expected).abs() <= epsilon,
+            "{what}; not {expected}"
+        );
     }
 }
 
@@ -72,13 +75,17 @@ fn no_rule_makes_a_nan_of_a_large_gradient() {
             (trained, large, 1e-13)
         });
         for (trained, large, epsilon) in trained.into_iter().chain(wide) {
-            assert!(trained.iter().flatten().all(|w| w.is_finite()), "{rule}: {trained:?}");
+            assert!(
+                trained.iter().flatten().all(|w| w.is_finite()),
+                "{rule}: {trained:?}"
+            );
             check_large_round(rule, &trained[LARGE - 1], &trained[LARGE], large, epsilon);
         }
     }
 }
 
-/// In float64 plain arithmetic overflows as the library's does. Only where it makes NaN, the library does not.
+/// In float64 plain arithmetic overflows as the library's does. Only where it makes NaN, the
+/// library does not.
 #[test]
 fn overflow_is_that_of_the_formulas() {
     let large = 1e200;
@@ -93,7 +100,10 @@ fn overflow_is_that_of_the_formulas() {
                     && element < 3;
                 assert_eq!(right.is_nan(), is_mended, "{rule}, round {round}: {right}");
                 let near = (found - right).abs() <= 1e-9 * right.abs().max(1.0);
-                assert!(near || is_mended, "{rule}, round {round}: {found}, not {right}");
+                assert!(
+                    near || is_mended,
+                    "{rule}, round {round}: {found}, not {right}"
+                );
             }
         }
     }

@@ -57,7 +57,9 @@ fn trained<N: Narrow, G: Element>(
     settings: Settings,
     as_gradient: fn(N) -> G,
 ) -> Vec<Vec<u32>> {
-    let initial: Vec<f32> = (0..ELEMENTS.max(ROWS * WIDTH)).map(|i| 1.0 / (i + 3) as f32).collect();
+    let initial: Vec<f32> = (0..ELEMENTS.max(ROWS * WIDTH))
+        .map(|i| 1.0 / (i + 3) as f32)
+        .collect();
     let a = variable("a", &initial[..ELEMENTS]);
     let b = table("b", &initial[..ROWS * WIDTH], WIDTH);
     let is_row_sparse = rule != "lamb";
@@ -70,22 +72,36 @@ fn trained<N: Narrow, G: Element>(
     let gradients = Gradients::new(STRATEGY, &devices(replicas), variables, Mean, options).unwrap();
     let optimizer = optimizer(rule, 0.1);
     optimizer.configure(settings).unwrap();
-    let numbers =
-        |count, seed| -> Vec<G> { N::numbers(count, seed).into_iter().map(as_gradient).collect() };
+    let numbers = |count, seed| -> Vec<G> {
+        N::numbers(count, seed)
+            .into_iter()
+            .map(as_gradient)
+            .collect()
+    };
     for step in 1..=6 {
         for replica in 0..replicas {
             let seed = step as usize * 31 + replica;
             overwrite(&gradients, step, replica, 0, &numbers(ELEMENTS, seed));
             if is_row_sparse {
                 let named = [3, 19, 3, (seed % ROWS) as i64];
-                add_rows(&gradients, step, replica, 1, &named, &numbers(4 * WIDTH, seed));
+                add_rows(
+                    &gradients,
+                    step,
+                    replica,
+                    1,
+                    &named,
+                    &numbers(4 * WIDTH, seed),
+                );
             } else {
                 overwrite(&gradients, step, replica, 1, &numbers(ROWS * WIDTH, seed));
             }
         }
         submit(&gradients, step, &WEIGHTS[..replicas]);
         gradients.commit(step);
-        let options = ApplyOptions { measure_norm: true, ..ApplyOptions::default() };
+        let options = ApplyOptions {
+            measure_norm: true,
+            ..ApplyOptions::default()
+        };
         apply_with(&optimizer, &gradients, options).unwrap();
     }
     let mut all = vec![bits(&value(&a)), bits(&value(&b))];
@@ -101,14 +117,21 @@ fn trained<N: Narrow, G: Element>(
 /// Returns the bits of all that was trained.
 fn agree<N: Narrow>() -> Vec<u8> {
     let mut bits = Vec::new();
-    let clipped =
-        Settings { global_clip_norm: Some(0.5), weight_decay: Some(0.1), ..Settings::default() };
+    let clipped = Settings {
+        global_clip_norm: Some(0.5),
+        weight_decay: Some(0.1),
+        ..Settings::default()
+    };
     for rule in RULES {
         for replicas in [1, 3] {
             for settings in [Settings::default(), clipped] {
                 let wide = trained::<N, f32>(rule, replicas, settings, N::wide);
                 let narrow = trained::<N, N>(rule, replicas, settings, |number| number);
-                assert!(wide == narrow, "{} {rule} {replicas} {settings:?}", N::DTYPE);
+                assert!(
+                    wide == narrow,
+                    "{} {rule} {replicas} {settings:?}",
+                    N::DTYPE
+                );
                 bits.extend(wide.iter().flatten().flat_map(|bits| bits.to_ne_bytes()));
             }
         }
@@ -118,25 +141,35 @@ fn agree<N: Narrow>() -> Vec<u8> {
 
 #[test]
 fn narrow_gradients_count_as_the_numbers_that_they_are() {
-    same_in_every_set("narrow::narrow_gradients_count_as_the_numbers_that_they_are", || {
-        [agree::<f16>(), agree::<bf16>()].concat()
-    });
+    same_in_every_set(
+        "narrow::narrow_gradients_count_as_the_numbers_that_they_are",
+        || [agree::<f16>(), agree::<bf16>()].concat(),
+    );
 }
 
 #[test]
 fn narrow_gradients_that_are_not_finite_are_seen() {
     for value in [f16::INFINITY, f16::NAN] {
         let a = variable("a", &[1.0f32; 40]);
-        let options = GradientsOptions { dtype: Some(DType::Float16), ..Default::default() };
+        let options = GradientsOptions {
+            dtype: Some(DType::Float16),
+            ..Default::default()
+        };
         let variables = vec![a.clone()];
         let gradients = Gradients::new(STRATEGY, &devices(1), variables, Mean, options).unwrap();
         let optimizer = optimizer("sgd", 0.1);
-        let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+        let settings = Settings {
+            non_finite: Some(NonFinite::Fail),
+            ..Settings::default()
+        };
         optimizer.configure(settings).unwrap();
         let mut data = [f16::ONE; 40];
         data[37] = value;
         step(&gradients, 1, &[Some(&data)], &[1.0]);
-        assert_eq!(apply(&optimizer, &gradients).unwrap_err().status(), Status::InvalidArgument);
+        assert_eq!(
+            apply(&optimizer, &gradients).unwrap_err().status(),
+            Status::InvalidArgument
+        );
     }
 }
 
@@ -144,8 +177,14 @@ fn narrow_gradients_that_are_not_finite_are_seen() {
 fn types_that_gradients_cannot_have_are_refused() {
     let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
     let made = |variables: &[&_], dtype| {
-        let variables = variables.iter().map(|&variable: &&_| Clone::clone(variable)).collect();
-        let options = GradientsOptions { dtype: Some(dtype), ..Default::default() };
+        let variables = variables
+            .iter()
+            .map(|&variable: &&_| Clone::clone(variable))
+            .collect();
+        let options = GradientsOptions {
+            dtype: Some(dtype),
+            ..Default::default()
+        };
         Gradients::new(STRATEGY, &devices(1), variables, Mean, options).map(drop)
     };
     for dtype in [DType::Float32, DType::Float16, DType::BFloat16] {
@@ -156,6 +195,9 @@ fn types_that_gradients_cannot_have_are_refused() {
     }
     made(&[&double], DType::Float64).unwrap();
     for dtype in [DType::Float64, DType::Int8, DType::Bool] {
-        assert_eq!(made(&[&single], dtype).unwrap_err().status(), Status::InvalidArgument);
+        assert_eq!(
+            made(&[&single], dtype).unwrap_err().status(),
+            Status::InvalidArgument
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Small variables that lie behind each other are updated as one: with the bits of one update for each.
+//! Small variables that lie behind each other are updated as one: with the bits of one update for
+//! each.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +32,9 @@ fn side_by_side(slab: &mut Slab) -> Vec<Variable> {
     let make = |(index, size): (usize, usize)| {
         let shape = Shape::new(&[size]).unwrap();
         let value = slab.zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
-        let numbers: Vec<f32> = (0..size).map(|at| (at * 7 + index) as f32 / 64.0 - 3.0).collect();
+        let numbers: Vec<f32> = (0..size)
+            .map(|at| (at * 7 + index) as f32 / 64.0 - 3.0)
+            .collect();
         write(&value, &numbers);
         variable_from(STRATEGY, &format!("v{index}"), value)
     };
@@ -39,7 +42,10 @@ fn side_by_side(slab: &mut Slab) -> Vec<Variable> {
 }
 
 fn weights(variables: &[Variable]) -> Vec<Vec<u32>> {
-    variables.iter().map(|variable| bits(&value(variable))).collect()
+    variables
+        .iter()
+        .map(|variable| bits(&value(variable)))
+        .collect()
 }
 
 const DTYPES: [Option<DType>; 3] = [None, Some(DType::BFloat16), Some(DType::Float16)];
@@ -47,7 +53,8 @@ const DTYPES: [Option<DType>; 3] = [None, Some(DType::BFloat16), Some(DType::Flo
 /// The rule, the replicas, the type of gradients, and the runs of an update.
 type Making = (&'static str, usize, Option<DType>, u64);
 
-/// What has to do with one list of variables, all of which two optimizers update, with gradients of all and of some.
+/// What has to do with one list of variables, all of which two optimizers update, with gradients of
+/// all and of some.
 struct Subject {
     variables: Vec<Variable>,
     gradients: [Arc<Gradients>; 2],
@@ -69,7 +76,11 @@ impl Subject {
     fn new(making: Making, variables: Vec<Variable>) -> Subject {
         let (rule, replicas, dtype, accumulation_steps) = making;
         let of = |list: &[Variable]| {
-            let options = GradientsOptions { accumulation_steps, dtype, row_sparse: &[] };
+            let options = GradientsOptions {
+                accumulation_steps,
+                dtype,
+                row_sparse: &[],
+            };
             Gradients::new(STRATEGY, &devices(replicas), list.to_vec(), Mean, options).unwrap()
         };
         Subject {
@@ -83,7 +94,8 @@ impl Subject {
         }
     }
 
-    /// A run that writes all variables of a list, or all but some, or with an element that is not finite.
+    /// A run that writes all variables of a list, or all but some, or with an element that is not
+    /// finite.
     fn run(&mut self, list: usize, noise: &mut Noise) {
         let gradients = &self.gradients[list];
         let all = gradients.variables().len();
@@ -101,15 +113,23 @@ impl Subject {
                 if index == broken {
                     values[size - 1] = f32::NAN;
                 }
-                write_as(gradients.view(replica, step, index, Overwrite).unwrap(), &values);
+                write_as(
+                    gradients.view(replica, step, index, Overwrite).unwrap(),
+                    &values,
+                );
             }
-            gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
+            gradients
+                .submit(replica, step, 1.0 + replica as f64)
+                .unwrap();
         }
         gradients.commit(step);
     }
 
     fn action(&self, optimizer: usize, list: usize) -> ApplyAction {
-        ApplyAction::new(Arc::clone(&self.optimizers[optimizer]), Arc::clone(&self.gradients[list]))
+        ApplyAction::new(
+            Arc::clone(&self.optimizers[optimizer]),
+            Arc::clone(&self.gradients[list]),
+        )
     }
 
     fn copy(&mut self, index: usize) {
@@ -123,9 +143,13 @@ impl Subject {
             let (of, host) = (&self.variables[index], DeviceId::HOST);
             // SAFETY: nobody writes the variable meanwhile.
             let copy = unsafe { of.refreshed_copy(of.committed_buffer(), host, DType::BFloat16) };
-            let copy: Vec<_> =
-                read::<half::bf16>(copy.unwrap()).iter().map(|element| element.to_bits()).collect();
-            let rounded = value::<f32>(of).into_iter().map(|of| half::bf16::from_f32(of).to_bits());
+            let copy: Vec<_> = read::<half::bf16>(copy.unwrap())
+                .iter()
+                .map(|element| element.to_bits())
+                .collect();
+            let rounded = value::<f32>(of)
+                .into_iter()
+                .map(|of| half::bf16::from_f32(of).to_bits());
             assert!(rounded.eq(copy.iter().copied()), "variable {index}");
             copy
         };
@@ -140,16 +164,29 @@ impl Subject {
         match draw(noise, 11) {
             0 => self.copy(index),
             outcome @ 1..=2 => {
-                write(&staging(&variable), &vec![0.5f32; variable.shape().elements()]);
+                write(
+                    &staging(&variable),
+                    &vec![0.5f32; variable.shape().elements()],
+                );
                 variable.stage();
-                if outcome == 1 { variable.publish() } else { variable.discard() }
+                if outcome == 1 {
+                    variable.publish()
+                } else {
+                    variable.discard()
+                }
             }
             3 => {
                 let last = (index + 3).min(self.variables.len());
                 let (learning_rate_factor, frozen) = (0.5, draw(noise, 2) == 0);
-                let group =
-                    VariableGroup { learning_rate_factor, frozen, ..VariableGroup::default() };
-                return format!("{:?}", optimizer.add_group(&self.variables[index..last], group));
+                let group = VariableGroup {
+                    learning_rate_factor,
+                    frozen,
+                    ..VariableGroup::default()
+                };
+                return format!(
+                    "{:?}",
+                    optimizer.add_group(&self.variables[index..last], group)
+                );
             }
             4 => {
                 let (norm, limit) = CLIPPING[draw(noise, CLIPPING.len())];
@@ -212,7 +249,10 @@ impl Subject {
                 action.report()
             });
             let report = |of: ApplyReport| {
-                let found = of.non_finite.as_ref().map(|variable| variable.name().to_string());
+                let found = of
+                    .non_finite
+                    .as_ref()
+                    .map(|variable| variable.name().to_string());
                 let (norm, updated) = (of.gradient_norm.map(f64::to_bits), of.variables_updated);
                 format!("{} {} {found:?} {norm:?} {updated}", of.applied, of.skipped)
             };
@@ -222,20 +262,26 @@ impl Subject {
         if first.is_ok() {
             return format!("{first:?}");
         }
-        self.optimizers[optimizer].configure(Settings::default()).unwrap();
+        self.optimizers[optimizer]
+            .configure(Settings::default())
+            .unwrap();
         format!("{first:?} {:?}", apply())
     }
 }
 
-/// Whatever happens between two applies, it is as if the variables lay apart: what was found out for one apply holds
-/// for the next only if it is still true.
+/// Whatever happens between two applies, it is as if the variables lay apart: what was found out
+/// for one apply holds for the next only if it is still true.
 #[test]
 fn neighbours_part_and_meet_again() {
     let drawn = pairwise(&[RULES.len(), 3, DTYPES.len(), 2]);
     assert!((20..200).contains(&drawn.len()), "{}", drawn.len());
     for (seed, choice) in (1..).zip(drawn) {
-        let making: Making =
-            (RULES[choice[0]], 1 + choice[1], DTYPES[choice[2]], 1 + choice[3] as u64);
+        let making: Making = (
+            RULES[choice[0]],
+            1 + choice[1],
+            DTYPES[choice[2]],
+            1 + choice[3] as u64,
+        );
         let mut subjects = [side_by_side(&mut Slab::new(0)), apart()]
             .map(|variables| (Subject::new(making, variables), Noise(seed)));
         for number in 0..16 {
@@ -247,15 +293,30 @@ fn neighbours_part_and_meet_again() {
                     let state = optimizer.export().unwrap();
                     let of = |of: &VariableState| {
                         let slots: Vec<_> = of.slots.iter().map(|it| bits(&read(it))).collect();
-                        (of.variable.name().to_string(), of.updates, of.running, slots)
+                        (
+                            of.variable.name().to_string(),
+                            of.updates,
+                            of.running,
+                            slots,
+                        )
                     };
                     state.variables.iter().map(of).collect::<Vec<_>>()
                 });
-                (before, report, weights(&subject.variables), subject.copies(), state)
+                (
+                    before,
+                    report,
+                    weights(&subject.variables),
+                    subject.copies(),
+                    state,
+                )
             });
             assert_eq!(together.0, alone.0, "{making:?}, apply {number}");
             assert_eq!(together.1, alone.1, "{making:?}, apply {number}");
-            assert!(together == alone, "{making:?}, apply {number}: {}", together.0);
+            assert!(
+                together == alone,
+                "{making:?}, apply {number}: {}",
+                together.0
+            );
         }
     }
 }
@@ -264,17 +325,29 @@ fn neighbours_part_and_meet_again() {
 fn apart() -> Vec<Variable> {
     let copy =
         |(index, of): (usize, Variable)| variable::<f32>(&format!("v{index}"), &value::<f32>(&of));
-    side_by_side(&mut Slab::new(0)).into_iter().enumerate().map(copy).collect()
+    side_by_side(&mut Slab::new(0))
+        .into_iter()
+        .enumerate()
+        .map(copy)
+        .collect()
 }
 
 fn write_as(to: &Tensor, values: &[f32]) {
     match to.dtype() {
-        DType::BFloat16 => {
-            write(to, &values.iter().map(|&v| half::bf16::from_f32(v)).collect::<Vec<_>>())
-        }
-        DType::Float16 => {
-            write(to, &values.iter().map(|&v| half::f16::from_f32(v)).collect::<Vec<_>>())
-        }
+        DType::BFloat16 => write(
+            to,
+            &values
+                .iter()
+                .map(|&v| half::bf16::from_f32(v))
+                .collect::<Vec<_>>(),
+        ),
+        DType::Float16 => write(
+            to,
+            &values
+                .iter()
+                .map(|&v| half::f16::from_f32(v))
+                .collect::<Vec<_>>(),
+        ),
         _ => write(to, values),
     }
 }

@@ -25,7 +25,9 @@ fn train(rule: &str, reduction: LossReduction, sizes: &[usize]) -> Vec<u32> {
         for (replica, &size) in sizes.iter().enumerate() {
             let mut data = vec![0.0; ELEMENTS];
             for (element, sum) in data.iter_mut().enumerate() {
-                *sum = (first..first + size).map(|index| example(number, index, element)).sum();
+                *sum = (first..first + size)
+                    .map(|index| example(number, index, element))
+                    .sum();
                 *sum /= match reduction {
                     Sum => 1.0,
                     // An empty replica divides zero by zero: mutant "buffer of an empty replica
@@ -55,16 +57,29 @@ fn replicas_change_no_bit() {
     for rule in RULES {
         for reduction in [Sum, Mean, GlobalMean] {
             let one = train(rule, reduction, &[32]);
-            for sizes in
-                [&[16, 16][..], &[32, 0], &[0, 32], &[16, 8, 8], &[16, 8, 0, 4, 4], &[1; 32]]
-            {
-                assert_eq!(train(rule, reduction, sizes), one, "{rule} {reduction:?} {sizes:?}");
+            for sizes in [
+                &[16, 16][..],
+                &[32, 0],
+                &[0, 32],
+                &[16, 8, 8],
+                &[16, 8, 0, 4, 4],
+                &[1; 32],
+            ] {
+                assert_eq!(
+                    train(rule, reduction, sizes),
+                    one,
+                    "{rule} {reduction:?} {sizes:?}"
+                );
             }
         }
         // Sums are exact for any split and any total, not only for powers of two.
         let one = train(rule, Sum, &[30]);
-        for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
-        {
+        for sizes in [
+            &[17, 13][..],
+            &[1, 0, 29],
+            &[6, 6, 6, 6, 6],
+            &[3, 1, 11, 2, 13, 0, 0, 0, 0],
+        ] {
             assert_eq!(train(rule, Sum, sizes), one, "{rule} {sizes:?}");
         }
     }

@@ -21,7 +21,12 @@ impl Plain {
             "ftrl" => state[1].fill(ACCUMULATOR),
             _ => {}
         }
-        Plain { rule, weights: weights.into(), state, updates: 0 }
+        Plain {
+            rule,
+            weights: weights.into(),
+            state,
+            updates: 0,
+        }
     }
 
     pub fn state_names(&self) -> Vec<&'static str> {
@@ -40,8 +45,8 @@ impl Plain {
         }
     }
 
-    /// One update of some elements, which leaves the others alone. `decay` is decoupled for AdamW and LAMB, and L2
-    /// for the others.
+    /// One update of some elements, which leaves the others alone. `decay` is decoupled for AdamW
+    /// and LAMB, and L2 for the others.
     pub fn update_where(
         &mut self,
         is_touched: impl Fn(usize) -> bool,
@@ -50,10 +55,16 @@ impl Plain {
         decay: f64,
     ) {
         self.updates += 1;
-        let (correction1, correction2) =
-            (1.0 - BETA1.powi(self.updates), 1.0 - BETA2.powi(self.updates));
+        let (correction1, correction2) = (
+            1.0 - BETA1.powi(self.updates),
+            1.0 - BETA2.powi(self.updates),
+        );
         let mut directions = Vec::new();
-        for (index, &g) in gradient.iter().enumerate().filter(|(index, _)| is_touched(*index)) {
+        for (index, &g) in gradient
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_touched(*index))
+        {
             let w = &mut self.weights[index];
             let [a, b, c] = self.state.each_mut().map(|state| &mut state[index]);
             let decoupled = matches!(self.rule, "adamw" | "amsgradw" | "lamb");
@@ -65,7 +76,11 @@ impl Plain {
                     *w -= rate * *a;
                 }
                 "dampened" => {
-                    *a = if self.updates == 1 { g } else { MOMENTUM * *a + (1.0 - DAMPENING) * g };
+                    *a = if self.updates == 1 {
+                        g
+                    } else {
+                        MOMENTUM * *a + (1.0 - DAMPENING) * g
+                    };
                     *w -= rate * *a;
                 }
                 "nesterov" => {
@@ -119,7 +134,11 @@ impl Plain {
                         }
                         _ => g / (a.sqrt() + EPSILON),
                     };
-                    let sum = if self.rule == "rmsprop_momentum" { b } else { c };
+                    let sum = if self.rule == "rmsprop_momentum" {
+                        b
+                    } else {
+                        c
+                    };
                     *sum = match self.rule {
                         "rmsprop_momentum" | "rmsprop_both" => MOMENTUM * *sum + step,
                         _ => step,
@@ -132,7 +151,11 @@ impl Plain {
             let norm =
                 |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
             let (weights, update) = (norm(&self.weights), norm(&directions));
-            let trust = if weights > 0.0 && update > 0.0 { weights / update } else { 1.0 };
+            let trust = if weights > 0.0 && update > 0.0 {
+                weights / update
+            } else {
+                1.0
+            };
             for (w, direction) in self.weights.iter_mut().zip(directions) {
                 *w -= rate * trust * direction;
             }
@@ -145,7 +168,10 @@ pub struct Noise(pub u64);
 
 impl Noise {
     pub fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 

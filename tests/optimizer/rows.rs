@@ -1,5 +1,5 @@
-//! Every rule with every feature, against plain float64 code that updates all elements, or the rows that were
-//! named and no others; and rows against dense gradients, to the bit.
+//! Every rule with every feature, against plain float64 code that updates all elements, or the rows
+//! that were named and no others; and rows against dense gradients, to the bit.
 
 use std::sync::Arc;
 
@@ -47,8 +47,17 @@ fn cases() -> Vec<Features> {
         rows: false,
     };
     let dense = pairwise(&choices).into_iter().map(case);
-    let both = dense.flat_map(|dense| [dense, Features { rows: true, ..dense }]);
-    both.filter(|case| !case.rows || case.rule != "lamb").collect()
+    let both = dense.flat_map(|dense| {
+        [
+            dense,
+            Features {
+                rows: true,
+                ..dense
+            },
+        ]
+    });
+    both.filter(|case| !case.rows || case.rule != "lamb")
+        .collect()
 }
 
 struct Trained {
@@ -64,7 +73,11 @@ impl Trained {
             .map(|((name, values), (_, width))| {
                 let values: Vec<T> = values.iter().map(|&value| convert(value)).collect();
                 // The bias has one dimension.
-                if width == 1 { variable(name, &values) } else { table(name, &values, width) }
+                if width == 1 {
+                    variable(name, &values)
+                } else {
+                    table(name, &values, width)
+                }
             })
             .collect();
         let all: Vec<&Variable> = variables.iter().collect();
@@ -72,11 +85,16 @@ impl Trained {
         let row_sparse = ROW_SPARSE.map(|of_rows| of_rows && case.rows);
         let gradients = row_gradients(case.replicas, &all, case.reduction, &row_sparse, steps);
         let optimizer = case.optimizer(&variables, &variables[3..]);
-        Trained { variables, gradients, optimizer }
+        Trained {
+            variables,
+            gradients,
+            optimizer,
+        }
     }
 }
 
-/// The sum over a window's examples of what they contribute to a variable, and which rows they name.
+/// The sum over a window's examples of what they contribute to a variable, and which rows they
+/// name.
 #[derive(Clone)]
 struct Sums {
     elements: Vec<f64>,
@@ -97,7 +115,10 @@ fn no_sums() -> Vec<Sums> {
 /// What one example contributes: for each variable a row and its gradient.
 fn example(noise: &mut Noise) -> Vec<(usize, Vec<f64>)> {
     let row = |rows: usize, noise: &mut Noise| ((noise.next() + 1.0) / 2.0 * rows as f64) as usize;
-    SHAPES.iter().map(|&(rows, width)| (row(rows, noise), noise.take(width))).collect()
+    SHAPES
+        .iter()
+        .map(|&(rows, width)| (row(rows, noise), noise.take(width)))
+        .collect()
 }
 
 /// What is left out of run `number`: nobody adds to the bias; or all add no rows to it.
@@ -138,7 +159,10 @@ fn contribute<T: Element>(
             overwrite(&trained.gradients, step, replica, index, &written);
             continue;
         }
-        for part in [&examples[..examples.len() / 2], &examples[examples.len() / 2..]] {
+        for part in [
+            &examples[..examples.len() / 2],
+            &examples[examples.len() / 2..],
+        ] {
             let rows: Vec<i64> = part.iter().map(|example| example[index].0 as i64).collect();
             let values = part.iter().flat_map(|example| &example[index].1);
             let values: Vec<T> = values.map(|&value| convert(value)).collect();
@@ -180,11 +204,18 @@ fn check<T: Element>(
     let start: Vec<Vec<f64>> = SHAPES
         .iter()
         .map(|&(rows, width)| {
-            noise.take(rows * width).into_iter().map(|value| back(convert(value))).collect()
+            noise
+                .take(rows * width)
+                .into_iter()
+                .map(|value| back(convert(value)))
+                .collect()
         })
         .collect();
     let trained = Trained::new(&case, &start, convert);
-    let mut plain: Vec<Plain> = start.iter().map(|start| Plain::new(case.rule, start)).collect();
+    let mut plain: Vec<Plain> = start
+        .iter()
+        .map(|start| Plain::new(case.rule, start))
+        .collect();
     let (mut sums, mut examples, mut overflowed) = (no_sums(), 0, false);
     let (mut clips, mut iterations) = (0, 0);
     let (mut scale, mut applies_at_scale) = (case.scaling.map_or(1.0, LossScaling::initial), 0);
@@ -212,7 +243,9 @@ fn check<T: Element>(
                     of.touched[*row] = true;
                     let width = SHAPES[index].1;
                     let sum = &mut of.elements[row * width..][..width];
-                    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                    sum.iter_mut()
+                        .zip(values)
+                        .for_each(|(sum, value)| *sum += value);
                 }
             }
             if case.overflow && number == OVERFLOWING && replica == 0 {
@@ -238,12 +271,23 @@ fn check<T: Element>(
             assert!(!report.applied && report.accumulated_runs > 0);
             continue;
         }
-        assert_eq!((report.total_weight, report.skipped), (examples as f64, overflowed));
-        let named = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
+        assert_eq!(
+            (report.total_weight, report.skipped),
+            (examples as f64, overflowed)
+        );
+        let named = report
+            .non_finite
+            .as_ref()
+            .map(|variable| variable.name().to_owned());
         assert_eq!(named.as_deref(), overflowed.then_some(NAMES[BIAS]));
         if overflowed {
             applies_at_scale = 0;
-            if let Some(LossScaling::Dynamic { backoff_factor, minimum, .. }) = case.scaling {
+            if let Some(LossScaling::Dynamic {
+                backoff_factor,
+                minimum,
+                ..
+            }) = case.scaling
+            {
                 scale = (scale * backoff_factor).max(minimum);
             }
         } else if examples > 0 {
@@ -251,7 +295,11 @@ fn check<T: Element>(
             clips += usize::from(clipped);
             iterations += 1;
             applies_at_scale += 1;
-            if let Some(LossScaling::Dynamic { growth_factor, growth_interval, .. }) = case.scaling
+            if let Some(LossScaling::Dynamic {
+                growth_factor,
+                growth_interval,
+                ..
+            }) = case.scaling
                 && applies_at_scale == growth_interval
             {
                 (scale, applies_at_scale) = (scale * growth_factor, 0);
@@ -266,15 +314,25 @@ fn check<T: Element>(
         let close = |what: &str, ours: Vec<T>, theirs: &[f64]| {
             for (&ours, &theirs) in ours.iter().zip(theirs) {
                 let difference = (back(ours) - theirs).abs();
-                let context =
-                    format!("{what} of {}: {ours:?} for {theirs}; {case:?}", NAMES[index]);
+                let context = format!(
+                    "{what} of {}: {ours:?} for {theirs}; {case:?}",
+                    NAMES[index]
+                );
                 assert!(difference <= tolerance * theirs.abs().max(1.0), "{context}");
             }
         };
         close("weights", value(variable), &plain[index].weights);
         if index < 3 {
-            for (name, state) in plain[index].state_names().into_iter().zip(&plain[index].state) {
-                close(name, read(&trained.optimizer.state(variable, name).unwrap()), state);
+            for (name, state) in plain[index]
+                .state_names()
+                .into_iter()
+                .zip(&plain[index].state)
+            {
+                close(
+                    name,
+                    read(&trained.optimizer.state(variable, name).unwrap()),
+                    state,
+                );
             }
         }
     }
@@ -309,7 +367,13 @@ fn trained_on_all_rows<T: Element>(
     const ROWS: usize = 11;
     const WIDTH: usize = 537;
     let mut noise = Noise(5);
-    let mut numbers = |count: usize| noise.take(count).into_iter().map(convert).collect::<Vec<T>>();
+    let mut numbers = |count: usize| {
+        noise
+            .take(count)
+            .into_iter()
+            .map(convert)
+            .collect::<Vec<T>>()
+    };
     let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
     let gradients = row_gradients(2, &[&variable], Mean, &[as_rows], accumulation);
     let optimizer = optimizer(rule, 0.1);
@@ -327,8 +391,12 @@ fn trained_on_all_rows<T: Element>(
                 overwrite(&gradients, step, replica, 0, &values);
                 continue;
             }
-            let order: Vec<usize> = (0..ROWS).map(|row| (row * 31 + replica * 7) % ROWS).collect();
-            let rows = order.iter().flat_map(|row| values[row * WIDTH..][..WIDTH].to_vec());
+            let order: Vec<usize> = (0..ROWS)
+                .map(|row| (row * 31 + replica * 7) % ROWS)
+                .collect();
+            let rows = order
+                .iter()
+                .flat_map(|row| values[row * WIDTH..][..WIDTH].to_vec());
             let rows: Vec<T> = rows.collect();
             let indices: Vec<i64> = order.iter().map(|&row| row as i64).collect();
             add_rows(&gradients, step, replica, 0, &indices, &rows);
@@ -381,8 +449,13 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
     const ROWS: usize = 5;
     const WIDTH: usize = 18;
     let mut noise = Noise(11);
-    let mut numbers =
-        |count: usize| noise.take(count).into_iter().map(|v| v as f32).collect::<Vec<f32>>();
+    let mut numbers = |count: usize| {
+        noise
+            .take(count)
+            .into_iter()
+            .map(|v| v as f32)
+            .collect::<Vec<f32>>()
+    };
     let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
     let gradients = row_gradients(sizes.len(), &[&variable], Sum, &[true], 1);
     let optimizer = optimizer(rule, 0.1);
@@ -391,8 +464,10 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
         let mut first = 0;
         for (replica, &size) in sizes.iter().enumerate() {
             let examples = first..first + size;
-            let indices: Vec<i64> =
-                examples.clone().map(|example| (example * example % ROWS) as i64).collect();
+            let indices: Vec<i64> = examples
+                .clone()
+                .map(|example| (example * example % ROWS) as i64)
+                .collect();
             let values = &values[examples.start * WIDTH..examples.end * WIDTH];
             add_rows(&gradients, step, replica, 0, &indices, values);
             first += size;
@@ -411,8 +486,12 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
 fn replicas_change_no_bit() {
     for rule in elementwise() {
         let one = trained_in_parts(rule, &[30]);
-        for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
-        {
+        for sizes in [
+            &[17, 13][..],
+            &[1, 0, 29],
+            &[6, 6, 6, 6, 6],
+            &[3, 1, 11, 2, 13, 0, 0, 0, 0],
+        ] {
             assert!(trained_in_parts(rule, sizes) == one, "{rule} {sizes:?}");
         }
     }

@@ -17,7 +17,10 @@ const WIDTH: usize = 64;
 /// The memory that the process has touched, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     let kibibytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kibibytes << 10
 }
@@ -32,8 +35,11 @@ fn rows_that_nobody_names_are_never_touched() {
     let table = variable_from(STRATEGY, "table", value);
     let gradients = row_gradients(2, &[&table], Sum, &[true], 2);
     let optimizer = optimizer("adam", 0.5);
-    let settings =
-        Settings { weight_decay: Some(0.1), global_clip_norm: Some(1.0), ..Default::default() };
+    let settings = Settings {
+        weight_decay: Some(0.1),
+        global_clip_norm: Some(1.0),
+        ..Default::default()
+    };
     optimizer.configure(settings).unwrap();
     for step in 1..=6 {
         for replica in 0..2 {

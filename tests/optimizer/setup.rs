@@ -48,11 +48,17 @@ pub fn variable<T: Element>(name: &str, values: &[T]) -> Variable {
 /// A variable of the shape `[values.len() / width, width]`.
 pub fn table<T: Element>(name: &str, values: &[T], width: usize) -> Variable {
     let shape = Shape::new(&[values.len() / width, width]).unwrap();
-    variable_from(STRATEGY, name, Tensor::from_slice(values, shape, DeviceId::HOST).unwrap())
+    variable_from(
+        STRATEGY,
+        name,
+        Tensor::from_slice(values, shape, DeviceId::HOST).unwrap(),
+    )
 }
 
 pub fn devices(replicas: usize) -> Vec<DeviceId> {
-    (0..replicas).map(|replica| DeviceId::cpu(replica as u32)).collect()
+    (0..replicas)
+        .map(|replica| DeviceId::cpu(replica as u32))
+        .collect()
 }
 
 pub fn gradients(
@@ -61,7 +67,14 @@ pub fn gradients(
     reduction: LossReduction,
 ) -> Arc<Gradients> {
     let variables = variables.iter().map(|&variable| variable.clone()).collect();
-    Gradients::new(STRATEGY, &devices(replicas), variables, reduction, Default::default()).unwrap()
+    Gradients::new(
+        STRATEGY,
+        &devices(replicas),
+        variables,
+        reduction,
+        Default::default(),
+    )
+    .unwrap()
 }
 
 /// Gradients of which those of the variables for which `row_sparse` says so are for rows.
@@ -73,13 +86,21 @@ pub fn row_gradients(
     accumulation_steps: u64,
 ) -> Arc<Gradients> {
     let variables = variables.iter().map(|&variable| variable.clone()).collect();
-    let options = GradientsOptions { accumulation_steps, row_sparse, dtype: None };
+    let options = GradientsOptions {
+        accumulation_steps,
+        row_sparse,
+        dtype: None,
+    };
     Gradients::new(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
 }
 
 /// The weight decay of a rule where nobody says another.
 pub fn rule_decay(name: &str) -> f64 {
-    if matches!(name, "adamw" | "amsgradw" | "lamb") { RULE_DECAY } else { 0.0 }
+    if matches!(name, "adamw" | "amsgradw" | "lamb") {
+        RULE_DECAY
+    } else {
+        0.0
+    }
 }
 
 pub fn optimizer(name: &str, learning_rate: f64) -> Arc<Optimizer> {
@@ -90,11 +111,16 @@ pub fn read<T: Element>(tensor: &Tensor) -> Vec<T> {
     assert_eq!(tensor.dtype(), T::DTYPE);
     let first = tensor.address().cast::<T>();
     // SAFETY: the tensors of these tests are contiguous, initialised, and used by one thread.
-    (0..tensor.shape().elements()).map(|index| unsafe { first.add(index).read() }).collect()
+    (0..tensor.shape().elements())
+        .map(|index| unsafe { first.add(index).read() })
+        .collect()
 }
 
 pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
-    assert_eq!((tensor.dtype(), tensor.shape().elements()), (T::DTYPE, values.len()));
+    assert_eq!(
+        (tensor.dtype(), tensor.shape().elements()),
+        (T::DTYPE, values.len())
+    );
     for (index, value) in values.iter().enumerate() {
         // SAFETY: as in `read`.
         unsafe { tensor.address().cast::<T>().add(index).write(*value) };
@@ -142,7 +168,9 @@ pub fn overwrite<T: Element>(
     data: &[T],
 ) {
     gradients.first_touch(step);
-    let buffer = gradients.view(replica, step, index, GradientMode::Overwrite).unwrap();
+    let buffer = gradients
+        .view(replica, step, index, GradientMode::Overwrite)
+        .unwrap();
     write(buffer, data);
 }
 
@@ -156,7 +184,9 @@ pub fn add_rows<T: Element>(
     values: &[T],
 ) {
     gradients.first_touch(step);
-    let added = gradients.add_rows(replica, step, index, indices.len()).unwrap();
+    let added = gradients
+        .add_rows(replica, step, index, indices.len())
+        .unwrap();
     write(&added.indices, indices);
     write(&added.values, values);
 }

@@ -15,14 +15,20 @@ use crate::setup::*;
 fn steady_step_with_every_feature_allocates_nothing() {
     let _keeps = WORKER_COUNT.read();
     for rule in RULES {
-        let (a, b) = (variable("a", &[1.0f32; 20_000]), variable("b", &[1.0f64; 3]));
+        let (a, b) = (
+            variable("a", &[1.0f32; 20_000]),
+            variable("b", &[1.0f64; 3]),
+        );
         let variables = vec![a.clone(), b.clone()];
         let gradients = Gradients::new(
             STRATEGY,
             &devices(3),
             variables,
             Mean,
-            umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+            umbo_core::optimizer::GradientsOptions {
+                accumulation_steps: 2,
+                ..Default::default()
+            },
         )
         .unwrap();
         let optimizer = optimizer(rule, 0.5);
@@ -42,19 +48,28 @@ fn steady_step_with_every_feature_allocates_nothing() {
             maximize: true,
         };
         optimizer.configure(settings).unwrap();
-        let group =
-            VariableGroup { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+        let group = VariableGroup {
+            learning_rate_factor: 0.5,
+            weight_decay: Some(0.0),
+            frozen: false,
+        };
         optimizer.add_group(&[b], group).unwrap();
         optimizer.set_schedule(Arc::new(|step| Ok(1.0 / (step + 1) as f64)));
         let step = |number: u64, value: f64| {
             gradients.first_touch(number);
             for replica in 0..3 {
                 gradients.view(replica, number, 0, Add).unwrap();
-                write(gradients.view(replica, number, 1, Add).unwrap(), &[value; 3]);
+                write(
+                    gradients.view(replica, number, 1, Add).unwrap(),
+                    &[value; 3],
+                );
                 gradients.submit(replica, number, 1.0).unwrap();
             }
             gradients.commit(number);
-            let options = ApplyOptions { flush: false, measure_norm: true };
+            let options = ApplyOptions {
+                flush: false,
+                measure_norm: true,
+            };
             apply_with(&Arc::clone(&optimizer), &gradients, options).unwrap()
         };
         (1..=4).for_each(|number| drop(step(number, 1.0)));
@@ -68,21 +83,31 @@ fn steady_step_with_every_feature_allocates_nothing() {
     }
 }
 
-/// The same for row-sparse gradients, with rows in several calls, and as many or fewer in each step.
+/// The same for row-sparse gradients, with rows in several calls, and as many or fewer in each
+/// step.
 #[test]
 fn steady_step_with_rows_allocates_nothing() {
     let _keeps = WORKER_COUNT.read();
     for rule in RULES.into_iter().filter(|rule| *rule != "lamb") {
         for accumulation in [1, 2] {
-            let (a, b) = (table("a", &[1.0f32; 20_000], 20), variable("b", &[1.0f64; 3]));
+            let (a, b) = (
+                table("a", &[1.0f32; 20_000], 20),
+                variable("b", &[1.0f64; 3]),
+            );
             let c = variable("c", &[1.0f32; 3]);
             let choice = [true, true, false];
             let gradients = row_gradients(3, &[&a, &b, &c], Mean, &choice, accumulation);
             let optimizer = optimizer(rule, 0.5);
-            let settings = Settings { global_clip_norm: Some(0.5), ..Settings::default() };
+            let settings = Settings {
+                global_clip_norm: Some(0.5),
+                ..Settings::default()
+            };
             optimizer.configure(settings).unwrap();
-            let indices =
-                [37, 1].map(|factor| (0..700).map(|row| row * factor % 1000).collect::<Vec<i64>>());
+            let indices = [37, 1].map(|factor| {
+                (0..700)
+                    .map(|row| row * factor % 1000)
+                    .collect::<Vec<i64>>()
+            });
             let step = |number: u64| {
                 gradients.first_touch(number);
                 for replica in 0..3 {

@@ -85,13 +85,22 @@ struct Training {
 
 impl Training {
     fn new(fault: Fault) -> Training {
-        let mut variables: Vec<Variable> =
-            ["a", "b", "c"].iter().map(|name| variable(name, &[0.5f32; WIDTH])).collect();
+        let mut variables: Vec<Variable> = ["a", "b", "c"]
+            .iter()
+            .map(|name| variable(name, &[0.5f32; WIDTH]))
+            .collect();
         variables.push(table("table", &[0.5f32; 2 * WIDTH], 2));
         let all: Vec<&Variable> = variables.iter().collect();
         let gradients = row_gradients(REPLICAS, &all, Mean, &[false, false, false, true], RUNS);
-        let scalars = if let Fault::Scalars(number) = fault { number } else { usize::MAX };
-        let rule = Failing { adam: rule("adam"), until_failure: AtomicUsize::new(scalars) };
+        let scalars = if let Fault::Scalars(number) = fault {
+            number
+        } else {
+            usize::MAX
+        };
+        let rule = Failing {
+            adam: rule("adam"),
+            until_failure: AtomicUsize::new(scalars),
+        };
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
         let settings = Settings {
             global_clip_norm: Some(0.75),
@@ -112,7 +121,9 @@ impl Training {
                 learning_rate_factor: 1.0 + index as f64,
                 ..VariableGroup::default()
             };
-            optimizer.add_group(std::slice::from_ref(variable), group).unwrap();
+            optimizer
+                .add_group(std::slice::from_ref(variable), group)
+                .unwrap();
         }
         let until = AtomicUsize::new(match fault {
             Fault::Schedule(number) | Fault::Rate(number) => number,
@@ -123,15 +134,20 @@ impl Training {
             true => Err(Error::Unavailable("injected".into())),
             false => Ok(0.1 / (step + 1) as f64),
         }));
-        Training { variables, gradients, optimizer }
+        Training {
+            variables,
+            gradients,
+            optimizer,
+        }
     }
 
     fn run(&self, number: u64) {
         for replica in 0..REPLICAS {
             for index in 0..self.variables.len() {
                 let slope = number as f32 + index as f32 * 0.25 - replica as f32;
-                let data: Vec<f32> =
-                    (0..WIDTH).map(|i| (i as f32 - 40.0) * slope / 1024.0).collect();
+                let data: Vec<f32> = (0..WIDTH)
+                    .map(|i| (i as f32 - 40.0) * slope / 1024.0)
+                    .collect();
                 if index == 3 {
                     // Other rows in each run, and some of them twice.
                     let row =
@@ -177,7 +193,11 @@ enum Came {
 fn train(fault: Fault) -> (Visible, Came) {
     let training = Training::new(fault);
     let mut came = Came::Never;
-    let mut memory = if let Fault::Memory(number) = fault { number } else { usize::MAX };
+    let mut memory = if let Fault::Memory(number) = fault {
+        number
+    } else {
+        usize::MAX
+    };
     for number in 1..=APPLIES {
         training.run(number);
         let before = training.state();
@@ -196,7 +216,10 @@ fn train(fault: Fault) -> (Visible, Came) {
                 Fault::Rate(_) => Status::InvalidArgument,
             };
             assert_eq!(error.status(), expected, "{fault:?}: {error}");
-            assert!(training.state() == before, "{fault:?}: the apply {number} left a trace");
+            assert!(
+                training.state() == before,
+                "{fault:?}: the apply {number} left a trace"
+            );
             apply(&training.optimizer, &training.gradients).unwrap();
         }
     }

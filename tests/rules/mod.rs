@@ -53,16 +53,24 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
         "rmsprop_centered" => Box::new(RmsProp::new(RHO, 0.0, true, EPSILON).unwrap()),
         "rmsprop_both" => Box::new(RmsProp::new(RHO, MOMENTUM, true, EPSILON).unwrap()),
         "ftrl" => Box::new(Ftrl::new(BETA, L1, L2, ACCUMULATOR).unwrap()),
-        "dampened" => {
-            Box::new(Momentum::new(MOMENTUM, false).unwrap().dampened(DAMPENING).unwrap())
-        }
+        "dampened" => Box::new(
+            Momentum::new(MOMENTUM, false)
+                .unwrap()
+                .dampened(DAMPENING)
+                .unwrap(),
+        ),
         "amsgrad" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap().amsgrad(true)),
-        "amsgradw" => {
-            Box::new(Adam::adamw(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap().amsgrad(true))
-        }
-        "adagrad_decaying" => {
-            Box::new(Adagrad::new(ACCUMULATOR, EPSILON).unwrap().decaying(RATE_DECAY).unwrap())
-        }
+        "amsgradw" => Box::new(
+            Adam::adamw(BETA1, BETA2, EPSILON, RULE_DECAY)
+                .unwrap()
+                .amsgrad(true),
+        ),
+        "adagrad_decaying" => Box::new(
+            Adagrad::new(ACCUMULATOR, EPSILON)
+                .unwrap()
+                .decaying(RATE_DECAY)
+                .unwrap(),
+        ),
         other => panic!("no rule {other}"),
     }
 }

@@ -24,9 +24,16 @@ pub fn same_in_every_set(test: &str, body: impl FnOnce() -> Vec<u8>) {
         let file = format!("{}-{set}-{}", test.replace(':', "-"), process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
         let mut child = Command::new(env::current_exe().unwrap());
-        child.args([test, "--exact", "--nocapture"]).env(VARIABLE, set).env(RESULTS, &path);
+        child
+            .args([test, "--exact", "--nocapture"])
+            .env(VARIABLE, set)
+            .env(RESULTS, &path);
         let output = child.output().unwrap();
-        assert!(output.status.success(), "{set}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{set}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let result = fs::read(&path).unwrap_or_else(|error| panic!("{test} did not run: {error}"));
         fs::remove_file(&path).unwrap();
         assert!(!result.is_empty(), "{test} gave nothing to compare");
@@ -34,6 +41,10 @@ pub fn same_in_every_set(test: &str, body: impl FnOnce() -> Vec<u8>) {
     });
     let results: Vec<_> = results.collect();
     for (set, result) in &results {
-        assert!(*result == results[0].1, "{set} differs from {}", results[0].0);
+        assert!(
+            *result == results[0].1,
+            "{set} differs from {}",
+            results[0].0
+        );
     }
 }

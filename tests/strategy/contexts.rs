@@ -12,8 +12,16 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
     let inner = s.enter_scope().unwrap();
     refused(outer.exit(), Status::FailedPrecondition, &["innermost"]);
     refused(t.enter_scope(), Status::FailedPrecondition, &["mixing"]);
-    refused(t.run(&|_| Ok(None), None), Status::FailedPrecondition, &["mixing"]);
-    refused(set_strategy(None), Status::FailedPrecondition, &["inside of a scope"]);
+    refused(
+        t.run(&|_| Ok(None), None),
+        Status::FailedPrecondition,
+        &["mixing"],
+    );
+    refused(
+        set_strategy(None),
+        Status::FailedPrecondition,
+        &["inside of a scope"],
+    );
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert!(matches!(current(), Current::Default));
@@ -34,7 +42,15 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
         },
         None,
     );
-    refused(error, Status::FailedPrecondition, &["cross-replica", "replica 0", "replica 1"]);
+    refused(
+        error,
+        Status::FailedPrecondition,
+        &["cross-replica", "replica 0", "replica 1"],
+    );
     let error = s.run(&|_| s.run(&|_| Ok(None), None), None);
-    refused(error, Status::FailedPrecondition, &["requires being in cross-replica context"]);
+    refused(
+        error,
+        Status::FailedPrecondition,
+        &["requires being in cross-replica context"],
+    );
 }

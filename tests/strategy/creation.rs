@@ -116,7 +116,11 @@ fn a_variable_of_a_later_replica_alone_is_refused_and_names_the_device() {
         },
         None,
     );
-    refused(result, Status::FailedPrecondition, &["number 2 of this name"]);
+    refused(
+        result,
+        Status::FailedPrecondition,
+        &["number 2 of this name"],
+    );
     // On replica 0 alone it is accepted.
     s.run(
         &|context| {
@@ -143,8 +147,10 @@ fn waiting_for_replica_0_ends_with_the_step() {
     );
     refused(result, Status::DataLoss, &["before the variable"]);
     // The run is given up while replica 0 is busy.
-    let limits =
-        Limits { deadline: Some(Instant::now() + Duration::from_millis(50)), ..Limits::default() };
+    let limits = Limits {
+        deadline: Some(Instant::now() + Duration::from_millis(50)),
+        ..Limits::default()
+    };
     let result = s.run_within(
         Arc::new(|context: &ReplicaContext| match context.replica() {
             0 => {
@@ -168,30 +174,45 @@ fn draw(strategy: Option<&Strategy>, name: &str) -> Result<Variable> {
     let initial = Initial::Drawn {
         dtype: umbo_core::tensor::DType::Float32,
         shape: Shape::new(&[4])?,
-        distribution: Distribution::Normal { mean: 0.0, spread: 1.0 },
+        distribution: Distribution::Normal {
+            mean: 0.0,
+            spread: 1.0,
+        },
         seed: 5,
     };
     variables::create(strategy, new(name), initial)
 }
 
 fn drawn(variable: &Variable) -> Vec<u32> {
-    read(variable).unwrap().to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+    read(variable)
+        .unwrap()
+        .to_vec::<f32>()
+        .unwrap()
+        .into_iter()
+        .map(f32::to_bits)
+        .collect()
 }
 
-/// Variables of one name, made before a run, in it by every replica, by a creator, and after a failure.
+/// Variables of one name, made before a run, in it by every replica, by a creator, and after a
+/// failure.
 fn draw_in_many_ways(s: &Strategy) -> Vec<Vec<u32>> {
-    let mut all: Vec<Variable> =
-        ["w", "w", "b", "w_1"].into_iter().map(|name| draw(Some(s), name).unwrap()).collect();
+    let mut all: Vec<Variable> = ["w", "w", "b", "w_1"]
+        .into_iter()
+        .map(|name| draw(Some(s), name).unwrap())
+        .collect();
     let run = |_: &ReplicaContext| {
         let made = [draw(None, "w")?, draw(None, "w")?, draw(None, "b")?].map(Value::Variable);
         Ok(Some(Value::tuple(made.to_vec()).unwrap()))
     };
     let result = s.run(&run, None).unwrap().unwrap();
     for item in 0..3 {
-        let Value::Variable(variable) = result.item(item).unwrap() else { panic!("{result:?}") };
+        let Value::Variable(variable) = result.item(item).unwrap() else {
+            panic!("{result:?}")
+        };
         all.push(variable.clone());
     }
-    // A creator makes a slot of the same name for each variable, and refuses one of them, which is made later.
+    // A creator makes a slot of the same name for each variable, and refuses one of them, which is
+    // made later.
     let slots = Arc::new(Mutex::new(Vec::new()));
     let (kept, owner) = (Arc::clone(&slots), s.clone());
     let scope = enter_creator_scope(Arc::new(move |request: &VariableRequest| {
@@ -208,7 +229,10 @@ fn draw_in_many_ways(s: &Strategy) -> Vec<Vec<u32>> {
     assert!(draw(Some(s), "refused").is_err() && draw(Some(s), "refused").is_err());
     drop(scope.exit().unwrap());
     all.extend(slots.lock().unwrap().drain(..));
-    all.extend([draw(Some(s), "refused").unwrap(), draw(Some(s), "refused").unwrap()]);
+    all.extend([
+        draw(Some(s), "refused").unwrap(),
+        draw(Some(s), "refused").unwrap(),
+    ]);
     all.iter().map(drawn).collect()
 }
 
@@ -216,12 +240,20 @@ fn draw_in_many_ways(s: &Strategy) -> Vec<Vec<u32>> {
 fn no_two_variables_are_drawn_alike_with_any_number_of_replicas() {
     let one = draw_in_many_ways(&strategy(1));
     for (index, elements) in one.iter().enumerate() {
-        assert!(one[..index].iter().all(|other| other != elements), "variable {index}");
+        assert!(
+            one[..index].iter().all(|other| other != elements),
+            "variable {index}"
+        );
     }
     for replicas in 2..=3 {
-        assert_eq!(draw_in_many_ways(&strategy(replicas)), one, "{replicas} replicas");
+        assert_eq!(
+            draw_in_many_ways(&strategy(replicas)),
+            one,
+            "{replicas} replicas"
+        );
     }
-    // What was refused was not made: the first variable of the name is the one that there would be without refusals.
+    // What was refused was not made: the first variable of the name is the one that there would be
+    // without refusals.
     let s = strategy(1);
     assert!(one.contains(&drawn(&draw(Some(&s), "refused").unwrap())));
 }
@@ -230,12 +262,20 @@ fn no_two_variables_are_drawn_alike_with_any_number_of_replicas() {
 fn a_variable_needs_a_name() {
     let s = strategy(2);
     let said = ["name: is empty"];
-    refused(s.scope(|| make("", 1.0)).unwrap(), Status::InvalidArgument, &said);
+    refused(
+        s.scope(|| make("", 1.0)).unwrap(),
+        Status::InvalidArgument,
+        &said,
+    );
     let scope = enter_creator_scope(Arc::new(|request: &VariableRequest| {
         request.describe(|new| new.name = "".into());
         Ok(None)
     }));
-    refused(s.scope(|| make("v", 1.0)).unwrap(), Status::InvalidArgument, &said);
+    refused(
+        s.scope(|| make("v", 1.0)).unwrap(),
+        Status::InvalidArgument,
+        &said,
+    );
     drop(scope.exit().unwrap());
     // SAFETY: the tensor is the variable's alone.
     let made = unsafe { create_in_place(&s, vec![(new(""), Tensor::scalar(1.0f32).unwrap())]) };
@@ -252,7 +292,11 @@ fn note(log: &Log, name: &'static str) -> Scope {
         log.lock().unwrap().push(format!(
             "{name} {} {}",
             request.description().name,
-            if device.is_some() { "placed" } else { "not placed" }
+            if device.is_some() {
+                "placed"
+            } else {
+                "not placed"
+            }
         ));
         request.describe(|new| new.name = format!("{}{name}", new.name).into());
         Ok(None)
@@ -268,7 +312,10 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
     let inner = note(&log, "A");
     let v = make("v", 1.0).unwrap();
     assert_eq!(v.name(), "vAB");
-    assert_eq!(log.lock().unwrap().split_off(0), ["A v not placed", "B vA placed"]);
+    assert_eq!(
+        log.lock().unwrap().split_off(0),
+        ["A v not placed", "B vA placed"]
+    );
     // In a run only replica 0 asks them.
     let result = s.run(
         &|context| {
@@ -279,24 +326,38 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
         },
         None,
     );
-    let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
+    let Ok(Some(Value::Variable(v))) = result else {
+        panic!("{result:?}")
+    };
     assert_eq!(v.name(), "vCAB");
     log.lock().unwrap().clear();
     // The same with every replica on a thread of its own.
-    let limits =
-        Limits { deadline: Some(Instant::now() + Duration::from_secs(60)), ..Limits::default() };
+    let limits = Limits {
+        deadline: Some(Instant::now() + Duration::from_secs(60)),
+        ..Limits::default()
+    };
     let run = |_: &ReplicaContext| Ok(Some(Value::Variable(make("v", 1.0)?)));
     let result = s.run_within(Arc::new(run), None, limits, None);
-    let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
+    let Ok(Some(Value::Variable(v))) = result else {
+        panic!("{result:?}")
+    };
     assert_eq!(v.name(), "vAB");
     // A scope cannot be left while one that was entered inside is open.
-    refused(scope.exit().map(drop), Status::FailedPrecondition, &["innermost"]);
+    refused(
+        scope.exit().map(drop),
+        Status::FailedPrecondition,
+        &["innermost"],
+    );
     drop(inner.exit().unwrap());
     refused(inner.exit().map(drop), Status::NotFound, &["left already"]);
     drop(scope.exit().unwrap());
     log.lock().unwrap().clear();
-    variables::create(Some(&s), new("v"), Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
-        .unwrap();
+    variables::create(
+        Some(&s),
+        new("v"),
+        Initial::Value(&Tensor::scalar(1.0f32).unwrap()),
+    )
+    .unwrap();
     assert_eq!(log.lock().unwrap().split_off(0), ["B v placed"]);
     drop(outer.exit().unwrap());
     assert_eq!(make("v", 1.0).unwrap().name(), "v");
@@ -337,6 +398,10 @@ fn a_creator_can_change_or_replace_what_is_made() {
     assert_eq!(read(&made).unwrap().to_vec::<i32>().unwrap(), [4, 5]);
     assert_eq!(made.spec().aggregation, Aggregation::OnlyFirstReplica);
     assert!(!made.spec().trainable);
-    refused(s.scope(|| make("other", 1.0)).unwrap(), Status::DataLoss, &["in the creator"]);
+    refused(
+        s.scope(|| make("other", 1.0)).unwrap(),
+        Status::DataLoss,
+        &["in the creator"],
+    );
     drop(scope.exit().unwrap());
 }

@@ -1,5 +1,5 @@
-//! What engines need that keep memory and threads of their own: gradients that they lend, and what a
-//! strategy tells of its threads.
+//! What engines need that keep memory and threads of their own: gradients that they lend, and what
+//! a strategy tells of its threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,13 @@ fn lent(numbers: &[f32], layout: Layout, dropped: &Arc<AtomicUsize>) -> Tensor {
     // SAFETY: the memory is never freed, and nobody else has it.
     #[expect(unsafe_code, reason = "memory of somebody else's")]
     let storage = unsafe {
-        Storage::foreign(memory.as_mut_ptr().cast(), bytes, DeviceId::HOST, false, owner)
+        Storage::foreign(
+            memory.as_mut_ptr().cast(),
+            bytes,
+            DeviceId::HOST,
+            false,
+            owner,
+        )
     };
     Tensor::from_storage(Arc::new(storage), DType::Float32, layout, 0).unwrap()
 }
@@ -54,14 +60,28 @@ fn row(elements: usize) -> Layout {
 
 fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
     let variables = of.iter().map(|&variable| variable.clone()).collect();
-    let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
+    let options = GradientsOptions {
+        accumulation_steps: steps,
+        ..Default::default()
+    };
     let devices = strategy.compute_devices();
-    Gradients::new(strategy.id(), devices, variables, LossReduction::Mean, options).unwrap()
+    Gradients::new(
+        strategy.id(),
+        devices,
+        variables,
+        LossReduction::Mean,
+        options,
+    )
+    .unwrap()
 }
 
 fn adamw(strategy: &Strategy) -> Arc<Optimizer> {
-    Optimizer::new(strategy.id(), Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
-        .unwrap()
+    Optimizer::new(
+        strategy.id(),
+        Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap()),
+        0.1,
+    )
+    .unwrap()
 }
 
 fn numbers(variable: &Variable) -> Vec<f32> {
@@ -72,7 +92,9 @@ fn numbers(variable: &Variable) -> Vec<f32> {
 const ELEMENTS: usize = 70_001;
 
 fn gradient(replica: usize, step: usize) -> Vec<f32> {
-    (0..ELEMENTS).map(|index| ((index * 7 + replica * 3 + step) % 11) as f32 - 5.0).collect()
+    (0..ELEMENTS)
+        .map(|index| ((index * 7 + replica * 3 + step) % 11) as f32 - 5.0)
+        .collect()
 }
 
 /// Weights after three runs, whose gradients are lent by the replicas that `lends` names.
@@ -128,7 +150,11 @@ fn what_does_not_fit_is_refused_and_let_go_of() {
     let gradients = made(&strategy, &[&weights], 1);
     let dropped = Arc::new(AtomicUsize::new(0));
     let square = Shape::new(&[2, 2]).unwrap();
-    let wrong = [row(3), Layout::row_major(square), Layout::strided(square, &[1, 2]).unwrap()];
+    let wrong = [
+        row(3),
+        Layout::row_major(square),
+        Layout::strided(square, &[1, 2]).unwrap(),
+    ];
     let callback = |context: &ReplicaContext| {
         for layout in &wrong {
             let refused = gradients.attach_in(context, 0, lent(&[0.0; 4], *layout, &dropped));
@@ -183,7 +209,10 @@ fn in_memory(strategy: &Strategy, numbers: &[f32], dropped: &Arc<AtomicUsize>) -
 fn address(variable: &Variable) -> usize {
     // SAFETY: the elements are not read.
     #[expect(unsafe_code, reason = "an address is asked for")]
-    unsafe { variables::refreshed_copy(None, variable, variable.dtype()) }.unwrap().address().addr()
+    unsafe { variables::refreshed_copy(None, variable, variable.dtype()) }
+        .unwrap()
+        .address()
+        .addr()
 }
 
 #[test]
@@ -204,7 +233,12 @@ fn a_variable_in_somebody_elses_memory_comes_back_to_it() {
                 )?;
                 // Weights 1, 2, 3, ...; the mean is over these.
                 let weight = Some(context.replica() as f64 + 1.0);
-                assign_all(context, std::slice::from_ref(&variable), vec![value], weight)?;
+                assign_all(
+                    context,
+                    std::slice::from_ref(&variable),
+                    vec![value],
+                    weight,
+                )?;
                 match fails {
                     true => Err(Error::Cancelled("as planned".into())),
                     false => Ok(None),
@@ -213,9 +247,15 @@ fn a_variable_in_somebody_elses_memory_comes_back_to_it() {
             assert_eq!(strategy.run(&callback, None).is_err(), fails);
             assert_eq!(address(&variable), home);
             let weights = (1..=replicas).map(|weight| weight as f64);
-            let mean = (0..replicas).map(|replica| (replica * (replica + 1)) as f64).sum::<f64>()
+            let mean = (0..replicas)
+                .map(|replica| (replica * (replica + 1)) as f64)
+                .sum::<f64>()
                 / weights.sum::<f64>();
-            let expected = if fails { before } else { vec![step as f32, mean as f32] };
+            let expected = if fails {
+                before
+            } else {
+                vec![step as f32, mean as f32]
+            };
             assert_eq!(numbers(&variable), expected);
         }
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
@@ -231,11 +271,19 @@ fn batched_assignments_refuse_what_they_cannot_combine() {
     let callback = |context: &ReplicaContext| {
         let value = || Tensor::from_slice(&[2.0f32], Shape::new(&[1])?, DeviceId::HOST);
         let assign = |weight| {
-            assign_all(context, std::slice::from_ref(&other), vec![value()?], Some(weight))
+            assign_all(
+                context,
+                std::slice::from_ref(&other),
+                vec![value()?],
+                Some(weight),
+            )
         };
         assert_eq!(assign(1.0).unwrap_err().status(), Status::InvalidArgument);
         assert_eq!(assign(-1.0).unwrap_err().status(), Status::InvalidArgument);
-        assert_eq!(assign(f64::NAN).unwrap_err().status(), Status::InvalidArgument);
+        assert_eq!(
+            assign(f64::NAN).unwrap_err().status(),
+            Status::InvalidArgument
+        );
         Ok(None)
     };
     strategy.run(&callback, None).unwrap();

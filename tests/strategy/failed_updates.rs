@@ -96,13 +96,20 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
     for place in [Outside, MergeCall, Update, UpdateInMergeCall] {
         for bits in 0..16 {
             let bit = |number: u32| bits >> number & 1 == 1;
-            let writes = Writes { before: bit(0), within: bit(1), inner: bit(2), fails: bit(3) };
+            let writes = Writes {
+                before: bit(0),
+                within: bit(1),
+                inner: bit(2),
+                fails: bit(3),
+            };
             let is_step = !matches!(place, Outside);
             let has_written = writes.before || writes.within || writes.inner;
             for replicas in [1, 2] {
                 let s = strategy(replicas);
-                let (v, w) =
-                    (variable(&s, Aggregation::Sum, 0.5), variable(&s, Aggregation::Sum, 0.25));
+                let (v, w) = (
+                    variable(&s, Aggregation::Sum, 0.5),
+                    variable(&s, Aggregation::Sum, 0.25),
+                );
                 let done = at(place, &s, &v, &w, writes);
                 let of = |condition: bool, value: f32| if condition { value } else { 0.0 };
                 let kept = of(!writes.fails && writes.within, 10.0)
@@ -118,7 +125,11 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
                 } else {
                     done.unwrap();
                 }
-                assert_eq!((value_of(&v), value_of(&w)), (of_v, of_w), "{place:?} {writes:?}");
+                assert_eq!(
+                    (value_of(&v), value_of(&w)),
+                    (of_v, of_w),
+                    "{place:?} {writes:?}"
+                );
                 // The strategy can be used again.
                 add(&v, 1.0).unwrap();
                 assert_eq!(value_of(&v), of_v + 1.0);
@@ -127,8 +138,8 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
     }
 }
 
-/// A nested run that fails takes the step with it once it has written something, also where the merge
-/// function goes on.
+/// A nested run that fails takes the step with it once it has written something, also where the
+/// merge function goes on.
 #[test]
 fn what_a_nested_run_that_failed_has_written_does_not_count() {
     #[derive(Clone, Copy, PartialEq)]
@@ -168,7 +179,12 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
                 )
             };
             let result = s.run_within(Arc::new(function), None, Limits::default(), None);
-            assert_eq!(result.is_ok(), writes == Writes::Nothing, "{:?}", result.err());
+            assert_eq!(
+                result.is_ok(),
+                writes == Writes::Nothing,
+                "{:?}",
+                result.err()
+            );
             assert_eq!((value_of(&v), metrics.result(0).unwrap().sum), (1.0, 0.0));
         }
     }

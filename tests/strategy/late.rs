@@ -72,7 +72,10 @@ fn drains_and_is_usable_again(
     let error = s.run_within(
         nested(depth, Arc::new(function)),
         Some(scalar(0.0)),
-        Limits { deadline, ..Limits::default() },
+        Limits {
+            deadline,
+            ..Limits::default()
+        },
         Some(Box::new(RunUserData(Arc::clone(&dropped)))),
     );
     if !gate.is_reached_by(1) {
@@ -80,11 +83,19 @@ fn drains_and_is_usable_again(
         s.synchronize().unwrap();
         return false;
     }
-    refused(error, Status::DeadlineExceeded, &[&format!("replica {late}")]);
+    refused(
+        error,
+        Status::DeadlineExceeded,
+        &[&format!("replica {late}")],
+    );
     assert!(!dropped.load(Ordering::SeqCst));
     assert_eq!(value_of(&v), 1.0);
     let drains = [&format!("replica {late}"), "draining"];
-    refused(s.run(&|_| Ok(None), None), Status::FailedPrecondition, &[drains[0], "draining"]);
+    refused(
+        s.run(&|_| Ok(None), None),
+        Status::FailedPrecondition,
+        &[drains[0], "draining"],
+    );
     let write = assign(&v, Assignment::Add, &scalar(1.0));
     refused(write, Status::FailedPrecondition, &[drains[0], drains[1]]);
     gate.open();
@@ -107,8 +118,8 @@ fn drains_and_is_usable_again(
     true
 }
 
-/// Whether the thread that called sees the token before the last callback is back is chance. That the run takes no
-/// effect is not, whether or not a callback was told so.
+/// Whether the thread that called sees the token before the last callback is back is chance. That
+/// the run takes no effect is not, whether or not a callback was told so.
 #[test]
 fn a_run_that_is_cancelled_before_its_callbacks_are_back_has_no_effect() {
     for (replicas, asks) in (1..=3).flat_map(|replicas| [(replicas, false), (replicas, true)]) {
@@ -116,7 +127,10 @@ fn a_run_that_is_cancelled_before_its_callbacks_are_back_has_no_effect() {
         let v = variable(&s, Aggregation::Sum, 1.0);
         for depth in [0, 1].repeat(100) {
             let token = Cancellation::new();
-            let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+            let limits = Limits {
+                cancellation: Some(token.clone()),
+                ..Limits::default()
+            };
             let v_of_run = v.clone();
             let function = move |context: &ReplicaContext| {
                 assign(&v_of_run, Assignment::Add, &scalar(1.0))?;
@@ -154,11 +168,17 @@ fn release_while_both_are_late(time: Duration) -> bool {
         };
         let token = Cancellation::new();
         token.cancel();
-        let limits = Limits { cancellation: Some(token), ..Limits::default() };
+        let limits = Limits {
+            cancellation: Some(token),
+            ..Limits::default()
+        };
         let never = s.run_within(Arc::new(|_| panic!("runs")), None, limits, None);
         refused(never, Status::Cancelled, &[]);
         let deadline = Some(Instant::now() + time);
-        let limits = Limits { deadline, ..Limits::default() };
+        let limits = Limits {
+            deadline,
+            ..Limits::default()
+        };
         let error = s.run_within(Arc::new(function), None, limits, None);
         if !gate.is_reached_by(2) {
             gate.open();
@@ -171,8 +191,8 @@ fn release_while_both_are_late(time: Duration) -> bool {
     true
 }
 
-/// What is released by the last callback of a late run may call the strategy, on whichever thread it
-/// runs, and gets an answer.
+/// What is released by the last callback of a late run may call the strategy, on whichever thread
+/// it runs, and gets an answer.
 #[test]
 fn what_a_late_run_releases_may_call_back() {
     for replicas in 1..=3 {
@@ -201,12 +221,21 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
             let within = s.run_within(
                 Arc::new(|_| Ok(None)),
                 None,
-                Limits { cancellation: Some(Cancellation::new()), ..Limits::default() },
+                Limits {
+                    cancellation: Some(Cancellation::new()),
+                    ..Limits::default()
+                },
                 None,
             );
             let write = assign(&v, Assignment::Add, &scalar(1.0));
             let update = s.update(&v, None, |_, _| Ok(None));
-            let all = [run, within.map(drop), write, update.map(drop), s.synchronize()];
+            let all = [
+                run,
+                within.map(drop),
+                write,
+                update.map(drop),
+                s.synchronize(),
+            ];
             answers.lock().unwrap().extend(all);
         }
     };
@@ -221,7 +250,10 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
         }
     };
     let limits = match time {
-        Some(time) => Limits { deadline: Some(Instant::now() + time), ..Limits::default() },
+        Some(time) => Limits {
+            deadline: Some(Instant::now() + time),
+            ..Limits::default()
+        },
         None => {
             let token = Cancellation::new();
             let (later, gate) = (token.clone(), Arc::clone(&gate));
@@ -231,11 +263,15 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
                 }
                 later.cancel();
             });
-            Limits { cancellation: Some(token), ..Limits::default() }
+            Limits {
+                cancellation: Some(token),
+                ..Limits::default()
+            }
         }
     };
     let baggage: RunUserData = Box::new(OnRelease::new(release));
-    s.run_within(Arc::new(function), None, limits, Some(baggage)).unwrap_err();
+    s.run_within(Arc::new(function), None, limits, Some(baggage))
+        .unwrap_err();
     let in_time = gate.is_reached_by(1);
     gate.open();
     s.synchronize().unwrap();
@@ -269,8 +305,12 @@ fn synchronising_waits_for_what_a_late_run_releases() {
             Ok(None)
         };
         let deadline = Some(Instant::now() + Duration::from_micros(100));
-        let limits = Limits { deadline, ..Limits::default() };
-        s.run_within(Arc::new(function), None, limits, released.baggage()).unwrap_err();
+        let limits = Limits {
+            deadline,
+            ..Limits::default()
+        };
+        s.run_within(Arc::new(function), None, limits, released.baggage())
+            .unwrap_err();
         s.synchronize().unwrap();
         assert!(released.is_released());
     }

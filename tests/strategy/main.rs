@@ -37,7 +37,11 @@ pub(crate) use umbo_core::values::Value;
 pub(crate) use umbo_core::values::variable::{Aggregation, Variable};
 
 fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+    Strategy::new(&Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn tensor(values: &[f32]) -> Tensor {
@@ -54,7 +58,9 @@ fn numbers(tensor: &Tensor) -> Vec<f32> {
     let count = tensor.shape().elements();
     let data = tensor.address().cast::<f32>();
     // SAFETY: contiguous float32 elements of a live tensor, as just said.
-    (0..count).map(|index| unsafe { data.add(index).read() }).collect()
+    (0..count)
+        .map(|index| unsafe { data.add(index).read() })
+        .collect()
 }
 
 fn variable(strategy: &Strategy, aggregation: Aggregation, value: f32) -> Variable {
@@ -69,7 +75,9 @@ fn value_of(variable: &Variable) -> f32 {
 
 #[track_caller]
 fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) -> Error {
-    let Err(error) = result else { panic!("was accepted") };
+    let Err(error) = result else {
+        panic!("was accepted")
+    };
     let text = error.to_string();
     assert_eq!(error.status(), status, "{text}");
     for part in parts {
@@ -142,9 +150,9 @@ impl Gate {
     }
 }
 
-/// Calls `attempt` with the time that a run has until its deadline, and again with more of it, as long
-/// as the attempt says that the deadline has come before the callbacks that are to be late: those are
-/// not called at all then.
+/// Calls `attempt` with the time that a run has until its deadline, and again with more of it, as
+/// long as the attempt says that the deadline has come before the callbacks that are to be late:
+/// those are not called at all then.
 fn with_enough_time(mut attempt: impl FnMut(Duration) -> bool) {
     let mut time = Duration::from_millis(15);
     while !attempt(time) {
@@ -156,7 +164,9 @@ fn with_enough_time(mut attempt: impl FnMut(Duration) -> bool) {
 fn returns<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(body()));
-    result.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what} hangs"))
+    result
+        .recv_timeout(Duration::from_secs(60))
+        .unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
 fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {
@@ -164,10 +174,14 @@ fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {
         Operation::MergeCall { function: 1 },
         Some(scalar(value)),
         Box::new(|strategy, calls| {
-            let values: Vec<Value> =
-                calls.iter().filter_map(|call| call.arguments.clone()).collect();
+            let values: Vec<Value> = calls
+                .iter()
+                .filter_map(|call| call.arguments.clone())
+                .collect();
             let merged = Value::merge(&values, false, "args")?;
-            strategy.reduce(ReduceOp::Sum, &merged, &ReductionOptions::default()).map(Some)
+            strategy
+                .reduce(ReduceOp::Sum, &merged, &ReductionOptions::default())
+                .map(Some)
         }),
     )
 }

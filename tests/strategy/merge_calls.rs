@@ -32,8 +32,13 @@ fn a_merge_call_runs_once_in_cross_replica_context_on_the_callers_thread() {
             };
             if bounded {
                 let deadline = Some(Instant::now() + Duration::from_secs(60));
-                let limits = Limits { deadline, ..Limits::default() };
-                strategy.run_within(Arc::new(function), None, limits, None).unwrap();
+                let limits = Limits {
+                    deadline,
+                    ..Limits::default()
+                };
+                strategy
+                    .run_within(Arc::new(function), None, limits, None)
+                    .unwrap();
             } else {
                 strategy.run(&function, None).unwrap();
             }
@@ -73,12 +78,18 @@ fn runs_inside_of_merge_calls_are_served_by_the_waiting_replicas() {
             Ok(result)
         };
         let result = if bounded {
-            let limits = Limits { cancellation: Some(Cancellation::new()), ..Limits::default() };
+            let limits = Limits {
+                cancellation: Some(Cancellation::new()),
+                ..Limits::default()
+            };
             strategy.run_within(Arc::new(function), None, limits, None)
         } else {
             strategy.run(&function, None)
         };
-        assert_eq!(numbers(result.unwrap().unwrap().tensor_of(0).unwrap()), [3.0]);
+        assert_eq!(
+            numbers(result.unwrap().unwrap().tensor_of(0).unwrap()),
+            [3.0]
+        );
     }
 }
 
@@ -97,14 +108,24 @@ fn replicas_that_disagree_about_merge_calls_are_told_who_was_where() {
         refused(error, Status::FailedPrecondition, &[&place, "merge_call"]);
         let error = strategy.run(
             &|context| {
-                let op = if context.replica() == misfit { ReduceOp::Mean } else { ReduceOp::Sum };
+                let op = if context.replica() == misfit {
+                    ReduceOp::Mean
+                } else {
+                    ReduceOp::Sum
+                };
                 context.all_reduce(op, scalar(1.0)).map(Some)
             },
             None,
         );
-        refused(error, Status::FailedPrecondition, &["all_reduce SUM", "all_reduce MEAN"]);
+        refused(
+            error,
+            Status::FailedPrecondition,
+            &["all_reduce SUM", "all_reduce MEAN"],
+        );
     }
-    strategy.run(&|context| merge_sum(context, 1.0), None).unwrap();
+    strategy
+        .run(&|context| merge_sum(context, 1.0), None)
+        .unwrap();
 }
 
 #[test]
@@ -114,17 +135,29 @@ fn merge_calls_that_differ_are_named_by_their_addresses_and_once() {
     let error = strategy.run(
         &|context| {
             let function = functions[context.replica()];
-            context.synchronize(Operation::MergeCall { function }, None, Box::new(|_, _| Ok(None)))
+            context.synchronize(
+                Operation::MergeCall { function },
+                None,
+                Box::new(|_, _| Ok(None)),
+            )
         },
         None,
     );
-    let parts = ["0x40", "the function at 0x41", "0x42", "the replicas disagree"];
+    let parts = [
+        "0x40",
+        "the function at 0x41",
+        "0x42",
+        "the replicas disagree",
+    ];
     let error = refused(error, Status::FailedPrecondition, &parts).to_string();
     for once in ["the replicas disagree", "0x41"] {
         assert_eq!(error.matches(once).count(), 1, "'{once}' in {error}");
     }
     for replica in 0..3 {
-        assert!(error.contains(&format!("replica {replica} (CPU:")), "{error}");
+        assert!(
+            error.contains(&format!("replica {replica} (CPU:")),
+            "{error}"
+        );
     }
 }
 
@@ -133,9 +166,16 @@ fn collectives_of_different_shapes_do_not_advise_what_they_cannot_take() {
     let strategy = strategy(2);
     let uneven =
         |context: &ReplicaContext| Value::Tensor(tensor(&vec![1.0; 3 + context.replica()]));
-    let error =
-        strategy.run(&|context| context.all_reduce(ReduceOp::Sum, uneven(context)).map(Some), None);
-    let parts = ["replica 0 [3]", "replica 1 [4]", "one shape", "on each replica first"];
+    let error = strategy.run(
+        &|context| context.all_reduce(ReduceOp::Sum, uneven(context)).map(Some),
+        None,
+    );
+    let parts = [
+        "replica 0 [3]",
+        "replica 1 [4]",
+        "one shape",
+        "on each replica first",
+    ];
     let error = refused(error, Status::InvalidArgument, &parts).to_string();
     assert!(!error.contains("axes"), "{error}");
     // What can take axes says so.

@@ -168,8 +168,12 @@ pub enum Placing {
 }
 
 impl Placing {
-    pub const ALL: [Placing; 4] =
-        [Placing::Contiguous, Placing::Transposed, Placing::Sparse, Placing::Part];
+    pub const ALL: [Placing; 4] = [
+        Placing::Contiguous,
+        Placing::Transposed,
+        Placing::Sparse,
+        Placing::Part,
+    ];
 }
 
 /// A tensor of `shape` with the elements of `make`, in order of memory, and its model.
@@ -229,12 +233,15 @@ pub fn bytes_of(tensor: &Tensor) -> Vec<u8> {
 /// The elements that make up each result of a reduction of `model` over `axes`, appended to
 /// `groups` in row-major order of the results.
 pub fn group<T: Copy>(model: &ArrayD<T>, axes: &[usize], groups: &mut Vec<Vec<T>>) {
-    let kept: Vec<usize> = (0..model.ndim()).filter(|axis| !axes.contains(axis)).collect();
+    let kept: Vec<usize> = (0..model.ndim())
+        .filter(|axis| !axes.contains(axis))
+        .collect();
     let results: usize = kept.iter().map(|&axis| model.shape()[axis]).product();
     groups.resize_with(results, Vec::new);
     for (index, &value) in model.indexed_iter() {
-        let position =
-            kept.iter().fold(0, |position, &axis| position * model.shape()[axis] + index[axis]);
+        let position = kept.iter().fold(0, |position, &axis| {
+            position * model.shape()[axis] + index[axis]
+        });
         groups[position].push(value);
     }
 }

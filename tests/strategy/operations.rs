@@ -15,8 +15,12 @@ use crate::{refused, strategy};
 
 fn variable(strategy: &Strategy, name: &str) -> Variable {
     let new = crate::fresh::new_variable(name, Aggregation::None);
-    variables::create(Some(strategy), new, Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
-        .unwrap()
+    variables::create(
+        Some(strategy),
+        new,
+        Initial::Value(&Tensor::scalar(1.0f32).unwrap()),
+    )
+    .unwrap()
 }
 
 fn tensor<T: umbo_core::tensor::Element>(values: &[T]) -> Tensor {
@@ -42,28 +46,55 @@ type Operation = fn(&Strategy, &Variable) -> Result<()>;
 /// The operations, with what they say in the default context, the own cross-replica context, the
 /// own replica context and another strategy's scope.
 const TABLE: &[(&str, [Cell; 4], Operation)] = &[
-    ("run", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.run(&|_| Ok(None), None).map(drop)),
+    ("run", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.run(&|_| Ok(None), None).map(drop)
+    }),
     ("reduce", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        s.reduce(ReduceOp::Sum, &both(), &ReductionOptions::default()).map(drop)
+        s.reduce(ReduceOp::Sum, &both(), &ReductionOptions::default())
+            .map(drop)
     }),
     ("gather", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
         s.gather(&both(), 0, &ReductionOptions::default()).map(drop)
     }),
-    ("reduce_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        s.reduce_to(ReduceOp::Sum, &both(), &Destination::Device(DeviceId::HOST)).map(drop)
+    (
+        "reduce_to",
+        [Fine, Fine, NeedsCrossReplica, Mixing],
+        |s, _| {
+            s.reduce_to(ReduceOp::Sum, &both(), &Destination::Device(DeviceId::HOST))
+                .map(drop)
+        },
+    ),
+    (
+        "batch_reduce_to",
+        [Fine, Fine, NeedsCrossReplica, Mixing],
+        |s, _| {
+            let pair = (both(), Destination::Device(DeviceId::HOST));
+            s.batch_reduce_to(ReduceOp::Sum, &[pair]).map(drop)
+        },
+    ),
+    (
+        "broadcast_to",
+        [Fine, Fine, NeedsCrossReplica, Mixing],
+        |s, _| {
+            s.broadcast_to(
+                &Value::Tensor(tensor(&[1.0f32])),
+                &Destination::Like(both()),
+            )
+            .map(drop)
+        },
+    ),
+    ("update", [Fine, Fine, Fine, Mixing], |s, v| {
+        s.update(v, None, |_, _| Ok(None)).map(drop)
     }),
-    ("batch_reduce_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        let pair = (both(), Destination::Device(DeviceId::HOST));
-        s.batch_reduce_to(ReduceOp::Sum, &[pair]).map(drop)
+    ("scope", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.scope(|| ())
     }),
-    ("broadcast_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        s.broadcast_to(&Value::Tensor(tensor(&[1.0f32])), &Destination::Like(both())).map(drop)
+    ("local_results", [Fine; 4], |s, _| {
+        s.local_results(&both()).map(drop)
     }),
-    ("update", [Fine, Fine, Fine, Mixing], |s, v| s.update(v, None, |_, _| Ok(None)).map(drop)),
-    ("scope", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.scope(|| ())),
-    ("local_results", [Fine; 4], |s, _| s.local_results(&both()).map(drop)),
     ("values_from_function", [Fine; 4], |s, _| {
-        s.values_from_function(&mut |_| Ok(Value::Tensor(tensor(&[1.0f32])))).map(drop)
+        s.values_from_function(&mut |_| Ok(Value::Tensor(tensor(&[1.0f32]))))
+            .map(drop)
     }),
 ];
 
@@ -91,8 +122,10 @@ fn every_method_demands_its_context() {
         }
         // In a merge call it is the own cross-replica context again.
         let (own, target, operation) = (s.clone(), v.clone(), *operation);
-        s.update(&v, None, move |_, _| operation(&own, &target).map(|()| None))
-            .unwrap_or_else(|error| panic!("{name} in an update: {error}"));
+        s.update(&v, None, move |_, _| {
+            operation(&own, &target).map(|()| None)
+        })
+        .unwrap_or_else(|error| panic!("{name} in an update: {error}"));
     }
 }
 
@@ -112,13 +145,19 @@ fn a_context_counts_only_in_its_own_callback() {
     )
     .unwrap();
     let stale = kept.into_inner().unwrap().unwrap();
-    refused(stale.all_reduce(ReduceOp::Sum, one()), Status::FailedPrecondition, &["has ended"]);
+    refused(
+        stale.all_reduce(ReduceOp::Sum, one()),
+        Status::FailedPrecondition,
+        &["has ended"],
+    );
     let elsewhere = other.run(&|_| stale.all_reduce(ReduceOp::Sum, one()).map(Some), None);
     refused(elsewhere, Status::FailedPrecondition, &["mixing"]);
     // The default context is of no use in a scope.
     let default = ReplicaContext::default_context();
     assert!(default.all_reduce(ReduceOp::Sum, one()).is_ok());
-    let in_scope = s.scope(|| default.all_reduce(ReduceOp::Sum, one())).unwrap();
+    let in_scope = s
+        .scope(|| default.all_reduce(ReduceOp::Sum, one()))
+        .unwrap();
     refused(in_scope, Status::FailedPrecondition, &["mixing"]);
     refused(
         s.run(&|_| s.run(&|_| Ok(None), None), None),
@@ -132,22 +171,39 @@ fn the_default_strategy_is_nearly_nothing() {
     let default = Strategy::default_strategy();
     let plain = Value::Tensor(tensor(&[1.0f32, 2.0]));
     let how = ReductionOptions::default();
-    let same = |value: Value| value.tensor_of(0).unwrap().is_same(plain.tensor_of(0).unwrap());
+    let same = |value: Value| {
+        value
+            .tensor_of(0)
+            .unwrap()
+            .is_same(plain.tensor_of(0).unwrap())
+    };
     assert!(same(default.reduce(ReduceOp::Sum, &plain, &how).unwrap()));
     assert!(same(default.gather(&plain, 5, &how).unwrap()));
-    assert!(same(default.values_from_function(&mut |_| Ok(plain.clone())).unwrap()));
+    assert!(same(
+        default
+            .values_from_function(&mut |_| Ok(plain.clone()))
+            .unwrap()
+    ));
     refused(
         default.broadcast_to(&plain, &Destination::Device(DeviceId::HOST)),
         Status::Unimplemented,
         &["default strategy"],
     );
-    refused(default.deep_copy(), Status::FailedPrecondition, &["cannot be copied"]);
+    refused(
+        default.deep_copy(),
+        Status::FailedPrecondition,
+        &["cannot be copied"],
+    );
     // Its scope nests in itself, changes nothing, and is refused in another strategy's.
     let outer = default.enter_scope().unwrap();
     let inner = default.enter_scope().unwrap();
     assert!(matches!(context::current(), Current::Default));
     let s = strategy(2);
-    refused(s.scope(|| default.enter_scope()).unwrap(), Status::FailedPrecondition, &["mixing"]);
+    refused(
+        s.scope(|| default.enter_scope()).unwrap(),
+        Status::FailedPrecondition,
+        &["mixing"],
+    );
     // Another strategy's scope may be entered inside of it, but no variable be made there.
     let made = s.scope(|| {
         let new = crate::fresh::new_variable("v", Aggregation::None);
@@ -172,8 +228,15 @@ fn every_dtype_is_assigned_gathered_and_copied() {
             all
         };
         let gathered = s.gather(&value, 0, &ReductionOptions::default()).unwrap();
-        assert_eq!(raw(gathered.tensor_of(0).unwrap()), bytes.repeat(2), "{dtype}");
-        let copy = s.broadcast_to(&Value::Tensor(component()), &Destination::Like(value.clone()));
+        assert_eq!(
+            raw(gathered.tensor_of(0).unwrap()),
+            bytes.repeat(2),
+            "{dtype}"
+        );
+        let copy = s.broadcast_to(
+            &Value::Tensor(component()),
+            &Destination::Like(value.clone()),
+        );
         assert_eq!(raw(copy.unwrap().tensor_of(1).unwrap()), bytes, "{dtype}");
         let new = crate::fresh::new_variable("v", Aggregation::OnlyFirstReplica);
         let zeros = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
@@ -195,7 +258,12 @@ fn every_dtype_is_assigned_gathered_and_copied() {
             None,
         )
         .map_or_else(
-            |error| assert_eq!((dtype, error.status()), (DType::Bool, Status::InvalidArgument)),
+            |error| {
+                assert_eq!(
+                    (dtype, error.status()),
+                    (DType::Bool, Status::InvalidArgument)
+                )
+            },
             |_| assert_eq!(raw(&variables::read(&v).unwrap()), bytes, "{dtype}"),
         );
     }
@@ -211,7 +279,10 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
     for replicas in 2..=3 {
         let strategy = strategy(replicas);
         let there = DeviceId::cpu(1);
-        let how = ReductionOptions { destination: Some(there), ..ReductionOptions::default() };
+        let how = ReductionOptions {
+            destination: Some(there),
+            ..ReductionOptions::default()
+        };
         let device = |value: Value| match value {
             Value::Tensor(tensor) => tensor.device(),
             Value::IndexedSlices(slices) => slices.device(),
@@ -229,8 +300,14 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
             assert_eq!(device(gathered), there, "{plain:?} gathered");
         }
         // Without a destination it stays where, and what, it is.
-        let same = strategy.reduce(ReduceOp::Mean, &floats, &ReductionOptions::default()).unwrap();
-        assert!(same.tensor_of(0).unwrap().is_same(floats.tensor_of(0).unwrap()));
+        let same = strategy
+            .reduce(ReduceOp::Mean, &floats, &ReductionOptions::default())
+            .unwrap();
+        assert!(
+            same.tensor_of(0)
+                .unwrap()
+                .is_same(floats.tensor_of(0).unwrap())
+        );
     }
 }
 
@@ -252,8 +329,14 @@ fn update_in_replica_context_uses_replica_0() {
         )
         .unwrap()
         .unwrap();
-    assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
+    assert_eq!(
+        result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(),
+        [10.0]
+    );
+    assert_eq!(
+        variables::read(&v).unwrap().to_vec::<f32>().unwrap(),
+        [10.0]
+    );
     // Of per-replica arguments the first component counts.
     s.update(&v, Some(&both()), |v, value| {
         assert_eq!(v.name(), "v");

@@ -63,20 +63,45 @@ fn same_bits<T: Element>(result: &Tensor, expected: &[T]) {
 fn over_replicas<T: Model>(shape: &[usize], replicas: usize, places: &[Placing], seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (components, models): (Vec<_>, Vec<_>) = (0..replicas)
-        .map(|replica| placed::<T>(shape, places[replica % places.len()], || T::any(&mut random)))
+        .map(|replica| {
+            placed::<T>(shape, places[replica % places.len()], || {
+                T::any(&mut random)
+            })
+        })
         .unzip();
     let columns: Vec<_> = models.iter().map(elements).collect();
     let count = columns[0].len();
-    let column =
-        |position: usize| columns.iter().map(|column| column[position]).collect::<Vec<_>>();
-    let sum: Vec<T> = (0..count).map(|position| T::sum(&column(position))).collect();
-    let mean: Vec<T::Mean> = (0..count).map(|position| T::mean(&column(position))).collect();
-    same_bits(&reduce(ReduceOp::Sum, &components, None, HOST, None).unwrap(), &sum);
-    same_bits(&reduce(ReduceOp::Mean, &components, Some(&[]), HOST, None).unwrap(), &mean);
+    let column = |position: usize| {
+        columns
+            .iter()
+            .map(|column| column[position])
+            .collect::<Vec<_>>()
+    };
+    let sum: Vec<T> = (0..count)
+        .map(|position| T::sum(&column(position)))
+        .collect();
+    let mean: Vec<T::Mean> = (0..count)
+        .map(|position| T::mean(&column(position)))
+        .collect();
+    same_bits(
+        &reduce(ReduceOp::Sum, &components, None, HOST, None).unwrap(),
+        &sum,
+    );
+    same_bits(
+        &reduce(ReduceOp::Mean, &components, Some(&[]), HOST, None).unwrap(),
+        &mean,
+    );
 
     // Into a tensor of the caller's, strided like the first component.
     let (output, _) = placed::<T>(shape, places[0], || T::any(&mut random));
-    let result = reduce(ReduceOp::Sum, &components, None, HOST, Some(exclusive(&output))).unwrap();
+    let result = reduce(
+        ReduceOp::Sum,
+        &components,
+        None,
+        HOST,
+        Some(exclusive(&output)),
+    )
+    .unwrap();
     assert!(result.is_same(&output));
     same_bits(&output, &sum);
 }
@@ -107,10 +132,22 @@ fn over_axes<T: Model>(
     let rank = shape.len() as i64;
     let mixed: Vec<i64> = axes
         .iter()
-        .map(|&axis| if axis % 2 == 0 { axis as i64 } else { axis as i64 - rank })
+        .map(|&axis| {
+            if axis % 2 == 0 {
+                axis as i64
+            } else {
+                axis as i64 - rank
+            }
+        })
         .collect();
-    same_bits(&reduce(ReduceOp::Sum, &components, Some(&mixed), HOST, None).unwrap(), &sum);
-    same_bits(&reduce(ReduceOp::Mean, &components, Some(&mixed), HOST, None).unwrap(), &mean);
+    same_bits(
+        &reduce(ReduceOp::Sum, &components, Some(&mixed), HOST, None).unwrap(),
+        &sum,
+    );
+    same_bits(
+        &reduce(ReduceOp::Mean, &components, Some(&mixed), HOST, None).unwrap(),
+        &mean,
+    );
 }
 
 fn copies_and_assignments<T: Model>(shape: &[usize], from: Placing, to: Placing, seed: u64) {
@@ -148,7 +185,9 @@ fn gathered<T: Model>(
         .map(|replica| {
             let mut part = shape.to_vec();
             part[axis] = (part[axis] + replica) % 4;
-            placed::<T>(&part, places[replica % places.len()], || T::any(&mut random))
+            placed::<T>(&part, places[replica % places.len()], || {
+                T::any(&mut random)
+            })
         })
         .unzip();
     let views: Vec<_> = models.iter().map(|model| model.view()).collect();
@@ -158,7 +197,9 @@ fn gathered<T: Model>(
     same_bits(&result, &elements(&expected));
     let output = Tensor::zeros(T::DTYPE, result.shape(), HOST).unwrap();
     assert!(
-        gather(&components, axis as i64, HOST, Some(exclusive(&output))).unwrap().is_same(&output)
+        gather(&components, axis as i64, HOST, Some(exclusive(&output)))
+            .unwrap()
+            .is_same(&output)
     );
     same_bits(&output, &elements(&expected));
 }
@@ -215,7 +256,10 @@ fn large_results(components: &[Tensor]) -> Vec<Vec<u8>> {
     let sum = |count| reduce(ReduceOp::Sum, &components[..count], None, HOST, None).unwrap();
     let added = copy_to(&components[0], HOST).unwrap();
     combine_into(Assignment::Add, &mut exclusive(&added), &components[1]).unwrap();
-    [mean(&[]), mean(&[0]), mean(&[-1]), sum(1), sum(2), added].iter().map(bytes_of).collect()
+    [mean(&[]), mean(&[0]), mean(&[-1]), sum(1), sum(2), added]
+        .iter()
+        .map(bytes_of)
+        .collect()
 }
 
 /// Gathers along both axes: runs that are whole cache lines, and runs that are not.
@@ -247,7 +291,12 @@ fn same_for_all_settings(all: &mut Vec<u8>, what: &str, results: impl Fn() -> Ve
     let is_best = Some(Instructions::chosen()) == Instructions::all().next_back();
     let mut settings = vec![(usize::MAX, 1), (1, 1)];
     // The other sets have the same loops, and need not be tried with every number.
-    settings.extend([2, 3, 8].into_iter().filter(|_| is_best).map(|count| (1, count)));
+    settings.extend(
+        [2, 3, 8]
+            .into_iter()
+            .filter(|_| is_best)
+            .map(|count| (1, count)),
+    );
     let mut first = None;
     // So that several take part in what several could.
     workers::fix_costs(Some(workers::Costs::NONE));
@@ -256,7 +305,10 @@ fn same_for_all_settings(all: &mut Vec<u8>, what: &str, results: impl Fn() -> Ve
         workers::set_count(count).unwrap();
         let results = results();
         let first = first.get_or_insert_with(|| results.clone());
-        assert!(*first == results, "{what}: streamed from {from}, {count} workers");
+        assert!(
+            *first == results,
+            "{what}: streamed from {from}, {count} workers"
+        );
     }
     for result in first.unwrap() {
         let mut hasher = DefaultHasher::new();
@@ -281,11 +333,14 @@ fn same_for_all_settings_of<T: Model>(all: &mut Vec<u8>) {
 // compute must not depend on them.
 #[test]
 fn bits_depend_on_neither_workers_nor_instructions() {
-    same_in_every_set("reduce::bits_depend_on_neither_workers_nor_instructions", || {
-        let mut all = Vec::new();
-        bits_for_all_settings(&mut all);
-        all
-    });
+    same_in_every_set(
+        "reduce::bits_depend_on_neither_workers_nor_instructions",
+        || {
+            let mut all = Vec::new();
+            bits_for_all_settings(&mut all);
+            all
+        },
+    );
 }
 
 fn bits_for_all_settings(all: &mut Vec<u8>) {
@@ -307,7 +362,10 @@ fn bits_for_all_settings(all: &mut Vec<u8>) {
     let (matrix, model) = placed(&[34_001, 17], Placing::Contiguous, || i32::any(&mut random));
     group(&model, &[0], &mut groups);
     let expected: Vec<_> = groups.iter().map(|group| i32::exact_mean(group)).collect();
-    same_bits(&reduce(ReduceOp::Mean, &[matrix], Some(&[0]), HOST, None).unwrap(), &expected);
+    same_bits(
+        &reduce(ReduceOp::Mean, &[matrix], Some(&[0]), HOST, None).unwrap(),
+        &expected,
+    );
 }
 
 #[test]
@@ -320,14 +378,20 @@ fn sums_accumulate_wide_and_integers_wrap() {
     same_bits(&over_axis(row(&values)), &[2.0f32]);
     let values = [256.0, 1.0, 1.0, 1.0].map(bf16::from_f32);
     // 259 lies between 258 and 260; the tie goes to the even one.
-    same_bits(&sum(&values.map(|value| row(&[value]))), &[bf16::from_f32(260.0)]);
+    same_bits(
+        &sum(&values.map(|value| row(&[value]))),
+        &[bf16::from_f32(260.0)],
+    );
     same_bits(&over_axis(row(&values)), &[bf16::from_f32(260.0)]);
     same_bits(&sum(&[row(&[200u8]), row(&[100u8])]), &[44u8]);
     same_bits(&sum(&[row(&[i32::MAX]), row(&[1i32])]), &[i32::MIN]);
     same_bits(&over_axis(row(&[200u8, 100])), &[44u8]);
     // Denormals stay.
     let smallest = bf16::from_bits(1);
-    same_bits(&sum(&[row(&[smallest]), row(&[smallest])]), &[bf16::from_bits(2)]);
+    same_bits(
+        &sum(&[row(&[smallest]), row(&[smallest])]),
+        &[bf16::from_bits(2)],
+    );
 }
 
 #[test]
@@ -335,22 +399,37 @@ fn means_divide_exactly_and_by_the_whole_count() {
     let mean = |components: &[Tensor], axes: Option<&[i64]>| {
         reduce(ReduceOp::Mean, components, axes, HOST, None).unwrap()
     };
-    same_bits(&mean(&[row(&[0.0f32, 1.0, 2.0, 3.0]), row(&[4.0f32, 5.0])], Some(&[0])), &[2.5f32]);
+    same_bits(
+        &mean(
+            &[row(&[0.0f32, 1.0, 2.0, 3.0]), row(&[4.0f32, 5.0])],
+            Some(&[0]),
+        ),
+        &[2.5f32],
+    );
     // One component has the dtype of many.
     same_bits(&mean(&[row(&[7i32])], None), &[7.0f64]);
     same_bits(&mean(&[row(&[3i16]), row(&[4i16])], None), &[3.5f32]);
     // Neither the sum nor the count is held in the integers' type.
     let many = row(&vec![255u8; 300]);
     same_bits(&mean(&[many.clone(), many], Some(&[0])), &[255.0f32]);
-    same_bits(&mean(&[row(&[u64::MAX]), row(&[u64::MAX])], None), &[u64::MAX as f64]);
+    same_bits(
+        &mean(&[row(&[u64::MAX]), row(&[u64::MAX])], None),
+        &[u64::MAX as f64],
+    );
     let empty = || row::<i32>(&[]);
     same_bits(&mean(&[row(&[1i32, 2]), empty()], Some(&[0])), &[1.5f64]);
     same_bits(&mean(&[empty(), empty()], Some(&[0])), &[f64::NAN]);
     let sum = reduce(ReduceOp::Sum, &[empty(), empty()], Some(&[0]), HOST, None).unwrap();
     same_bits(&sum, &[0i32]);
     // All axes, and the example with 28 of the reference's guide.
-    let parts = [tensor(&[0i32, 1, 2, 3], &[4, 1]), tensor(&[4i32, 5, 6, 7], &[4, 1])];
-    same_bits(&reduce(ReduceOp::Sum, &parts, Some(&[0, 1]), HOST, None).unwrap(), &[28i32]);
+    let parts = [
+        tensor(&[0i32, 1, 2, 3], &[4, 1]),
+        tensor(&[4i32, 5, 6, 7], &[4, 1]),
+    ];
+    same_bits(
+        &reduce(ReduceOp::Sum, &parts, Some(&[0, 1]), HOST, None).unwrap(),
+        &[28i32],
+    );
 }
 
 /// As many elements as no 32-bit number counts. To be run with `make test-large`.
@@ -365,7 +444,11 @@ fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
         tensor
     };
     let at = |tensor: &Tensor, position: usize| {
-        tensor.slice(0, position, position + 1, 1).unwrap().to_vec::<u8>().unwrap()[0]
+        tensor
+            .slice(0, position, position + 1, 1)
+            .unwrap()
+            .to_vec::<u8>()
+            .unwrap()[0]
     };
     let parts = [filled(3), filled(4)];
     let sum = reduce(ReduceOp::Sum, &parts, None, HOST, None).unwrap();
@@ -379,7 +462,10 @@ fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
     let both = gather(&parts, 0, HOST, None).unwrap();
     assert_eq!(both.shape()[0], 2 * count);
     let positions = [count - 2, count - 1, count, 2 * count - 2, 2 * count - 1];
-    assert_eq!(positions.map(|position| at(&both, position)), [0, 3, 0, 0, 4]);
+    assert_eq!(
+        positions.map(|position| at(&both, position)),
+        [0, 3, 0, 0, 4]
+    );
 }
 
 fn fails(result: umbo_core::error::Result<impl std::fmt::Debug>, status: Status, needles: &[&str]) {
@@ -387,7 +473,10 @@ fn fails(result: umbo_core::error::Result<impl std::fmt::Debug>, status: Status,
     let message = error.to_string();
     assert_eq!(error.status(), status, "{message}");
     for needle in needles {
-        assert!(message.contains(needle), "'{message}' does not say '{needle}'");
+        assert!(
+            message.contains(needle),
+            "'{message}' does not say '{needle}'"
+        );
     }
 }
 
@@ -401,23 +490,67 @@ fn reductions_refuse_what_does_not_fit() {
     fails(sum(&[], None, None), invalid, &["no components"]);
     let uneven = [tensor(&[1f32; 8], &[4, 2]), tensor(&[1f32; 6], &[3, 2])];
     let shapes = ["replica 0 [4, 2]", "replica 1 [3, 2]"];
-    fails(sum(&uneven, None, None), invalid, &[shapes[0], shapes[1], "on each replica first"]);
-    fails(sum(&uneven, Some(&[]), None), invalid, &[shapes[0], shapes[1], "pass axes = {0}"]);
-    fails(sum(&uneven, Some(&[1]), None), invalid, &["replica 1 [3, 2]", "add 0 to axes"]);
-    fails(sum(&[pair[0].clone(), row(&[1i32, 2])], None, None), invalid, &["replica 1 int32"]);
-    fails(sum(&[pair[0].clone(), tensor(&[1f32], &[])], None, None), invalid, &["ranks"]);
-    fails(sum(&pair, Some(&[1]), None), Status::OutOfRange, &["[-1, 1)"]);
+    fails(
+        sum(&uneven, None, None),
+        invalid,
+        &[shapes[0], shapes[1], "on each replica first"],
+    );
+    fails(
+        sum(&uneven, Some(&[]), None),
+        invalid,
+        &[shapes[0], shapes[1], "pass axes = {0}"],
+    );
+    fails(
+        sum(&uneven, Some(&[1]), None),
+        invalid,
+        &["replica 1 [3, 2]", "add 0 to axes"],
+    );
+    fails(
+        sum(&[pair[0].clone(), row(&[1i32, 2])], None, None),
+        invalid,
+        &["replica 1 int32"],
+    );
+    fails(
+        sum(&[pair[0].clone(), tensor(&[1f32], &[])], None, None),
+        invalid,
+        &["ranks"],
+    );
+    fails(
+        sum(&pair, Some(&[1]), None),
+        Status::OutOfRange,
+        &["[-1, 1)"],
+    );
     fails(sum(&pair, Some(&[0, -1]), None), invalid, &["twice"]);
     let scalar = Tensor::scalar(1f32).unwrap();
-    fails(sum(from_ref(&scalar), Some(&[0]), None), Status::OutOfRange, &["axis"]);
+    fails(
+        sum(from_ref(&scalar), Some(&[0]), None),
+        Status::OutOfRange,
+        &["axis"],
+    );
     let flags = Tensor::from_bytes(DType::Bool, Shape::new(&[2]).unwrap(), &[0, 1], HOST).unwrap();
     fails(sum(from_ref(&flags), None, None), invalid, &["bool"]);
     fails(sum(from_ref(&flags), Some(&[0]), None), invalid, &["bool"]);
-    fails(combine_into(Assignment::Add, &mut exclusive(&flags), &flags), invalid, &["bool"]);
+    fails(
+        combine_into(Assignment::Add, &mut exclusive(&flags), &flags),
+        invalid,
+        &["bool"],
+    );
     fails(sum(&pair, None, Some(&scalar)), invalid, &["output", "[2]"]);
-    fails(sum(&pair, None, Some(&row(&[0i32; 2]))), invalid, &["output", "float32"]);
-    fails(sum(&pair, None, Some(&pair[1])), invalid, &["output", "replica 1"]);
-    fails(copy_into(&pair[0], &mut exclusive(&scalar)), invalid, &["[2]"]);
+    fails(
+        sum(&pair, None, Some(&row(&[0i32; 2]))),
+        invalid,
+        &["output", "float32"],
+    );
+    fails(
+        sum(&pair, None, Some(&pair[1])),
+        invalid,
+        &["output", "replica 1"],
+    );
+    fails(
+        copy_into(&pair[0], &mut exclusive(&scalar)),
+        invalid,
+        &["[2]"],
+    );
 }
 
 #[test]
@@ -425,26 +558,58 @@ fn gathers_refuse_what_does_not_fit_and_take_any_dtype() {
     let invalid = Status::InvalidArgument;
     let all = |components: &[Tensor], axis| gather(components, axis, HOST, None);
     let parts = [tensor(&[1f32; 6], &[2, 3]), tensor(&[1f32; 8], &[2, 4])];
-    fails(all(&parts, 0), invalid, &["replica 0 [2, 3]", "replica 1 [2, 4]"]);
+    fails(
+        all(&parts, 0),
+        invalid,
+        &["replica 0 [2, 3]", "replica 1 [2, 4]"],
+    );
     fails(all(&parts, 2), Status::OutOfRange, &["[-2, 2)"]);
-    fails(all(&[parts[0].clone(), row(&[1f32])], 0), invalid, &["ranks", "replica 1 [1]"]);
-    fails(all(&[row(&[1f32]), row(&[1i8])], 0), invalid, &["replica 1 int8"]);
-    fails(all(&[Tensor::scalar(1f32).unwrap()], 0), invalid, &["scalars"]);
-    fails(gather(&parts, 1, HOST, Some(exclusive(&parts[0]))), invalid, &["output"]);
+    fails(
+        all(&[parts[0].clone(), row(&[1f32])], 0),
+        invalid,
+        &["ranks", "replica 1 [1]"],
+    );
+    fails(
+        all(&[row(&[1f32]), row(&[1i8])], 0),
+        invalid,
+        &["replica 1 int8"],
+    );
+    fails(
+        all(&[Tensor::scalar(1f32).unwrap()], 0),
+        invalid,
+        &["scalars"],
+    );
+    fails(
+        gather(&parts, 1, HOST, Some(exclusive(&parts[0]))),
+        invalid,
+        &["output"],
+    );
     let huge = Shape::new(&[0, 1 << 40]).unwrap();
     let huge = Tensor::zeros(DType::Float32, huge, HOST).unwrap();
     fails(all(&vec![huge; 1 << 23], 1), invalid, &["shape"]);
     let flags = |bytes: &[u8]| {
-        Tensor::from_bytes(DType::Bool, Shape::new(&[bytes.len()]).unwrap(), bytes, HOST).unwrap()
+        Tensor::from_bytes(
+            DType::Bool,
+            Shape::new(&[bytes.len()]).unwrap(),
+            bytes,
+            HOST,
+        )
+        .unwrap()
     };
     let result = all(&[flags(&[1, 0]), flags(&[]), flags(&[1])], 0).unwrap();
-    assert_eq!((result.dtype(), bytes_of(&result)), (DType::Bool, vec![1, 0, 1]));
+    assert_eq!(
+        (result.dtype(), bytes_of(&result)),
+        (DType::Bool, vec![1, 0, 1])
+    );
 }
 
 #[test]
 fn assignments_may_share_memory() {
     let base = row(&[1i32, 2, 3, 4]);
-    let (low, high) = (base.slice(0, 0, 3, 1).unwrap(), base.slice(0, 1, 4, 1).unwrap());
+    let (low, high) = (
+        base.slice(0, 0, 3, 1).unwrap(),
+        base.slice(0, 1, 4, 1).unwrap(),
+    );
     combine_into(Assignment::Assign, &mut exclusive(&high), &low).unwrap();
     same_bits(&base, &[1i32, 1, 2, 3]);
     combine_into(Assignment::Add, &mut exclusive(&base), &base).unwrap();
@@ -454,5 +619,9 @@ fn assignments_may_share_memory() {
     same_bits(&base, &[0i32, -2, -2, 6]);
     assert_eq!(base.to_vec::<i32>().unwrap(), [0, -2, -2, 6]);
     fails(base.to_vec::<f32>(), Status::InvalidArgument, &["int32"]);
-    fails(base.copy_to_host(&mut [0; 3]), Status::InvalidArgument, &["16"]);
+    fails(
+        base.copy_to_host(&mut [0; 3]),
+        Status::InvalidArgument,
+        &["16"],
+    );
 }

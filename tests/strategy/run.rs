@@ -29,7 +29,11 @@ fn replicas_run_concurrently_on_their_own_threads() {
 fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
     let strategy = strategy(4);
     let fail = |status: Status, message: &str| -> Error {
-        Error::Callback { status, message: message.into(), payload: None }
+        Error::Callback {
+            status,
+            message: message.into(),
+            payload: None,
+        }
     };
     let error = strategy.run(
         &|context| match context.replica() {
@@ -39,8 +43,14 @@ fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
         },
         None,
     );
-    let error = refused(error, Status::DataLoss, &["replica 1", "one", "replica 3", "three"]);
-    let Error::Replicas(failures) = error else { panic!("not a list of replicas") };
+    let error = refused(
+        error,
+        Status::DataLoss,
+        &["replica 1", "one", "replica 3", "three"],
+    );
+    let Error::Replicas(failures) = error else {
+        panic!("not a list of replicas")
+    };
     assert_eq!(failures.failures.len(), 2);
 
     // The others wait in a merge call and are stopped: that does not count as failing.
@@ -51,7 +61,11 @@ fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
         },
         None,
     );
-    refused(error, Status::Aborted, &["replica 2", "two", "replica 0", "CANCELLED"]);
+    refused(
+        error,
+        Status::Aborted,
+        &["replica 2", "two", "replica 0", "CANCELLED"],
+    );
 
     let error = strategy.run(
         &|context| {
@@ -66,7 +80,9 @@ fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
     refused(error, Status::DataLoss, &["in the merge"]);
     let error = strategy.run(&|_| panic!("oh no"), None);
     refused(error, Status::Internal, &["replica 0", "oh no"]);
-    strategy.run(&|context| merge_sum(context, 1.0), None).unwrap();
+    strategy
+        .run(&|context| merge_sum(context, 1.0), None)
+        .unwrap();
 }
 
 #[test]
@@ -90,7 +106,13 @@ fn metrics_and_batch_positions_know_their_replicas() {
             let part = context.arguments()?.unwrap();
             let rows = numbers(part.tensor_of(context.replica())?);
             let sum = rows.iter().sum::<f32>().into();
-            context.add_metric("loss", Metric { sum, weight: rows.len() as f64 })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum,
+                    weight: rows.len() as f64,
+                },
+            )?;
             let scratch = context.scratch(100)?;
             assert!((scratch as usize).is_multiple_of(64));
             Ok(None)
@@ -98,11 +120,27 @@ fn metrics_and_batch_positions_know_their_replicas() {
         Some(batch),
     )
     .unwrap();
-    assert_eq!(s.metric("loss"), Some(Metric { sum: 6.0, weight: 3.0 }));
+    assert_eq!(
+        s.metric("loss"),
+        Some(Metric {
+            sum: 6.0,
+            weight: 3.0
+        })
+    );
     assert!(s.run(&|_| Err(Error::DataLoss("no".into())), None).is_err());
-    assert_eq!(s.metric("loss"), Some(Metric { sum: 6.0, weight: 3.0 }));
+    assert_eq!(
+        s.metric("loss"),
+        Some(Metric {
+            sum: 6.0,
+            weight: 3.0
+        })
+    );
     let short = Value::per_replica(vec![tensor(&[1.0])]).unwrap();
-    refused(s.run(&|_| Ok(None), Some(short)), Status::InvalidArgument, &["args", "3 replicas"]);
+    refused(
+        s.run(&|_| Ok(None), Some(short)),
+        Status::InvalidArgument,
+        &["args", "3 replicas"],
+    );
 }
 
 /// On replicas' threads, whose stacks are the smallest that they can have.
@@ -112,15 +150,26 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     const ALONE: &str = "UMBO_TEST_IS_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["run::the_deepest_nest_goes_through_run_reduce_and_gather", "--exact"])
+            .args([
+                "run::the_deepest_nest_goes_through_run_reduce_and_gather",
+                "--exact",
+            ])
             .env(ALONE, "1")
             .output()
             .unwrap();
         let told = String::from_utf8_lossy(&alone.stdout);
-        assert!(alone.status.success() && told.contains("1 passed"), "{}: {told}", alone.status);
+        assert!(
+            alone.status.success() && told.contains("1 passed"),
+            "{}: {told}",
+            alone.status
+        );
         return;
     }
-    let options = Options { cpu_replicas: 2, stack_bytes: Some(256 << 10), ..Options::default() };
+    let options = Options {
+        cpu_replicas: 2,
+        stack_bytes: Some(256 << 10),
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options).unwrap();
     let nested = |leaf: Value| {
         let around = |inner, _| Value::tuple(vec![inner]).unwrap();
@@ -130,14 +179,18 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     let own = |context: &ReplicaContext| {
         let argument = context.arguments()?.unwrap();
         let sum = |context: &ReplicaContext| {
-            context.all_reduce(ReduceOp::Sum, context.arguments()?.unwrap()).map(Some)
+            context
+                .all_reduce(ReduceOp::Sum, context.arguments()?.unwrap())
+                .map(Some)
         };
         let run_in_merge_call =
             Box::new(move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
                 strategy.run(&sum, calls[0].arguments.clone())
             });
         let merge_call = Operation::MergeCall { function: 1 };
-        let sum = context.synchronize(merge_call, Some(argument), run_in_merge_call)?.unwrap();
+        let sum = context
+            .synchronize(merge_call, Some(argument), run_in_merge_call)?
+            .unwrap();
         context.all_gather(sum, 0).map(Some)
     };
     let result = strategy.run(&own, Some(argument.clone())).unwrap().unwrap();
@@ -145,7 +198,18 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     let sum = strategy.reduce(ReduceOp::Sum, &result, &how).unwrap();
     strategy.gather(&sum, 0, &how).unwrap();
     let path = vec!["0"; umbo_core::values::limits::MAX_NEST_DEPTH].join(".");
-    assert_eq!(numbers(sum.at_path(&path).unwrap().tensor_of(0).unwrap()), [4.0; 2]);
-    refused(Value::tuple(vec![sum.clone()]), Status::InvalidArgument, &["65 deep", "64 nests"]);
-    refused(strategy.local_results(&sum), Status::InvalidArgument, &["65 deep"]);
+    assert_eq!(
+        numbers(sum.at_path(&path).unwrap().tensor_of(0).unwrap()),
+        [4.0; 2]
+    );
+    refused(
+        Value::tuple(vec![sum.clone()]),
+        Status::InvalidArgument,
+        &["65 deep", "64 nests"],
+    );
+    refused(
+        strategy.local_results(&sum),
+        Status::InvalidArgument,
+        &["65 deep"],
+    );
 }

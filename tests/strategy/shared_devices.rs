@@ -1,5 +1,5 @@
-//! Replicas that share compute devices: whatever they do, and however a step ends, at most one callback
-//! runs on a device at a time, and everything is as it is with a device for each.
+//! Replicas that share compute devices: whatever they do, and however a step ends, at most one
+//! callback runs on a device at a time, and everything is as it is with a device for each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,11 @@ fn strategy(devices: usize, replicas: usize) -> Strategy {
 
 fn variable(strategy: &Strategy, name: &str) -> Result<Variable> {
     let new = crate::fresh::new_variable(name, Aggregation::Sum);
-    variables::create(Some(strategy), new, Initial::Value(&Tensor::scalar(0.0f32)?))
+    variables::create(
+        Some(strategy),
+        new,
+        Initial::Value(&Tensor::scalar(0.0f32)?),
+    )
 }
 
 fn number(tensor: &Tensor) -> f32 {
@@ -114,7 +118,13 @@ impl Scene {
     }
 
     fn work(self: &Arc<Self>, context: &ReplicaContext, depth: usize) -> Result<()> {
-        let Script { merge_calls, nested, bound, fails, re_enters } = self.script;
+        let Script {
+            merge_calls,
+            nested,
+            bound,
+            fails,
+            re_enters,
+        } = self.script;
         let (own, is_innermost) = (context.replica(), depth == nested);
         let fail = || Error::DataLoss(format!("replica {own} fails"));
         if re_enters {
@@ -144,9 +154,12 @@ impl Scene {
                 Value::per_replica_of(parts.collect()).map(Some)
             };
             let (operation, part) = (Operation::MergeCall { function: 1 }, scalar(own as f32));
-            let came =
-                self.meet(context, || context.synchronize(operation, Some(part), Box::new(merge)));
-            let Some(Value::Tensor(part)) = came? else { return Err(fail()) };
+            let came = self.meet(context, || {
+                context.synchronize(operation, Some(part), Box::new(merge))
+            });
+            let Some(Value::Tensor(part)) = came? else {
+                return Err(fail());
+            };
             if number(&part) != own as f32 {
                 self.wrong_answers.fetch_add(1, Ordering::SeqCst);
             }
@@ -169,9 +182,17 @@ impl Scene {
     }
 
     fn end(&self, context: &ReplicaContext, depth: usize, fails: Fails) -> Result<()> {
-        context.add_metric("replicas", Metric { sum: 1.0, weight: 1.0 })?;
+        context.add_metric(
+            "replicas",
+            Metric {
+                sum: 1.0,
+                weight: 1.0,
+            },
+        )?;
         if depth == 0 {
-            self.meet(context, || assign(&self.written, Assignment::Add, &scalar(1.0)))?;
+            self.meet(context, || {
+                assign(&self.written, Assignment::Add, &scalar(1.0))
+            })?;
         }
         if depth == self.script.nested && fails == Fails::Late(context.replica()) {
             return Err(Error::DataLoss("a replica fails at its end".into()));
@@ -210,10 +231,16 @@ fn run(strategy: &Strategy, script: Script) -> Outcome {
         cancellation: matches!(script.bound, Bound::Token | Bound::TokenReached)
             .then(|| scene.token.clone()),
     };
-    let metric =
-        |strategy: &Strategy| strategy.metric("replicas").map(|metric| (metric.sum, metric.weight));
+    let metric = |strategy: &Strategy| {
+        strategy
+            .metric("replicas")
+            .map(|metric| (metric.sum, metric.weight))
+    };
     // So that what an earlier run has measured does not count.
-    let none = Metric { sum: 1.0, weight: 1.0 };
+    let none = Metric {
+        sum: 1.0,
+        weight: 1.0,
+    };
     let clean = |context: &ReplicaContext| context.add_metric("none", none).map(|()| None);
     strategy.run(&clean, None).unwrap();
     let function = {
@@ -223,15 +250,23 @@ fn run(strategy: &Strategy, script: Script) -> Outcome {
     let result = strategy.run_within(Arc::new(function), None, limits, None);
     strategy.synchronize().unwrap();
     let count = |count: &AtomicUsize| count.load(Ordering::SeqCst);
-    assert_eq!(count(&scene.violations), 0, "two callbacks at a time on a device: {script:?}");
+    assert_eq!(
+        count(&scene.violations),
+        0,
+        "two callbacks at a time on a device: {script:?}"
+    );
     assert_eq!(count(&scene.wrong_answers), 0, "{script:?}");
-    assert!(scene.at_work.iter().all(|device| count(device) == 0), "{script:?}");
+    assert!(
+        scene.at_work.iter().all(|device| count(device) == 0),
+        "{script:?}"
+    );
     let outcome = Outcome {
         status: result.as_ref().err().map_or(Status::Ok, Error::status),
         failures: match result.as_ref().err().map(Error::unnamed) {
             Some(Error::Replicas(failures)) => {
                 let of = failures.failures.iter();
-                of.map(|of| (of.replica, of.error.status(), of.stopped)).collect()
+                of.map(|of| (of.replica, of.error.status(), of.stopped))
+                    .collect()
             }
             _ => Vec::new(),
         },
@@ -243,7 +278,11 @@ fn run(strategy: &Strategy, script: Script) -> Outcome {
     let again =
         |_: &ReplicaContext| assign(&scene.written, Assignment::Add, &scalar(1.0)).map(|()| None);
     strategy.run(&again, None).unwrap();
-    assert_eq!(number(&read(&scene.written).unwrap()), outcome.written + all, "{script:?}");
+    assert_eq!(
+        number(&read(&scene.written).unwrap()),
+        outcome.written + all,
+        "{script:?}"
+    );
     outcome
 }
 
@@ -266,7 +305,13 @@ fn scripts(replicas: usize) -> Vec<Script> {
                         continue;
                     }
                     for re_enters in [false, true] {
-                        scripts.push(Script { merge_calls, nested, bound, fails, re_enters });
+                        scripts.push(Script {
+                            merge_calls,
+                            nested,
+                            bound,
+                            fails,
+                            re_enters,
+                        });
                     }
                 }
             }
@@ -279,7 +324,10 @@ fn scripts(replicas: usize) -> Vec<Script> {
 fn everything_is_as_with_a_device_for_each_replica() {
     for (devices, replicas) in [(1, 2), (1, 5), (2, 5), (3, 7)] {
         let (shared, apart) = (strategy(devices, replicas), strategy(replicas, 0));
-        assert_eq!((shared.num_replicas(), shared.num_replicas_in_sync()), (replicas, replicas));
+        assert_eq!(
+            (shared.num_replicas(), shared.num_replicas_in_sync()),
+            (replicas, replicas)
+        );
         assert_eq!(shared.compute_devices().len(), devices);
         for script in scripts(replicas) {
             let (came, expected) = (run(&shared, script), run(&apart, script));
@@ -316,7 +364,11 @@ fn on_another_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 #[test]
 fn replicas_are_dealt_out_to_devices_in_turn_and_begin_in_their_order() {
     let s = strategy(2, 5);
-    let devices: Vec<u32> = s.replica_devices().iter().map(|device| device.index).collect();
+    let devices: Vec<u32> = s
+        .replica_devices()
+        .iter()
+        .map(|device| device.index)
+        .collect();
     assert_eq!(devices, [0, 1, 0, 1, 0]);
     assert_eq!(s.compute_devices(), [DeviceId::cpu(0), DeviceId::cpu(1)]);
     let order = std::sync::Mutex::new(Vec::new());
@@ -330,13 +382,18 @@ fn replicas_are_dealt_out_to_devices_in_turn_and_begin_in_their_order() {
         )
         .unwrap();
         let order = std::mem::take(&mut *order.lock().unwrap());
-        let of = |device| order.iter().copied().filter(move |replica| replica % 2 == device);
+        let of = |device| {
+            order
+                .iter()
+                .copied()
+                .filter(move |replica| replica % 2 == device)
+        };
         assert!(of(0).eq([0, 2, 4]) && of(1).eq([1, 3]), "{order:?}");
     }
 }
 
-/// Replicas that do not wait for each other have the thread of the first on their device; those that do
-/// have one each.
+/// Replicas that do not wait for each other have the thread of the first on their device; those
+/// that do have one each.
 #[test]
 fn replicas_share_the_thread_of_their_device_until_one_waits() {
     let s = strategy(2, 7);
@@ -370,7 +427,13 @@ fn replicas_share_the_thread_of_their_device_until_one_waits() {
 /// Some have returned when another one waits: on the thread of one that has, and on the caller's.
 #[test]
 fn one_that_waits_on_the_thread_of_another_is_answered() {
-    for limits in [Limits::default(), Limits { deadline: later(), ..Limits::default() }] {
+    for limits in [
+        Limits::default(),
+        Limits {
+            deadline: later(),
+            ..Limits::default()
+        },
+    ] {
         for meets in 1..5 {
             let s = strategy(2, 5);
             let function = move |context: &ReplicaContext| {
@@ -379,9 +442,15 @@ fn one_that_waits_on_the_thread_of_another_is_answered() {
                 }
                 Ok(None)
             };
-            let error = s.run_within(Arc::new(function), None, limits.clone(), None).unwrap_err();
+            let error = s
+                .run_within(Arc::new(function), None, limits.clone(), None)
+                .unwrap_err();
             assert_eq!(error.status(), Status::FailedPrecondition);
-            assert!(error.to_string().contains("replica 0 has returned from the callback"));
+            assert!(
+                error
+                    .to_string()
+                    .contains("replica 0 has returned from the callback")
+            );
             s.run(&|_| Ok(None), None).unwrap();
         }
     }
@@ -391,8 +460,8 @@ fn later() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(600))
 }
 
-/// A callback that waits for its limit on the one device: the others are told without being called, also
-/// those that have not begun, and are not reported as late for long.
+/// A callback that waits for its limit on the one device: the others are told without being called,
+/// also those that have not begun, and are not reported as late for long.
 #[test]
 fn those_that_wait_for_a_device_need_not_be_waited_for() {
     let s = strategy(1, 4);
@@ -411,8 +480,13 @@ fn those_that_wait_for_a_device_need_not_be_waited_for() {
             Ok(None)
         }
     };
-    let limits = Limits { cancellation: Some(token), ..Limits::default() };
-    let error = s.run_within(Arc::new(function), None, limits, None).unwrap_err();
+    let limits = Limits {
+        cancellation: Some(token),
+        ..Limits::default()
+    };
+    let error = s
+        .run_within(Arc::new(function), None, limits, None)
+        .unwrap_err();
     assert_eq!(error.status(), Status::Cancelled);
     s.synchronize().unwrap();
     assert_eq!(called.load(Ordering::SeqCst), 1);

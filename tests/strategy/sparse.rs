@@ -29,13 +29,20 @@ fn per_replica(components: &[Value]) -> Value {
 
 #[track_caller]
 fn parts<T: Element>(value: &Value) -> (Vec<T>, Vec<i64>) {
-    let Value::IndexedSlices(slices) = value else { panic!("{value:?} is not indexed slices") };
-    (slices.values().to_vec().unwrap(), slices.indices().to_vec().unwrap())
+    let Value::IndexedSlices(slices) = value else {
+        panic!("{value:?} is not indexed slices")
+    };
+    (
+        slices.values().to_vec().unwrap(),
+        slices.indices().to_vec().unwrap(),
+    )
 }
 
 #[track_caller]
 fn dense<T: Element>(value: &Value) -> Vec<T> {
-    let Value::Tensor(tensor) = value else { panic!("{value:?} is not a tensor") };
+    let Value::Tensor(tensor) = value else {
+        panic!("{value:?} is not a tensor")
+    };
     tensor.to_vec().unwrap()
 }
 
@@ -53,10 +60,26 @@ fn slices_that_do_not_fit_together_are_refused() {
     let dense = Shape::new(&[5, 2]).unwrap();
     let values = tensor(&[1.0f32, 2.0], &[1, 2]);
     let new = |indices: Tensor, dense| Value::indexed_slices(values.clone(), indices, dense);
-    refused(new(tensor(&[1i32], &[1]), dense), Status::InvalidArgument, &["int32"]);
-    refused(new(tensor(&[1i64], &[]), dense), Status::InvalidArgument, &["one dimension"]);
-    refused(new(tensor(&[1i64, 2], &[2]), dense), Status::InvalidArgument, &["need shape [2, 2]"]);
-    refused(new(tensor(&[1i64], &[1]), Shape::scalar()), Status::InvalidArgument, &["scalar"]);
+    refused(
+        new(tensor(&[1i32], &[1]), dense),
+        Status::InvalidArgument,
+        &["int32"],
+    );
+    refused(
+        new(tensor(&[1i64], &[]), dense),
+        Status::InvalidArgument,
+        &["one dimension"],
+    );
+    refused(
+        new(tensor(&[1i64, 2], &[2]), dense),
+        Status::InvalidArgument,
+        &["need shape [2, 2]"],
+    );
+    refused(
+        new(tensor(&[1i64], &[1]), Shape::scalar()),
+        Status::InvalidArgument,
+        &["scalar"],
+    );
 }
 
 #[test]
@@ -67,8 +90,14 @@ fn with_tensors_among_the_components_the_result_is_dense() {
         Value::Tensor(tensor(&[10.0f32, 20.0, 30.0], &[3])),
     ]);
     let how = ReductionOptions::default();
-    assert_eq!(dense::<f32>(&s.reduce(ReduceOp::Sum, &value, &how).unwrap()), [10.0, 20.0, 33.0]);
-    assert_eq!(dense::<f32>(&s.reduce(ReduceOp::Mean, &value, &how).unwrap()), [5.0, 10.0, 16.5]);
+    assert_eq!(
+        dense::<f32>(&s.reduce(ReduceOp::Sum, &value, &how).unwrap()),
+        [10.0, 20.0, 33.0]
+    );
+    assert_eq!(
+        dense::<f32>(&s.reduce(ReduceOp::Mean, &value, &how).unwrap()),
+        [5.0, 10.0, 16.5]
+    );
     let outside = per_replica(&[slices(&[1.0f32], &[3], &[3]), slices(&[1.0f32], &[0], &[3])]);
     let gathered = s.gather(&outside, 0, &how);
     refused(gathered, Status::OutOfRange, &["3 at position 0"]);
@@ -79,17 +108,43 @@ fn a_plain_value_counts_as_plain_tensors_do() {
     let (one, two) = (strategy(1), strategy(2));
     let plain = slices(&[1i32, 2], &[0, 2], &[3]);
     let how = ReductionOptions::default();
-    assert_eq!(parts(&two.reduce(ReduceOp::Mean, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
-    assert_eq!(parts(&one.reduce(ReduceOp::Sum, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
-    refused(two.reduce(ReduceOp::Sum, &plain, &how), Status::InvalidArgument, &["by SUM"]);
-    let rows = ReductionOptions { axes: Some(vec![0]), ..ReductionOptions::default() };
-    assert_eq!(dense::<i32>(&two.reduce(ReduceOp::Sum, &plain, &rows).unwrap()), [6]);
-    refused(two.gather(&plain, 0, &how), Status::Unimplemented, &["indexed slices"]);
+    assert_eq!(
+        parts(&two.reduce(ReduceOp::Mean, &plain, &how).unwrap()),
+        (vec![1, 2], vec![0, 2])
+    );
+    assert_eq!(
+        parts(&one.reduce(ReduceOp::Sum, &plain, &how).unwrap()),
+        (vec![1, 2], vec![0, 2])
+    );
+    refused(
+        two.reduce(ReduceOp::Sum, &plain, &how),
+        Status::InvalidArgument,
+        &["by SUM"],
+    );
+    let rows = ReductionOptions {
+        axes: Some(vec![0]),
+        ..ReductionOptions::default()
+    };
+    assert_eq!(
+        dense::<i32>(&two.reduce(ReduceOp::Sum, &plain, &rows).unwrap()),
+        [6]
+    );
+    refused(
+        two.gather(&plain, 0, &how),
+        Status::Unimplemented,
+        &["indexed slices"],
+    );
     let both = per_replica(&[plain.clone(), plain]);
-    assert_eq!(dense::<i32>(&two.gather(&both, 0, &how).unwrap()), [1, 0, 2, 1, 0, 2]);
+    assert_eq!(
+        dense::<i32>(&two.gather(&both, 0, &how).unwrap()),
+        [1, 0, 2, 1, 0, 2]
+    );
     // MEAN of integers is a float, for any number of components.
     let mean = two.reduce(ReduceOp::Mean, &both, &how).unwrap();
-    assert_eq!(parts(&mean), (vec![0.5f64, 1.0, 0.5, 1.0], vec![0, 2, 0, 2]));
+    assert_eq!(
+        parts(&mean),
+        (vec![0.5f64, 1.0, 0.5, 1.0], vec![0, 2, 0, 2])
+    );
 }
 
 #[test]
@@ -117,7 +172,9 @@ fn scatter_in_other_contexts() {
     // With one replica it acts at once, whatever the aggregation.
     let single = strategy(1);
     let w = variable(&single, Aggregation::None, &tensor(&[0.0f32; 2], &[2]));
-    single.run(&|_| scatter(&w, ScatterOp::Add, &one).map(|()| None), None).unwrap();
+    single
+        .run(&|_| scatter(&w, ScatterOp::Add, &one).map(|()| None), None)
+        .unwrap();
     assert_eq!(value_of(&w), [0.0, 1.0]);
 }
 
@@ -164,16 +221,32 @@ fn every_dtype_can_be_scattered() {
                 result.unwrap();
             }
         }
-        assert_eq!(stored(), expected, "{dtype}: less one, plus one, times and over one");
+        assert_eq!(
+            stored(),
+            expected,
+            "{dtype}: less one, plus one, times and over one"
+        );
     }
     let zero = slices(&[0i32], &[0], &[1]);
     let w = variable(&s, Aggregation::None, &tensor(&[i32::MIN], &[1]));
-    refused(scatter(&w, ScatterOp::Divide, &zero), Status::InvalidArgument, &["divided by 0"]);
+    refused(
+        scatter(&w, ScatterOp::Divide, &zero),
+        Status::InvalidArgument,
+        &["divided by 0"],
+    );
     scatter(&w, ScatterOp::Divide, &slices(&[-1i32], &[0], &[1])).unwrap();
-    assert_eq!(read(&w).unwrap().to_vec::<i32>().unwrap(), [i32::MIN], "integers wrap");
+    assert_eq!(
+        read(&w).unwrap().to_vec::<i32>().unwrap(),
+        [i32::MIN],
+        "integers wrap"
+    );
     let w = variable(&s, Aggregation::None, &tensor(&[1.0f32, f32::NAN], &[2]));
     for op in [ScatterOp::Minimum, ScatterOp::Maximum] {
         scatter(&w, op, &slices(&[f32::NAN, 1.0], &[0, 1], &[2])).unwrap();
-        assert!(value_of(&w).iter().all(|element| element.is_nan()), "{}", op.name());
+        assert!(
+            value_of(&w).iter().all(|element| element.is_nan()),
+            "{}",
+            op.name()
+        );
     }
 }

@@ -23,19 +23,28 @@ fn batch() -> Value {
     Value::Tensor(Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap())
 }
 
-/// What a check says of a callback that sums its examples into the bias, and of one that makes a mistake.
+/// What a check says of a callback that sums its examples into the bias, and of one that makes a
+/// mistake.
 fn verdicts(scene: &Arc<Scene>, left_out: bool, writes: bool) -> Vec<Verdict> {
     let step = |context: &ReplicaContext| -> Result<Option<Value>> {
-        let Some(Value::Tensor(part)) = context.arguments()? else { panic!("no part") };
+        let Some(Value::Tensor(part)) = context.arguments()? else {
+            panic!("no part")
+        };
         let sum: f32 = part.to_vec::<f32>()?.iter().sum();
-        let buffer = scene.gradients.view_in(context, 3, GradientMode::Overwrite)?;
+        let buffer = scene
+            .gradients
+            .view_in(context, 3, GradientMode::Overwrite)?;
         for element in 0..if left_out { 63 } else { 64 } {
             put(buffer.address(), DType::Float32, element, sum);
         }
         if writes {
             // SAFETY: nobody assigns; that it is written is what is tested.
             let view = unsafe {
-                refreshed_copy(Some(context), &scene.variables[0], scene.variables[0].dtype())
+                refreshed_copy(
+                    Some(context),
+                    &scene.variables[0],
+                    scene.variables[0].dtype(),
+                )
             }?;
             put(view.address(), DType::Float32, 0, 3.0);
         }
@@ -45,19 +54,34 @@ fn verdicts(scene: &Arc<Scene>, left_out: bool, writes: bool) -> Vec<Verdict> {
     let options = equivalence::CheckOptions::default();
     let gradients = Some(&scene.gradients);
     let report = equivalence::check(&scene.strategy, &step, &batch(), gradients, &options).unwrap();
-    report.findings.iter().map(|finding| finding.verdict).collect()
+    report
+        .findings
+        .iter()
+        .map(|finding| finding.verdict)
+        .collect()
 }
 
 #[test]
 fn the_check_of_a_step_says_what_it_says_elsewhere() {
     for replicas in [1, 2] {
-        let strict = Scene::new(Setting { replicas, ..Setting::PLAIN });
-        let lax = Scene::new(Setting { replicas, strict: false, ..Setting::PLAIN });
+        let strict = Scene::new(Setting {
+            replicas,
+            ..Setting::PLAIN
+        });
+        let lax = Scene::new(Setting {
+            replicas,
+            strict: false,
+            ..Setting::PLAIN
+        });
         for _ in 0..2 {
             for (left_out, writes) in [(false, false), (true, false), (false, true), (true, true)] {
                 let said = verdicts(&strict, left_out, writes);
                 assert_eq!(said, verdicts(&lax, left_out, writes));
-                assert_eq!(said.contains(&Verdict::NotOverwritten), left_out, "{said:?}");
+                assert_eq!(
+                    said.contains(&Verdict::NotOverwritten),
+                    left_out,
+                    "{said:?}"
+                );
                 assert_eq!(said.contains(&Verdict::VariableWritten), writes, "{said:?}");
             }
             strict.train_well();
@@ -83,7 +107,9 @@ fn a_late_replica_with_a_mistake() {
     let step = move |context: &ReplicaContext| -> Result<Option<Value>> {
         if context.replica() == 1 {
             let memory = context.scratch(8)?;
-            of_run.gradients.view_in(context, 3, GradientMode::Overwrite)?;
+            of_run
+                .gradients
+                .view_in(context, 3, GradientMode::Overwrite)?;
             cancels.cancel();
             while !free.load(Ordering::Acquire) {
                 std::thread::yield_now();
@@ -92,8 +118,14 @@ fn a_late_replica_with_a_mistake() {
         }
         Ok(None)
     };
-    let limits = Limits { cancellation: Some(token), ..Limits::default() };
-    let late = scene.strategy.run_within(Arc::new(step), None, limits, None).unwrap_err();
+    let limits = Limits {
+        cancellation: Some(token),
+        ..Limits::default()
+    };
+    let late = scene
+        .strategy
+        .run_within(Arc::new(step), None, limits, None)
+        .unwrap_err();
     assert_eq!(late.status(), Status::Cancelled, "{late}");
     go_on.store(true, Ordering::Release);
     scene.strategy.synchronize().unwrap();
@@ -103,7 +135,10 @@ fn a_late_replica_with_a_mistake() {
         "{said}"
     );
     log::clear_sink();
-    let twin = Scene::new(Setting { strict: false, ..Setting::PLAIN });
+    let twin = Scene::new(Setting {
+        strict: false,
+        ..Setting::PLAIN
+    });
     twin.train_well();
     for _ in 0..2 {
         scene.train_well();

@@ -1,5 +1,5 @@
-//! Each warning of the library, provoked: in a strict process and for a strict strategy it is a failure of
-//! the call, or there is a reason why it is none. The table is held against the sources.
+//! Each warning of the library, provoked: in a strict process and for a strict strategy it is a
+//! failure of the call, or there is a reason why it is none. The table is held against the sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,17 +57,41 @@ const SITES: &[(&str, &str, Strictly)] = &[
         "strategy.is_strict()",
         Warns("fails the step if strict, as ffi_gradients/first_batch.rs shows"),
     ),
-    ("checkpoint/saving.rs", "doubt", Fails(&[("with a NaN in it", saved_nan)])),
-    ("equivalence/first_batch.rs", "not checked", Warns("says what UMBO_CHECK cannot do")),
-    ("observe/trace/mod.rs", "ends here", Warns("tells of the disk")),
-    ("executor/workers.rs", "fewer threads", Warns("tells of the machine")),
-    ("executor/computing.rs", "on the calling thread", Warns("tells of the machine")),
+    (
+        "checkpoint/saving.rs",
+        "doubt",
+        Fails(&[("with a NaN in it", saved_nan)]),
+    ),
+    (
+        "equivalence/first_batch.rs",
+        "not checked",
+        Warns("says what UMBO_CHECK cannot do"),
+    ),
+    (
+        "observe/trace/mod.rs",
+        "ends here",
+        Warns("tells of the disk"),
+    ),
+    (
+        "executor/workers.rs",
+        "fewer threads",
+        Warns("tells of the machine"),
+    ),
+    (
+        "executor/computing.rs",
+        "on the calling thread",
+        Warns("tells of the machine"),
+    ),
     (
         "strategy/central_storage.rs",
         "take turns",
         Warns("tells of the machine: how many processors there are"),
     ),
-    ("strategy/threads.rs", "is not bound", Warns("tells of the machine")),
+    (
+        "strategy/threads.rs",
+        "is not bound",
+        Warns("tells of the machine"),
+    ),
     (
         "strategy/step_lock.rs",
         "self.wait_warning(&state)",
@@ -78,7 +102,11 @@ const SITES: &[(&str, &str, Strictly)] = &[
         "component",
         Fails(&[("uses replica 0's component alone", components)]),
     ),
-    ("optimizer/non_finite.rs", "applied as it is", Fails(&[("is not finite", not_finite)])),
+    (
+        "optimizer/non_finite.rs",
+        "applied as it is",
+        Fails(&[("is not finite", not_finite)]),
+    ),
     (
         "optimizer/writing.rs",
         "fn check_written",
@@ -87,18 +115,31 @@ const SITES: &[(&str, &str, Strictly)] = &[
     (
         "input/batched.rs",
         "fn check_batches",
-        Fails(&[("nothing has batched", unbatched), ("was batched twice", batched_twice)]),
+        Fails(&[
+            ("nothing has batched", unbatched),
+            ("was batched twice", batched_twice),
+        ]),
     ),
-    ("input/zip.rs", "elements, dataset", FailsInProcess(&[("different lengths", zipped)])),
+    (
+        "input/zip.rs",
+        "elements, dataset",
+        FailsInProcess(&[("different lengths", zipped)]),
+    ),
     (
         "input/suspects.rs",
         "fn part",
-        FailsInProcess(&[("take and skip", taken_and_skipped), ("shards of a", sharded)]),
+        FailsInProcess(&[
+            ("take and skip", taken_and_skipped),
+            ("shards of a", sharded),
+        ]),
     ),
     (
         "input/suspects.rs",
         "fn check_again",
-        FailsInProcess(&[("nothing is cached", cut_cache), ("a skip leaves out", skipped_again)]),
+        FailsInProcess(&[
+            ("nothing is cached", cut_cache),
+            ("a skip leaves out", skipped_again),
+        ]),
     ),
     (
         "input/suspects.rs",
@@ -110,19 +151,51 @@ const SITES: &[(&str, &str, Strictly)] = &[
         "fn check_remainder",
         FailsInProcess(&[("nothing is left", without_batches)]),
     ),
-    ("input/iterator.rs", "fn tell_end", Fails(&[("once more without a reset", end_twice)])),
-    ("checkpoint/shelf.rs", "later saves try again", Warns("tells of the disk")),
-    ("checkpoint/atomic.rs", "might bring the old file back", Warns("tells of the disk")),
+    (
+        "input/iterator.rs",
+        "fn tell_end",
+        Fails(&[("once more without a reset", end_twice)]),
+    ),
+    (
+        "checkpoint/shelf.rs",
+        "later saves try again",
+        Warns("tells of the disk"),
+    ),
+    (
+        "checkpoint/atomic.rs",
+        "might bring the old file back",
+        Warns("tells of the disk"),
+    ),
     (
         "kernels/instruction_set.rs",
         "which {problem}",
         Warns("tells of the environment, not of the program"),
     ),
-    ("observe/first_runs.rs", "strategy {strategy}", Warns("tells of the machine")),
-    ("observe/first_runs.rs", "libraries::old_kernels", Warns("tells of the machine")),
-    ("checkpoint/shelf.rs", "passed over", Fails(&[("step-000000000002", damaged)])),
-    ("ffi/handle.rs", "fn say_many", Warns("may be meant: a program can need so many")),
-    ("metrics/mod.rs", "fn warn_of_score", Fails(&[("is not in [0, 1]", outside_of_range)])),
+    (
+        "observe/first_runs.rs",
+        "strategy {strategy}",
+        Warns("tells of the machine"),
+    ),
+    (
+        "observe/first_runs.rs",
+        "libraries::old_kernels",
+        Warns("tells of the machine"),
+    ),
+    (
+        "checkpoint/shelf.rs",
+        "passed over",
+        Fails(&[("step-000000000002", damaged)]),
+    ),
+    (
+        "ffi/handle.rs",
+        "fn say_many",
+        Warns("may be meant: a program can need so many"),
+    ),
+    (
+        "metrics/mod.rs",
+        "fn warn_of_score",
+        Fails(&[("is not in [0, 1]", outside_of_range)]),
+    ),
 ];
 
 fn tensor(shape: &[usize], number: f32) -> Value {
@@ -137,7 +210,11 @@ fn rows(shape: &[usize]) -> Dataset {
 
 fn components(scene: &Arc<Scene>) -> Result<()> {
     let parts = vec![tensor(&[3, 5], 1.0), tensor(&[3, 5], 2.0)];
-    variables::assign(&scene.variables[0], Assignment::Assign, &Value::per_replica_of(parts)?)
+    variables::assign(
+        &scene.variables[0],
+        Assignment::Assign,
+        &Value::per_replica_of(parts)?,
+    )
 }
 
 fn not_finite(scene: &Arc<Scene>) -> Result<()> {
@@ -147,7 +224,10 @@ fn not_finite(scene: &Arc<Scene>) -> Result<()> {
         put(buffer.address(), DType::Float32, 0, f32::NAN);
         Ok(())
     };
-    scene.train(Extras { before: Some(Arc::new(write)), ..Extras::default() })?;
+    scene.train(Extras {
+        before: Some(Arc::new(write)),
+        ..Extras::default()
+    })?;
     apply(&scene.optimizer, &scene.gradients).map(drop)
 }
 
@@ -290,12 +370,20 @@ fn provoke_all(is_on: bool) {
         };
         for (words, provoke) in *provokes {
             for strict in [false, true] {
-                let scene = Scene::new(Setting { strict, ..Setting::PLAIN });
+                let scene = Scene::new(Setting {
+                    strict,
+                    ..Setting::PLAIN
+                });
                 lines.lock().unwrap().clear();
                 let outcome = provoke(&scene);
                 let what =
                     format!("{file}, {words}: {outcome:?}, strict {strict}, process {is_on}");
-                let said = lines.lock().unwrap().iter().filter(|line| line.contains(words)).count();
+                let said = lines
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .filter(|line| line.contains(words))
+                    .count();
                 match is_on || strict && !in_process {
                     true => {
                         let text = outcome.expect_err(&what).to_string();
@@ -324,25 +412,38 @@ fn provoked() {
 fn each_warning_is_a_failure_to_those_who_are_strict() {
     for strict in ["0", "1"] {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "--ignored", "--nocapture", "each_warning::provoked"]);
+        command.args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "each_warning::provoked",
+        ]);
         let output = command.env(strict::VARIABLE, strict).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let is_good = output.status.success() && said.contains("all were provoked");
-        assert!(is_good, "{strict}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            is_good,
+            "{strict}: {said}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
 /// The places of warnings in a file: what stands around each, without tests and comments.
 fn sites(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
-    let lines: Vec<&str> =
-        code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let lines: Vec<&str> = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
     let is_one = |&number: &usize| {
         let line: &str = lines[number];
         let before = lines[number.saturating_sub(1)];
         let logs = line.contains("Level::Warning")
             && [line, before].iter().any(|line| {
-                ["log(", "log_anyway(", "keep(", "say("].iter().any(|call| line.contains(call))
+                ["log(", "log_anyway(", "keep(", "say("]
+                    .iter()
+                    .any(|call| line.contains(call))
             });
         logs || line.contains("strict::suspect(")
     };
@@ -359,7 +460,13 @@ fn scan(folder: &Path, found: &mut Vec<(String, String)>) {
         if path.is_dir() {
             scan(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path.to_str().unwrap().split("/src/").last().unwrap().to_owned();
+            let name = path
+                .to_str()
+                .unwrap()
+                .split("/src/")
+                .last()
+                .unwrap()
+                .to_owned();
             let text = std::fs::read_to_string(&path).unwrap();
             found.extend(sites(&text).into_iter().map(|site| (name.clone(), site)));
         }
@@ -369,15 +476,27 @@ fn scan(folder: &Path, found: &mut Vec<(String, String)>) {
 #[test]
 fn each_warning_of_the_sources_is_in_the_table() {
     let mut found = Vec::new();
-    scan(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), &mut found);
+    scan(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"),
+        &mut found,
+    );
     let mut files: Vec<&str> = found.iter().map(|(file, _)| &**file).collect();
     let mut known: Vec<&str> = SITES.iter().map(|(file, ..)| *file).collect();
     files.sort();
     known.sort();
-    assert_eq!(files, known, "a warning without a row in SITES, or a row without a warning");
+    assert_eq!(
+        files, known,
+        "a warning without a row in SITES, or a row without a warning"
+    );
     for (file, words, strictly) in SITES {
-        assert!(!matches!(strictly, Warns("")), "{file}: why is it no failure?");
+        assert!(
+            !matches!(strictly, Warns("")),
+            "{file}: why is it no failure?"
+        );
         let is_there = |(of, site): &&(String, String)| of == file && site.contains(words);
-        assert!(found.iter().any(|site| is_there(&site)), "{file}: no warning near '{words}'");
+        assert!(
+            found.iter().any(|site| is_there(&site)),
+            "{file}: no warning near '{words}'"
+        );
     }
 }

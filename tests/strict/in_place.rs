@@ -1,5 +1,5 @@
-//! Variables in the library's memory and over the program's own: a callback that writes one through a view
-//! fails, and nothing is left of what it wrote.
+//! Variables in the library's memory and over the program's own: a callback that writes one through
+//! a view fails, and nothing is left of what it wrote.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,9 @@ fn new_variable() -> (NewVariable, Tensor) {
 
 fn over_own_memory(scene: &Scene) -> Variable {
     // SAFETY: nobody else has the memory; that it is written through views is what is tested.
-    unsafe { create_in_place(&scene.strategy, vec![new_variable()]) }.unwrap().remove(0)
+    unsafe { create_in_place(&scene.strategy, vec![new_variable()]) }
+        .unwrap()
+        .remove(0)
 }
 
 fn in_the_librarys(scene: &Scene) -> Variable {
@@ -53,14 +55,21 @@ fn rounded(dtype: DType) -> Vec<f32> {
 /// Steps begin anew: all replicas see what the variable is.
 #[track_caller]
 fn is_whole(scene: &Arc<Scene>, variable: &Variable, after: &str) {
-    assert_eq!(numbers(&variables::read(variable).unwrap()), VALUES, "{after}");
+    assert_eq!(
+        numbers(&variables::read(variable).unwrap()),
+        VALUES,
+        "{after}"
+    );
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let (of_step, variable) = (Arc::clone(&wrong), variable.clone());
     let look = move |context: &ReplicaContext| {
         for dtype in VIEWS {
             let seen = numbers(view(context, &variable, dtype)?);
             if seen != rounded(dtype) {
-                of_step.lock().unwrap().push((context.replica(), dtype, seen));
+                of_step
+                    .lock()
+                    .unwrap()
+                    .push((context.replica(), dtype, seen));
             }
         }
         Ok(None)
@@ -72,18 +81,31 @@ fn is_whole(scene: &Arc<Scene>, variable: &Variable, after: &str) {
 
 fn meet(context: &ReplicaContext) -> Result<()> {
     let one = Tensor::from_slice(&[1.0f32], Shape::new(&[1])?, DeviceId::HOST)?;
-    context.all_reduce(ReduceOp::Sum, Value::Tensor(one)).map(drop)
+    context
+        .all_reduce(ReduceOp::Sum, Value::Tensor(one))
+        .map(drop)
 }
 
 fn settings() -> impl Iterator<Item = Setting> {
     let plain = [
-        Setting { replicas: 1, ..Setting::PLAIN },
+        Setting {
+            replicas: 1,
+            ..Setting::PLAIN
+        },
         Setting::PLAIN,
-        Setting { shares_devices: true, ..Setting::PLAIN },
+        Setting {
+            shares_devices: true,
+            ..Setting::PLAIN
+        },
     ];
     plain.into_iter().flat_map(|plain| {
-        [(false, false), (false, true), (true, false), (true, true)]
-            .map(|(is_nested, is_bounded)| Setting { is_nested, is_bounded, ..plain })
+        [(false, false), (false, true), (true, false), (true, true)].map(
+            |(is_nested, is_bounded)| Setting {
+                is_nested,
+                is_bounded,
+                ..plain
+            },
+        )
     })
 }
 
@@ -105,7 +127,11 @@ enum Beside {
 fn writes_through_views_are_put_back() {
     for (setting, is_own) in settings().flat_map(|setting| [(setting, false), (setting, true)]) {
         let scene = Scene::new(setting);
-        let variable = if is_own { over_own_memory(&scene) } else { in_the_librarys(&scene) };
+        let variable = if is_own {
+            over_own_memory(&scene)
+        } else {
+            in_the_librarys(&scene)
+        };
         for dtype in VIEWS {
             for writer in 0..setting.replicas {
                 for beside in [
@@ -176,7 +202,10 @@ fn writing(
 /// A replica that is late reads and writes until it is back.
 #[test]
 fn what_a_late_replica_has_written_is_put_back() {
-    let setting = Setting { is_bounded: true, ..Setting::PLAIN };
+    let setting = Setting {
+        is_bounded: true,
+        ..Setting::PLAIN
+    };
     for dtype in VIEWS {
         let scene = Scene::new(setting);
         let variable = over_own_memory(&scene);
@@ -195,8 +224,14 @@ fn what_a_late_replica_has_written_is_put_back() {
             }
             Ok(None)
         };
-        let limits = Limits { cancellation: Some(token), ..Limits::default() };
-        let late = scene.strategy.run_within(Arc::new(step), None, limits, None).unwrap_err();
+        let limits = Limits {
+            cancellation: Some(token),
+            ..Limits::default()
+        };
+        let late = scene
+            .strategy
+            .run_within(Arc::new(step), None, limits, None)
+            .unwrap_err();
         assert_eq!(late.status(), Status::Cancelled, "{late}");
         go_on.store(true, Ordering::Release);
         scene.strategy.synchronize().unwrap();

@@ -1,5 +1,5 @@
-//! Strict mode: each mistake that it looks for is made, in each setting in which callbacks run, and a
-//! callback without mistakes does what it does elsewhere.
+//! Strict mode: each mistake that it looks for is made, in each setting in which callbacks run, and
+//! a callback without mistakes does what it does elsewhere.
 
 mod check;
 mod each_warning;
@@ -20,7 +20,9 @@ use umbo_core::error::{Error, Result, Status};
 /// The failure of a run or an apply in which strict mode has found something.
 #[track_caller]
 fn found<T>(result: Result<T>, parts: &[&str]) -> Error {
-    let Err(error) = result else { panic!("went unnoticed; expected: {parts:?}") };
+    let Err(error) = result else {
+        panic!("went unnoticed; expected: {parts:?}")
+    };
     let text = error.to_string();
     assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
     for part in parts.iter().chain(&["strict mode: "]) {

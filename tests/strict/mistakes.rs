@@ -50,7 +50,12 @@ thread_local! {
 fn note(replica: usize, index: usize) -> Extra {
     only(replica, move |context, scene| {
         let step = context.step_id();
-        NOTED.set(scene.gradients.view(replica, step, index, scene.setting.mode)?.address());
+        NOTED.set(
+            scene
+                .gradients
+                .view(replica, step, index, scene.setting.mode)?
+                .address(),
+        );
         Ok(())
     })
 }
@@ -64,7 +69,13 @@ fn write_noted(replica: usize, element: isize) -> Extra {
 }
 
 fn mistake(name: String, extras: Extras, says: &[String]) -> Mistake {
-    Mistake { name, extras, says: says.to_vec(), needs_weight: false, needs_overwrite: false }
+    Mistake {
+        name,
+        extras,
+        says: says.to_vec(),
+        needs_weight: false,
+        needs_overwrite: false,
+    }
 }
 
 /// All of them, made by replica `replica`.
@@ -74,12 +85,21 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
     let who = format!("replica {replica}");
     for (index, (name, shape)) in VARIABLES[..TABLE].iter().enumerate() {
         let elements = shape.iter().product::<usize>() as isize;
-        let says =
-            |place: String| [who.clone(), format!("'{name}'"), "gradient buffer".into(), place];
+        let says = |place: String| {
+            [
+                who.clone(),
+                format!("'{name}'"),
+                "gradient buffer".into(),
+                place,
+            ]
+        };
         for distance in [1, 5, 256 / size as isize] {
             let last = elements - 1 + distance;
             for (element, place) in [
-                (last, format!("behind its end, at byte {}", last * size as isize)),
+                (
+                    last,
+                    format!("behind its end, at byte {}", last * size as isize),
+                ),
                 (
                     -distance,
                     format!(
@@ -91,10 +111,15 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
                 for after in [false, true] {
                     let (note, write) = (note(replica, index), write_noted(replica, element));
                     let extras = match after {
-                        false => Extras { before: Some(both(note, write)), ..Extras::default() },
-                        true => {
-                            Extras { before: Some(note), after: Some(write), ..Extras::default() }
-                        }
+                        false => Extras {
+                            before: Some(both(note, write)),
+                            ..Extras::default()
+                        },
+                        true => Extras {
+                            before: Some(note),
+                            after: Some(write),
+                            ..Extras::default()
+                        },
                     };
                     let name =
                         format!("element {element} of the gradient of {name}, late: {after}");
@@ -107,8 +132,16 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
     let (note, write) = (note(replica, 3), write_noted(replica, 63));
     all.push(mistake(
         "a gradient after it was submitted".into(),
-        Extras { before: Some(note), after: Some(write), ..Extras::default() },
-        &[who.clone(), "'bias'".into(), "after it had submitted it".into()],
+        Extras {
+            before: Some(note),
+            after: Some(write),
+            ..Extras::default()
+        },
+        &[
+            who.clone(),
+            "'bias'".into(),
+            "after it had submitted it".into(),
+        ],
     ));
     // Elements that are left out.
     for (variable, element, says) in [
@@ -123,7 +156,10 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
             needs_overwrite: variable != TABLE,
             ..mistake(
                 format!("element {element} of {name} is not written"),
-                Extras { left_out: Some((replica, variable, element)), ..Extras::default() },
+                Extras {
+                    left_out: Some((replica, variable, element)),
+                    ..Extras::default()
+                },
                 &[who.clone(), format!("'{name}'"), says.into()],
             )
         });
@@ -139,14 +175,25 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
                 for at in 0..9 {
                     put(added.values.address(), scene.setting.dtype(), at, 1.0);
                 }
-                let to = if part == "rows" { &added.values } else { &added.indices };
+                let to = if part == "rows" {
+                    &added.values
+                } else {
+                    &added.indices
+                };
                 put(to.address(), dtype, element, 6.0);
                 Ok(())
             });
-            let side = if element < 0 { "before its beginning" } else { "behind its end" };
+            let side = if element < 0 {
+                "before its beginning"
+            } else {
+                "behind its end"
+            };
             all.push(mistake(
                 format!("element {element} of the {part}"),
-                Extras { before: Some(write), ..Extras::default() },
+                Extras {
+                    before: Some(write),
+                    ..Extras::default()
+                },
                 &[who.clone(), "'table'".into(), part.into(), side.into()],
             ));
         }
@@ -167,12 +214,18 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
             };
             all.push(mistake(
                 format!("byte {at} of {bytes} bytes of scratch memory"),
-                Extras { first: Some(write.clone()), ..Extras::default() },
+                Extras {
+                    first: Some(write.clone()),
+                    ..Extras::default()
+                },
                 &[who.clone(), "scratch memory".into(), place.clone()],
             ));
             all.push(mistake(
                 format!("byte {at} of {bytes} bytes of scratch memory, late"),
-                Extras { after: Some(write), ..Extras::default() },
+                Extras {
+                    after: Some(write),
+                    ..Extras::default()
+                },
                 &[who.clone(), "scratch memory".into(), place],
             ));
         }
@@ -180,14 +233,23 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
     for element in [6, -1] {
         let write = only(replica, move |context, _| {
             let shape = Shape::new(&[2, 3])?;
-            let made = context.guarded_tensor(DType::Float64, shape, context.device())?.unwrap();
+            let made = context
+                .guarded_tensor(DType::Float64, shape, context.device())?
+                .unwrap();
             put(made.address(), DType::Float64, element, 1.0);
             Ok(())
         });
-        let side = if element < 0 { "before its beginning" } else { "behind its end, at byte 48" };
+        let side = if element < 0 {
+            "before its beginning"
+        } else {
+            "behind its end, at byte 48"
+        };
         all.push(mistake(
             format!("element {element} of a new tensor"),
-            Extras { first: Some(write), ..Extras::default() },
+            Extras {
+                first: Some(write),
+                ..Extras::default()
+            },
             &[who.clone(), "float64 of shape [2, 3]".into(), side.into()],
         ));
     }
@@ -197,9 +259,16 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
 /// Makes each mistake of one replica, between steps without any.
 fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usize {
     let scene = Scene::new(setting);
-    let twin = Scene::new(Setting { strict: false, ..setting });
+    let twin = Scene::new(Setting {
+        strict: false,
+        ..setting
+    });
     let mut made = 0;
-    for mistake in all(replica, &setting).into_iter().skip(first % every).step_by(every) {
+    for mistake in all(replica, &setting)
+        .into_iter()
+        .skip(first % every)
+        .step_by(every)
+    {
         let counts = (setting.weight(replica) != 0.0 || !mistake.needs_weight)
             && (setting.mode == umbo_core::optimizer::GradientMode::Overwrite
                 || !mistake.needs_overwrite);
@@ -211,7 +280,10 @@ fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usiz
             let parts: Vec<&str> = mistake.says.iter().map(String::as_str).collect();
             let error = found(outcome.map_err(|error| error.within(&what)), &parts);
             let device = scene.strategy.replica_devices()[replica].to_string();
-            assert!(setting.is_nested || error.to_string().contains(&device), "{error}");
+            assert!(
+                setting.is_nested || error.to_string().contains(&device),
+                "{error}"
+            );
             assert_eq!(scene.bits(), before, "{what}");
             assert!(apply(&scene.optimizer, &scene.gradients).is_err(), "{what}");
             made += 1;
@@ -256,5 +328,8 @@ pub fn beside_scratch_memory(replica: usize) -> Extras {
         unsafe { memory.add(16).write(1) };
         Ok(())
     });
-    Extras { first: Some(write), ..Extras::default() }
+    Extras {
+        first: Some(write),
+        ..Extras::default()
+    }
 }

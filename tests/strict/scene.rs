@@ -56,7 +56,11 @@ impl Setting {
     }
 
     pub fn weight(&self, replica: usize) -> f64 {
-        if self.empty == Some(replica) { 0.0 } else { 1.0 + replica as f64 }
+        if self.empty == Some(replica) {
+            0.0
+        } else {
+            1.0 + replica as f64
+        }
     }
 }
 
@@ -109,12 +113,14 @@ pub fn put(data: *mut u8, dtype: DType, index: isize, number: f32) {
         match dtype {
             DType::Float32 => data.cast::<f32>().offset(index).write(number),
             DType::Float64 => data.cast::<f64>().offset(index).write(number.into()),
-            DType::Float16 => {
-                data.cast::<half::f16>().offset(index).write(half::f16::from_f32(number))
-            }
-            DType::BFloat16 => {
-                data.cast::<half::bf16>().offset(index).write(half::bf16::from_f32(number))
-            }
+            DType::Float16 => data
+                .cast::<half::f16>()
+                .offset(index)
+                .write(half::f16::from_f32(number)),
+            DType::BFloat16 => data
+                .cast::<half::bf16>()
+                .offset(index)
+                .write(half::bf16::from_f32(number)),
             DType::Int64 => data.cast::<i64>().offset(index).write(number as i64),
             other => panic!("no test writes {other}"),
         }
@@ -123,7 +129,12 @@ pub fn put(data: *mut u8, dtype: DType, index: isize, number: f32) {
 
 fn write_all(tensor: &Tensor, left_out: Option<usize>, number: impl Fn(usize) -> f32) {
     for index in (0..tensor.shape().elements()).filter(|&index| Some(index) != left_out) {
-        put(tensor.address(), tensor.dtype(), index as isize, number(index));
+        put(
+            tensor.address(),
+            tensor.dtype(),
+            index as isize,
+            number(index),
+        );
     }
 }
 
@@ -131,7 +142,11 @@ impl Scene {
     pub fn new(setting: Setting) -> Arc<Scene> {
         let options = Options {
             cpu_replicas: setting.replicas - usize::from(setting.shares_devices),
-            replicas_in_sync: if setting.shares_devices { setting.replicas } else { 0 },
+            replicas_in_sync: if setting.shares_devices {
+                setting.replicas
+            } else {
+                0
+            },
             strict: setting.strict,
             ..Options::default()
         };
@@ -152,7 +167,13 @@ impl Scene {
         let gradients = Gradients::new(id, devices, variables.clone(), reduction, options).unwrap();
         let rule = Momentum::new(0.5, false).unwrap();
         let optimizer = Optimizer::new(id, Box::new(rule), 0.25).unwrap();
-        Arc::new(Scene { setting, strategy, variables, gradients, optimizer })
+        Arc::new(Scene {
+            setting,
+            strategy,
+            variables,
+            gradients,
+            optimizer,
+        })
     }
 
     /// What a replica does in a step.
@@ -167,15 +188,20 @@ impl Scene {
         call(&extras.first)?;
         for index in 0..TABLE {
             let buffer = self.gradients.view_in(context, index, self.setting.mode)?;
-            write_all(buffer, left_out(index), |element| (element + index + replica) as f32 - 3.0);
+            write_all(buffer, left_out(index), |element| {
+                (element + index + replica) as f32 - 3.0
+            });
         }
         let added = self.gradients.add_rows_in(context, TABLE, ROWS.len())?;
         write_all(&added.indices, None, |row| ROWS[row] as f32);
-        write_all(&added.values, left_out(TABLE), |element| (element * 2 + replica) as f32 - 1.0);
+        write_all(&added.values, left_out(TABLE), |element| {
+            (element * 2 + replica) as f32 - 1.0
+        });
         let memory = context.scratch(40)?;
         (0..10).for_each(|index| put(memory, DType::Float32, index, 1.0));
         call(&extras.before)?;
-        self.gradients.submit_in(context, Some(self.setting.weight(replica)))?;
+        self.gradients
+            .submit_in(context, Some(self.setting.weight(replica)))?;
         call(&extras.after)
     }
 
@@ -202,7 +228,9 @@ impl Scene {
                 )
             }),
         };
-        self.strategy.run_within(function, None, limits, None).map(drop)
+        self.strategy
+            .run_within(function, None, limits, None)
+            .map(drop)
     }
 
     /// A run of the training program's callback.

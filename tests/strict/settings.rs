@@ -5,7 +5,8 @@ use umbo_core::tensor::DType;
 
 use crate::scene::{Scene, Setting};
 
-/// All combinations of what matters. Whether replicas share devices comes with each two of the others.
+/// All combinations of what matters. Whether replicas share devices comes with each two of the
+/// others.
 pub fn all() -> Vec<Setting> {
     let mut all = Vec::new();
     let dtypes = [
@@ -55,13 +56,19 @@ pub fn all() -> Vec<Setting> {
 fn without_mistakes_the_bits_are_those_of_other_strategies() {
     for setting in all() {
         let strict = Scene::new(setting);
-        let lax = Scene::new(Setting { strict: false, ..setting });
+        let lax = Scene::new(Setting {
+            strict: false,
+            ..setting
+        });
         assert!(strict.strategy.is_strict() && !lax.strategy.is_strict());
         for step in 0..4 {
             strict.train_well();
             lax.train_well();
             assert_eq!(strict.bits(), lax.bits(), "{setting:?}, step {step}");
         }
-        assert!(strict.bits()[0].iter().any(|&byte| byte != 0), "{setting:?} trains nothing");
+        assert!(
+            strict.bits()[0].iter().any(|&byte| byte != 0),
+            "{setting:?} trains nothing"
+        );
     }
 }

@@ -28,14 +28,19 @@ impl Kept {
 }
 
 fn settings() -> impl Iterator<Item = Setting> {
-    [(1, false, false), (2, false, false), (2, true, false), (2, false, true)].into_iter().map(
-        |(replicas, is_bounded, is_nested)| Setting {
-            replicas,
-            is_bounded,
-            is_nested,
-            ..Setting::PLAIN
-        },
-    )
+    [
+        (1, false, false),
+        (2, false, false),
+        (2, true, false),
+        (2, false, true),
+    ]
+    .into_iter()
+    .map(|(replicas, is_bounded, is_nested)| Setting {
+        replicas,
+        is_bounded,
+        is_nested,
+        ..Setting::PLAIN
+    })
 }
 
 fn last(context: &ReplicaContext) -> bool {
@@ -54,7 +59,10 @@ fn keep(scratch: &Arc<Kept>, gradient: &Arc<Kept>) -> Extras {
         }
         Ok(())
     };
-    Extras { before: Some(Arc::new(before)), ..Extras::default() }
+    Extras {
+        before: Some(Arc::new(before)),
+        ..Extras::default()
+    }
 }
 
 #[test]
@@ -96,11 +104,21 @@ fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f3
     }
     match dtype {
         DType::Float32 => apply(data.cast::<f32>().wrapping_add(index), operator, operand),
-        DType::Float64 => apply(data.cast::<f64>().wrapping_add(index), operator, operand.into()),
-        DType::Float16 => {
-            apply(data.cast::<f16>().wrapping_add(index), operator, f16::from_f32(operand))
-        }
-        _ => apply(data.cast::<bf16>().wrapping_add(index), operator, bf16::from_f32(operand)),
+        DType::Float64 => apply(
+            data.cast::<f64>().wrapping_add(index),
+            operator,
+            operand.into(),
+        ),
+        DType::Float16 => apply(
+            data.cast::<f16>().wrapping_add(index),
+            operator,
+            f16::from_f32(operand),
+        ),
+        _ => apply(
+            data.cast::<bf16>().wrapping_add(index),
+            operator,
+            bf16::from_f32(operand),
+        ),
     }
 }
 
@@ -108,10 +126,18 @@ fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f3
 #[test]
 fn each_operator_through_an_old_view_is_found() {
     let (f32, f64) = (DType::Float32, DType::Float64);
-    let dtypes =
-        [(f32, None), (f64, None), (f32, Some(DType::Float16)), (f32, Some(DType::BFloat16))];
+    let dtypes = [
+        (f32, None),
+        (f64, None),
+        (f32, Some(DType::Float16)),
+        (f32, Some(DType::BFloat16)),
+    ];
     for (variables, gradients) in dtypes {
-        let setting = Setting { variables, gradients, ..Setting::PLAIN };
+        let setting = Setting {
+            variables,
+            gradients,
+            ..Setting::PLAIN
+        };
         let scene = Scene::new(setting);
         for operator in ["=", "+=", "-=", "*=", "/="] {
             for operand in [0.0, 1.0, -1.0, 0.5, 1e-3, 1e3] {
@@ -145,8 +171,8 @@ fn scratch_memory_that_is_written_between_steps_is_found() {
     }
 }
 
-/// Memory that a callback lends instead of writing its buffer: nothing is missing in the buffer, and
-/// what was lent stays as it was when it was submitted.
+/// Memory that a callback lends instead of writing its buffer: nothing is missing in the buffer,
+/// and what was lent stays as it was when it was submitted.
 #[test]
 fn gradients_that_are_lent() {
     for setting in settings() {

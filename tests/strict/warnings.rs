@@ -17,18 +17,33 @@ fn not_finite(variable: usize) -> Extras {
     let before = move |context: &ReplicaContext, scene: &Scene| {
         if context.replica() + 1 == context.strategy().num_replicas() && variable == TABLE {
             let added = scene.gradients.add_rows_in(context, TABLE, 1)?;
-            put(added.indices.address(), umbo_core::tensor::DType::Int64, 0, 0.0);
+            put(
+                added.indices.address(),
+                umbo_core::tensor::DType::Int64,
+                0,
+                0.0,
+            );
             (0..3).for_each(|at| {
-                put(added.values.address(), scene.setting.dtype(), at, f32::INFINITY)
+                put(
+                    added.values.address(),
+                    scene.setting.dtype(),
+                    at,
+                    f32::INFINITY,
+                )
             });
         } else if context.replica() + 1 == context.strategy().num_replicas() {
             let (replica, step) = (context.replica(), context.step_id());
-            let buffer = scene.gradients.view(replica, step, variable, scene.setting.mode)?;
+            let buffer = scene
+                .gradients
+                .view(replica, step, variable, scene.setting.mode)?;
             put(buffer.address(), scene.setting.dtype(), 0, f32::NAN);
         }
         Ok(())
     };
-    Extras { before: Some(Arc::new(before)), ..Extras::default() }
+    Extras {
+        before: Some(Arc::new(before)),
+        ..Extras::default()
+    }
 }
 
 #[test]
@@ -47,8 +62,14 @@ fn gradients_that_are_not_finite_fail_the_apply() {
             assert_eq!(scene.bits(), before, "{setting:?}");
             scene.train_well();
             // Skipping is what the program has asked for.
-            let skip = Settings { non_finite: Some(NonFinite::Skip), ..Settings::default() };
-            let scene = Scene::new(Setting { accumulation_steps: 1, ..setting });
+            let skip = Settings {
+                non_finite: Some(NonFinite::Skip),
+                ..Settings::default()
+            };
+            let scene = Scene::new(Setting {
+                accumulation_steps: 1,
+                ..setting
+            });
             scene.optimizer.configure(skip).unwrap();
             scene.train(not_finite(variable)).unwrap();
             apply(&scene.optimizer, &scene.gradients).unwrap();
@@ -57,7 +78,8 @@ fn gradients_that_are_not_finite_fail_the_apply() {
     }
 }
 
-/// In a process of its own, whose environment is what is tested: `wanted` is what UMBO_STRICT is there.
+/// In a process of its own, whose environment is what is tested: `wanted` is what UMBO_STRICT is
+/// there.
 #[test]
 #[ignore = "is run by the test below, with other environments"]
 fn of_the_environment() {
@@ -69,16 +91,29 @@ fn of_the_environment() {
     let is_on = text.as_deref() == Some("1");
     assert_eq!(strict::is_on(), is_on);
     for own in [false, true] {
-        let options = Options { cpu_replicas: 1, strict: own, ..Options::default() };
+        let options = Options {
+            cpu_replicas: 1,
+            strict: own,
+            ..Options::default()
+        };
         assert_eq!(Strategy::new(&options).unwrap().is_strict(), is_on || own);
     }
     assert_eq!(Strategy::default_strategy().is_strict(), is_on);
-    let complaints =
-        |word: &str| lines.lock().unwrap().iter().filter(|line| line.contains(word)).count();
+    let complaints = |word: &str| {
+        lines
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|line| line.contains(word))
+            .count()
+    };
     let known = matches!(text.as_deref(), None | Some("" | "0" | "1"));
     assert_eq!(complaints("UMBO_STRICT is '"), if known { 0 } else { 2 });
     if is_on {
-        let scene = Scene::new(Setting { strict: false, ..Setting::PLAIN });
+        let scene = Scene::new(Setting {
+            strict: false,
+            ..Setting::PLAIN
+        });
         let extras = crate::mistakes::beside_scratch_memory(1);
         found(scene.train(extras), &["replica 1", "scratch memory"]);
     }
@@ -89,7 +124,12 @@ fn of_the_environment() {
 fn the_environment_makes_processes_strict() {
     for text in [None, Some(""), Some("0"), Some("1"), Some("yes"), Some("2")] {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "--ignored", "--nocapture", "warnings::of_the_environment"]);
+        command.args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "warnings::of_the_environment",
+        ]);
         match text {
             Some(text) => command.env(strict::VARIABLE, text),
             None => command.env_remove(strict::VARIABLE),

@@ -28,7 +28,14 @@ const KINDS: [(&str, MetricKind); 6] = [
     ("count", MetricKind::Count),
     ("accuracy", MetricKind::Accuracy { classes: None }),
     ("confusion", MetricKind::Confusion { classes: 3 }),
-    ("auc", MetricKind::Auc { bins: 8, lowest: 0.0, highest: 1.0 }),
+    (
+        "auc",
+        MetricKind::Auc {
+            bins: 8,
+            lowest: 0.0,
+            highest: 1.0,
+        },
+    ),
 ];
 
 /// Adds to all metrics in some steps, of which one fails; what they have come to.
@@ -52,10 +59,16 @@ fn measure(strategy: &Strategy) -> Vec<String> {
                 };
                 labels(3, &class, step % 3)?;
                 labels(4, &class, (replica + step) % 3)?;
-                labels(5, &tensor(&[(0.37 * replica as f64).fract()], &[1]), step % 2)?;
+                labels(
+                    5,
+                    &tensor(&[(0.37 * replica as f64).fract()], &[1]),
+                    step % 2,
+                )?;
             }
             match step == 2 && replica == 1 {
-                true => Err(umbo_core::error::Error::NotFound("this step is lost".into())),
+                true => Err(umbo_core::error::Error::NotFound(
+                    "this step is lost".into(),
+                )),
                 false => Ok(None),
             }
         };
@@ -64,10 +77,18 @@ fn measure(strategy: &Strategy) -> Vec<String> {
     let mut known = Vec::new();
     for index in 0..KINDS.len() {
         let metric = metrics.result(index).unwrap();
-        known.push(format!("{:x} {:x}", metric.sum.to_bits(), metric.weight.to_bits()));
+        known.push(format!(
+            "{:x} {:x}",
+            metric.sum.to_bits(),
+            metric.weight.to_bits()
+        ));
     }
     for index in [4, 5] {
-        known.push(metrics.with_cells(index, |cells| Ok(format!("{cells:?}"))).unwrap());
+        known.push(
+            metrics
+                .with_cells(index, |cells| Ok(format!("{cells:?}")))
+                .unwrap(),
+        );
     }
     known
 }
@@ -79,14 +100,21 @@ fn metrics_are_those_of_all_ranks() {
         let jobs = [ranks(size), job(size, Some(1), None)];
         for ranks in jobs {
             let came = on_ranks(&ranks, replicas, |_, strategy| measure(&strategy.unwrap()));
-            assert!(came.iter().all(|came| *came == expected), "{came:?}, not {expected:?}");
+            assert!(
+                came.iter().all(|came| *came == expected),
+                "{came:?}, not {expected:?}"
+            );
         }
     }
 }
 
 #[test]
 fn weights_are_compared_when_it_is_due() {
-    let options = |_| Options { fingerprint_interval: 2, bind_threads: false, ..super::options(1) };
+    let options = |_| Options {
+        fingerprint_interval: 2,
+        bind_threads: false,
+        ..super::options(1)
+    };
     on_ranks_of(&ranks(3), options, |rank, strategy| {
         let strategy = strategy.unwrap();
         let variable = variable(&strategy, "w", Aggregation::Sum, &tensor(&[0f32], &[1]));
@@ -136,12 +164,20 @@ fn steps_are_checked_on_all_ranks() {
             )
             .unwrap();
             let callback = |context: &ReplicaContext| {
-                let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<f32>()?;
+                let rows = context
+                    .arguments()?
+                    .unwrap()
+                    .tensor_of(0)?
+                    .to_vec::<f32>()?;
                 let sum: f32 = rows.iter().sum();
                 let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
                 // The mistake: a mean where a sum is promised.
                 let is_wrong = wrong == Some(rank) && !rows.is_empty();
-                let factor = if is_wrong { 1.0 / rows.len() as f32 } else { 1.0 };
+                let factor = if is_wrong {
+                    1.0 / rows.len() as f32
+                } else {
+                    1.0
+                };
                 super::copy_into(view, &tensor(&[sum * factor], &[1]));
                 gradients.submit_in(context, None)?;
                 Ok(None)
@@ -159,8 +195,9 @@ fn steps_are_checked_on_all_ranks() {
     }
 }
 
-/// After an epoch a strategy's metrics are those of the steps that took effect, of all ranks: 11 numbers in
-/// batches of four, of which the second fails once. Replicas that have no rows add nothing.
+/// After an epoch a strategy's metrics are those of the steps that took effect, of all ranks: 11
+/// numbers in batches of four, of which the second fails once. Replicas that have no rows add
+/// nothing.
 fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     let data = rows(0..11).batch(4, false).unwrap();
     let distributed = distribute_dataset(strategy, &data, &DistributeOptions::default()).unwrap();
@@ -168,20 +205,34 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     let epoch = epoch_over(strategy, &iterator);
     let fails = AtomicBool::new(true);
     let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
-        let own = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+        let own = context
+            .arguments()?
+            .unwrap()
+            .tensor_of(0)?
+            .to_vec::<i32>()?;
         let (sum, weight) = (f64::from(own.iter().sum::<i32>()), own.len() as f64);
         if weight > 0.0 {
             context.add_metric("x", Metric { sum, weight })?;
         }
         if own.contains(&9) {
-            context.add_metric("late", Metric { sum: 0.5, weight: 1.0 })?;
+            context.add_metric(
+                "late",
+                Metric {
+                    sum: 0.5,
+                    weight: 1.0,
+                },
+            )?;
         }
         match own.contains(&5) && fails.swap(false, Ordering::Relaxed) {
             true => Err(Error::NotFound("the second".into())),
             false => Ok(None),
         }
     });
-    let of = |name: &str| strategy.metric(name).map(|metric| (metric.sum, metric.weight));
+    let of = |name: &str| {
+        strategy
+            .metric(name)
+            .map(|metric| (metric.sum, metric.weight))
+    };
     let mut of_steps = Vec::new();
     let mut run = |step: &Arc<ReplicaFunction>| {
         epoch.run(Arc::clone(step), None, &|_, _| Ok(()), &mut |_, _| {
@@ -192,13 +243,27 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     assert_eq!(run(&step).unwrap_err().status(), Status::NotFound, "{what}");
     assert_eq!((of("x"), of("late")), (Some((6.0, 4.0)), None), "{what}");
     assert_eq!(run(&step).unwrap().steps, 2, "{what}");
-    assert_eq!((of("x"), of("late")), (Some((49.0, 7.0)), Some((0.5, 1.0))), "{what}");
+    assert_eq!(
+        (of("x"), of("late")),
+        (Some((49.0, 7.0)), Some((0.5, 1.0))),
+        "{what}"
+    );
     iterator.reset().unwrap();
     assert_eq!(run(&step).unwrap().steps, 3, "{what}");
-    assert_eq!((of("x"), of("late")), (Some((55.0, 11.0)), Some((0.5, 1.0))), "{what}");
+    assert_eq!(
+        (of("x"), of("late")),
+        (Some((55.0, 11.0)), Some((0.5, 1.0))),
+        "{what}"
+    );
     // A run is of itself alone, and an epoch that measures nothing leaves nothing.
     let one = |context: &ReplicaContext| {
-        context.add_metric("x", Metric { sum: 2.0, weight: 1.0 })?;
+        context.add_metric(
+            "x",
+            Metric {
+                sum: 2.0,
+                weight: 1.0,
+            },
+        )?;
         Ok(None)
     };
     strategy.run(&one, None).unwrap();

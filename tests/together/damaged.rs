@@ -1,5 +1,5 @@
-//! Messages of another rank that are not what it has sent: a status that names the rank, and neither a panic nor
-//! memory for what was never announced.
+//! Messages of another rank that are not what it has sent: a status that names the rank, and
+//! neither a panic nor memory for what was never announced.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,15 +22,16 @@ use super::{named, options, tensor};
 /// A rank that receives one word of rank 1 otherwise.
 struct Damaging {
     rank: Arc<Rank>,
-    /// The gathering, counted from 0, the word of what rank 1 sends in it, and which bits are turned.
+    /// The gathering, counted from 0, the word of what rank 1 sends in it, and which bits are
+    /// turned.
     at: (usize, usize, u64),
     gathered: AtomicUsize,
     /// How many words rank 1 has sent in that.
     words: AtomicUsize,
 }
 
-/// Where this rank expects other numbers of bytes than rank 1 sends, an engine that looks says so. The tests' one
-/// asserts that there are as many.
+/// Where this rank expects other numbers of bytes than rank 1 sends, an engine that looks says so.
+/// The tests' one asserts that there are as many.
 fn matched(exchange: impl FnOnce() -> Result<()>) -> Result<()> {
     let exchanged = catch_unwind(AssertUnwindSafe(exchange));
     exchanged.unwrap_or_else(|_| Err(Error::DataLoss("rank 1 sends other bytes".into())))
@@ -42,11 +43,22 @@ impl Communicator for Damaging {
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
-        let EngineCall::AllGather { send, receive: Incoming::Host(receive), counts } = call else {
+        let EngineCall::AllGather {
+            send,
+            receive: Incoming::Host(receive),
+            counts,
+        } = call
+        else {
             return matched(|| self.rank.call(call));
         };
         let to = Incoming::Host(&mut *receive);
-        matched(|| self.rank.call(EngineCall::AllGather { send, receive: to, counts }))?;
+        matched(|| {
+            self.rank.call(EngineCall::AllGather {
+                send,
+                receive: to,
+                counts,
+            })
+        })?;
         let (call, word, bits) = self.at;
         if self.gathered.fetch_add(1, Ordering::Relaxed) == call {
             self.words.store(counts[1].div_ceil(8), Ordering::Relaxed);
@@ -68,16 +80,25 @@ impl Communicator for Damaging {
 fn train(strategy: &Strategy) -> Result<()> {
     let make = |name: &str, shape: &[usize]| {
         let value = tensor(&vec![0.5f32; shape.iter().product()], shape);
-        variables::create(Some(strategy), named(name, Aggregation::None), Initial::Value(&value))
+        variables::create(
+            Some(strategy),
+            named(name, Aggregation::None),
+            Initial::Value(&value),
+        )
     };
     let variables = [make("dense", &[5])?, make("rows", &[6, 4])?];
-    let options = GradientsOptions { row_sparse: &[false, true], ..GradientsOptions::default() };
+    let options = GradientsOptions {
+        row_sparse: &[false, true],
+        ..GradientsOptions::default()
+    };
     let gradients = gradients(strategy, &variables, options);
     let rule = Adam::new(0.9, 0.999, 1e-7)?;
     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1)?;
     let callback = |context: &ReplicaContext| {
         contribute(context, &gradients, 0)?;
-        context.all_gather(Value::Tensor(tensor(&[1f32, 2.0], &[1, 2])), 0).map(Some)
+        context
+            .all_gather(Value::Tensor(tensor(&[1f32, 2.0], &[1, 2])), 0)
+            .map(Some)
     };
     strategy.run(&callback, None)?;
     for index in 0..variables.len() {
@@ -86,7 +107,8 @@ fn train(strategy: &Strategy) -> Result<()> {
     apply(&optimizer, &gradients).map(drop)
 }
 
-/// What becomes of rank 0, and how many gatherings there were, or words in the one that was damaged.
+/// What becomes of rank 0, and how many gatherings there were, or words in the one that was
+/// damaged.
 fn damaged(replicas_in_sync: usize, at: (usize, usize, u64)) -> (Result<()>, usize, usize) {
     let ranks = ranks(2);
     let damaging = Arc::new(Damaging {
@@ -151,6 +173,9 @@ fn what_another_rank_has_not_sent_is_refused_or_believed_and_never_a_panic() {
                 }
             }
         }
-        assert!(refused > 50 && payloads > 30, "{refused} refused, {payloads} payloads");
+        assert!(
+            refused > 50 && payloads > 30,
+            "{refused} refused, {payloads} payloads"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Ranks that read other data than the others, where all are to read the same: they are told in the first step in
-//! which it shows, with the rank, the quantity and its values.
+//! Ranks that read other data than the others, where all are to read the same: they are told in the
+//! first step in which it shows, with the rank, the quantity and its values.
 
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::input::{
@@ -27,16 +27,32 @@ struct Reading {
     resets: usize,
 }
 
-const ALIKE: Reading =
-    Reading { rows: 20, seed: 7, rounds: 2, batch: 10, iterators: 0, taken: 1, resets: 1 };
+const ALIKE: Reading = Reading {
+    rows: 20,
+    seed: 7,
+    rounds: 2,
+    batch: 10,
+    iterators: 0,
+    taken: 1,
+    resets: 1,
+};
 
 impl Reading {
     fn dataset(self) -> Dataset {
         let numbers: Vec<i32> = (0..self.rows).collect();
         let rows = Value::Tensor(tensor(&numbers, &[numbers.len()]));
-        let shuffle = ShuffleOptions { seed: self.seed, ..ShuffleOptions::default() };
-        let rows = Dataset::from_tensor_slices(&rows).unwrap().shuffle(&shuffle).unwrap();
-        rows.repeat(self.rounds).unwrap().batch(self.batch, false).unwrap()
+        let shuffle = ShuffleOptions {
+            seed: self.seed,
+            ..ShuffleOptions::default()
+        };
+        let rows = Dataset::from_tensor_slices(&rows)
+            .unwrap()
+            .shuffle(&shuffle)
+            .unwrap();
+        rows.repeat(self.rounds)
+            .unwrap()
+            .batch(self.batch, false)
+            .unwrap()
     }
 
     fn iterator(self, strategy: &Strategy, options: &DistributeOptions) -> PassIterator {
@@ -58,18 +74,51 @@ impl Reading {
 
 /// A rank that reads otherwise, what the others are told that differs, and its two values.
 const OTHERWISE: [(Reading, &str, &str, &str); 7] = [
-    (Reading { rows: 21, ..ALIKE }, "of the pipeline", "arrays of 21 rows", "arrays of 20 rows"),
-    (Reading { seed: 8, ..ALIKE }, "the seed of the pipeline's 'shuffle", "'8'", "'7'"),
-    (Reading { rounds: 3, ..ALIKE }, "of the pipeline", "'3 rounds'", "'2 rounds'"),
-    (Reading { batch: 12, ..ALIKE }, "of the pipeline", "12", "10"),
     (
-        Reading { iterators: 2, ..ALIKE },
+        Reading { rows: 21, ..ALIKE },
+        "of the pipeline",
+        "arrays of 21 rows",
+        "arrays of 20 rows",
+    ),
+    (
+        Reading { seed: 8, ..ALIKE },
+        "the seed of the pipeline's 'shuffle",
+        "'8'",
+        "'7'",
+    ),
+    (
+        Reading { rounds: 3, ..ALIKE },
+        "of the pipeline",
+        "'3 rounds'",
+        "'2 rounds'",
+    ),
+    (
+        Reading { batch: 12, ..ALIKE },
+        "of the pipeline",
+        "12",
+        "10",
+    ),
+    (
+        Reading {
+            iterators: 2,
+            ..ALIKE
+        },
         "the number of iterators that were made before",
         "'2'",
         "'0'",
     ),
-    (Reading { taken: 2, ..ALIKE }, "the number of its element", "2", "1"),
-    (Reading { resets: 3, ..ALIKE }, "the round of the pass", "3", "1"),
+    (
+        Reading { taken: 2, ..ALIKE },
+        "the number of its element",
+        "2",
+        "1",
+    ),
+    (
+        Reading { resets: 3, ..ALIKE },
+        "the round of the pass",
+        "3",
+        "1",
+    ),
 ];
 
 fn step(strategy: &Strategy, element: Option<Value>) -> Result<()> {
@@ -80,8 +129,10 @@ fn step(strategy: &Strategy, element: Option<Value>) -> Result<()> {
 /// That an error names who differs in what.
 fn assert_names(text: &str, (size, wrong): (usize, usize), name: &str, values: [&str; 2]) {
     let [odd, usual] = values;
-    let others: Vec<String> =
-        (0..size).filter(|&rank| rank != wrong).map(|rank| rank.to_string()).collect();
+    let others: Vec<String> = (0..size)
+        .filter(|&rank| rank != wrong)
+        .map(|rank| rank.to_string())
+        .collect();
     let usual_on = match others.as_slice() {
         [one] => format!("on rank {one}"),
         all => format!("on ranks {}", all.join(" and ")),
@@ -104,8 +155,11 @@ fn ranks_that_read_other_data_are_told_in_the_first_step() {
             for wrong in 0..size {
                 let splitting = [Splitting::Ceiling, Splitting::Balanced][(number + wrong) % 2];
                 let read_ahead = Some([0, 2][(number + wrong / 2) % 2]);
-                let options =
-                    DistributeOptions { splitting, read_ahead, ..DistributeOptions::default() };
+                let options = DistributeOptions {
+                    splitting,
+                    read_ahead,
+                    ..DistributeOptions::default()
+                };
                 let came = on_ranks(&ranks(size), replicas, |rank, strategy| {
                     let strategy = strategy.unwrap();
                     let reading = if rank == wrong { other } else { ALIKE };
@@ -125,7 +179,8 @@ fn ranks_that_read_other_data_are_told_in_the_first_step() {
     }
 }
 
-/// A place that was restored has the numbers and the seed that it was saved with, on whatever number of ranks.
+/// A place that was restored has the numbers and the seed that it was saved with, on whatever
+/// number of ranks.
 #[test]
 fn restored_places_are_compared_as_they_were_saved() {
     let saved = on_ranks(&ranks(2), 1, |_, strategy| {
@@ -142,7 +197,10 @@ fn restored_places_are_compared_as_they_were_saved() {
         on_ranks(&ranks(3), 1, |rank, strategy| {
             let strategy = strategy.unwrap();
             // Drawn by each process.
-            let reading = Reading { seed: 100 + rank as u64, ..ALIKE };
+            let reading = Reading {
+                seed: 100 + rank as u64,
+                ..ALIKE
+            };
             let iterator = reading.iterator(&strategy, &DistributeOptions::default());
             let place = if wrong == Some(rank) { second } else { first };
             iterator.restore_position(place).unwrap();
@@ -158,7 +216,8 @@ fn restored_places_are_compared_as_they_were_saved() {
     }
 }
 
-/// Elements of one number are of one round of a shuffle. A row that fails on one rank only makes its rounds longer.
+/// Elements of one number are of one round of a shuffle. A row that fails on one rank only makes
+/// its rounds longer.
 #[test]
 fn rounds_of_shuffles_are_compared() {
     for read_ahead in [0, 2] {
@@ -174,13 +233,23 @@ fn rounds_of_shuffles_are_compared() {
             let shuffled = rows.shuffle(&ShuffleOptions::default()).unwrap();
             let mapped = shuffled.map(refuse, MapOptions::default()).unwrap();
             let data = mapped.batch(2, false).unwrap().repeat(2).unwrap();
-            let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
+            let options = DistributeOptions {
+                read_ahead: Some(read_ahead),
+                ..Default::default()
+            };
             let iterator = distribute_dataset(&strategy, &data, &options).unwrap();
             let iterator = iterator.iterator().unwrap();
             let failed = (0..2).filter(|_| iterator.next().is_err()).count();
             assert_eq!(failed, usize::from(rank == 1));
-            let text = step(&strategy, iterator.next().unwrap()).unwrap_err().to_string();
-            assert_names(&text, (3, 1), "the rounds of the pipeline's shuffles", ["0", "1"]);
+            let text = step(&strategy, iterator.next().unwrap())
+                .unwrap_err()
+                .to_string();
+            assert_names(
+                &text,
+                (3, 1),
+                "the rounds of the pipeline's shuffles",
+                ["0", "1"],
+            );
         });
     }
 }
@@ -220,7 +289,12 @@ fn batches_of_the_program_are_compared_too() {
         let rows = if rank == 1 { 6 } else { 9 };
         let error = step(&strategy, Some(split_for(&strategy, &batch(rows)).unwrap())).unwrap_err();
         let text = error.to_string();
-        assert_names(&text, (3, 1), "the number of examples in the global batch", ["6", "9"]);
+        assert_names(
+            &text,
+            (3, 1),
+            "the number of examples in the global batch",
+            ["6", "9"],
+        );
     });
 }
 
@@ -228,7 +302,10 @@ fn batches_of_the_program_are_compared_too() {
 #[test]
 fn data_of_a_rank_s_own_may_differ() {
     for (other, ..) in OTHERWISE {
-        let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
+        let options = DistributeOptions {
+            sharding: Sharding::Off,
+            ..DistributeOptions::default()
+        };
         let steps = on_ranks(&ranks(3), 2, |rank, strategy| {
             let strategy = strategy.unwrap();
             let reading = if rank == 1 { other } else { ALIKE };
@@ -240,7 +317,10 @@ fn data_of_a_rank_s_own_may_differ() {
             }
             steps
         });
-        assert!(steps[0] > 1 && steps.iter().all(|count| *count == steps[0]), "{steps:?}");
+        assert!(
+            steps[0] > 1 && steps.iter().all(|count| *count == steps[0]),
+            "{steps:?}"
+        );
     }
 }
 
@@ -274,7 +354,9 @@ fn numbers(contents: Contents) -> Vec<i64> {
         Contents::Reversed => numbers.rev().collect(),
         Contents::OtherFromStep(step) => {
             let first = i64::from(step * BATCH);
-            numbers.map(|number| if number < first { number } else { number + 7 }).collect()
+            numbers
+                .map(|number| if number < first { number } else { number + 7 })
+                .collect()
         }
     }
 }
@@ -284,7 +366,10 @@ struct Numbers(std::vec::IntoIter<i64>);
 
 impl Generator for Numbers {
     fn next(&mut self) -> Result<Option<Value>> {
-        Ok(self.0.next().map(|number| Value::Tensor(tensor(&[number], &[]))))
+        Ok(self
+            .0
+            .next()
+            .map(|number| Value::Tensor(tensor(&[number], &[]))))
     }
 
     fn reset(&mut self) -> Result<()> {
@@ -295,7 +380,10 @@ impl Generator for Numbers {
 fn dataset_of(source: Source, numbers: Vec<i64>) -> Dataset {
     let rows = Value::Tensor(tensor(&numbers, &[numbers.len()]));
     let arrays = Dataset::from_tensor_slices(&rows).unwrap();
-    let shuffle = ShuffleOptions { seed: 5, ..ShuffleOptions::default() };
+    let shuffle = ShuffleOptions {
+        seed: 5,
+        ..ShuffleOptions::default()
+    };
     let rows = match source {
         Source::Arrays => arrays,
         Source::Shuffled => arrays.shuffle(&shuffle).unwrap(),
@@ -329,12 +417,17 @@ fn told_in(source: Source, contents: Contents, compared: Option<u64>) -> Option<
     (compared > first as u64).then_some(first)
 }
 
-/// Rows in another order, and other rows, are noticed where the ranks read the same batches, in the steps in which
-/// they are compared; and nowhere else.
+/// Rows in another order, and other rows, are noticed where the ranks read the same batches, in the
+/// steps in which they are compared; and nowhere else.
 #[test]
 fn other_rows_of_the_same_shape_are_noticed() {
-    let sources =
-        [Source::Arrays, Source::Shuffled, Source::Generator, Source::Mapped, Source::Files];
+    let sources = [
+        Source::Arrays,
+        Source::Shuffled,
+        Source::Generator,
+        Source::Mapped,
+        Source::Files,
+    ];
     let contents = [
         Contents::Alike,
         Contents::Reversed,
@@ -343,7 +436,15 @@ fn other_rows_of_the_same_shape_are_noticed() {
     ];
     let compared = [None, Some(0), Some(5), Some(u64::MAX)];
     let splits = [(2, 1), (2, 2), (3, 1), (3, 2)];
-    let plans = pairwise(&[sources.len(), contents.len(), compared.len(), splits.len(), 2, 2, 2]);
+    let plans = pairwise(&[
+        sources.len(),
+        contents.len(),
+        compared.len(),
+        splits.len(),
+        2,
+        2,
+        2,
+    ]);
     for plan in plans {
         let (source, contents, compared) = (sources[plan[0]], contents[plan[1]], compared[plan[2]]);
         let (size, replicas) = splits[plan[3]];
@@ -362,7 +463,11 @@ fn other_rows_of_the_same_shape_are_noticed() {
         let what = format!("{source:?}, {contents:?}, {size}×{replicas}, {options:?}");
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
-            let numbers = numbers(if rank == wrong { contents } else { Contents::Alike });
+            let numbers = numbers(if rank == wrong {
+                contents
+            } else {
+                Contents::Alike
+            });
             let dataset = dataset_of(source, numbers);
             let distributed = distribute_dataset(&strategy, &dataset, &options).unwrap();
             let iterator = distributed.iterator().unwrap();
@@ -376,10 +481,20 @@ fn other_rows_of_the_same_shape_are_noticed() {
                     continue;
                 };
                 assert_eq!(Some(number), told, "{what}: {error}");
-                assert_eq!(error.status(), Status::FailedPrecondition, "{what}: {error}");
+                assert_eq!(
+                    error.status(),
+                    Status::FailedPrecondition,
+                    "{what}: {error}"
+                );
                 let text = error.to_string();
-                let parts = ["the ranks disagree", "the checksum of rows of the global batch"];
-                for part in parts.into_iter().chain(["compared_steps", &format!("rank {wrong}")]) {
+                let parts = [
+                    "the ranks disagree",
+                    "the checksum of rows of the global batch",
+                ];
+                for part in parts
+                    .into_iter()
+                    .chain(["compared_steps", &format!("rank {wrong}")])
+                {
                     assert!(text.contains(part), "'{part}' is missing: {text}");
                 }
                 break;

@@ -1,5 +1,5 @@
-//! Each rank keeps the state of its part of a variable, and updates that alone: what comes of it are the
-//! bits of one process, for every rule and whatever else is done to the same variables.
+//! Each rank keeps the state of its part of a variable, and updates that alone: what comes of it
+//! are the bits of one process, for every rule and whatever else is done to the same variables.
 
 use std::sync::Arc;
 
@@ -48,7 +48,10 @@ pub const RULES: [Make; 11] = [
 
 /// A rule of the program's, which looks at where its tile lies.
 fn custom() -> Box<dyn UpdateRule> {
-    let slots = ["last", "sum"].map(|name| Slot { name: name.into(), initial: 0.25 });
+    let slots = ["last", "sum"].map(|name| Slot {
+        name: name.into(),
+        initial: 0.25,
+    });
     let update = |tile: &Tile<'_>, rates: &Rates, step: u64| {
         assert_eq!((tile.dtype, tile.slots.len()), (DType::Float32, 2));
         for at in 0..tile.elements {
@@ -67,7 +70,14 @@ fn custom() -> Box<dyn UpdateRule> {
         }
     };
     let slots = slots.to_vec();
-    let rule = Custom::new("ours".into(), slots, 0.02, WeightDecay::L2, Box::new(update), None);
+    let rule = Custom::new(
+        "ours".into(),
+        slots,
+        0.02,
+        WeightDecay::L2,
+        Box::new(update),
+        None,
+    );
     Box::new(rule.unwrap())
 }
 
@@ -93,7 +103,14 @@ pub fn gradients(
     options: GradientsOptions<'_>,
 ) -> Arc<Gradients> {
     let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
-    Gradients::new(strategy.id(), devices, variables, LossReduction::Mean, options).unwrap()
+    Gradients::new(
+        strategy.id(),
+        devices,
+        variables,
+        LossReduction::Mean,
+        options,
+    )
+    .unwrap()
 }
 
 /// Writes what a replica contributes in a step to each of the variables that are not left out.
@@ -107,13 +124,19 @@ pub fn contribute(
         if (replica + index + step) % 5 == 4 {
             continue;
         }
-        let (count, seed) = (variable.shape().elements(), step * 100 + replica * 10 + index);
+        let (count, seed) = (
+            variable.shape().elements(),
+            step * 100 + replica * 10 + index,
+        );
         if gradients.is_row_sparse(index) {
             let rows = [replica as i64 % 3, 2, 2];
             let added = gradients.add_rows_in(context, index, rows.len())?;
             try_to_copy_into(&added.indices, &tensor(&rows, &[rows.len()]))?;
             let shape = added.values.shape();
-            try_to_copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape))?;
+            try_to_copy_into(
+                &added.values,
+                &tensor(&numbers(seed, shape.elements()), &shape),
+            )?;
             continue;
         }
         let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
@@ -125,11 +148,17 @@ pub fn contribute(
 
 /// The bytes of weights, and of all state.
 pub fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
-    let mut known: Vec<_> =
-        variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect();
+    let mut known: Vec<_> = variables
+        .iter()
+        .map(|variable| bytes(&read(variable).unwrap()))
+        .collect();
     for variable in variables {
         for slot in optimizer.rule().slots() {
-            known.extend(optimizer.state(variable, &slot.name).map(|state| bytes(&state)));
+            known.extend(
+                optimizer
+                    .state(variable, &slot.name)
+                    .map(|state| bytes(&state)),
+            );
         }
     }
     known
@@ -153,12 +182,36 @@ pub fn plans() -> Vec<Plan> {
         ..plain
     };
     let scaling = Some(LossScaling::Fixed(8.0));
-    let careful = Settings { non_finite: Some(NonFinite::Skip), loss_scaling: scaling, ..plain };
+    let careful = Settings {
+        non_finite: Some(NonFinite::Skip),
+        loss_scaling: scaling,
+        ..plain
+    };
     [
-        Plan { settings: plain, dtype: None, accumulation: 1, deferred: true },
-        Plan { settings: clipped, dtype: None, accumulation: 2, deferred: false },
-        Plan { settings: careful, dtype: Some(DType::Float16), accumulation: 1, deferred: false },
-        Plan { settings: clipped, dtype: Some(DType::Float16), accumulation: 3, deferred: true },
+        Plan {
+            settings: plain,
+            dtype: None,
+            accumulation: 1,
+            deferred: true,
+        },
+        Plan {
+            settings: clipped,
+            dtype: None,
+            accumulation: 2,
+            deferred: false,
+        },
+        Plan {
+            settings: careful,
+            dtype: Some(DType::Float16),
+            accumulation: 1,
+            deferred: false,
+        },
+        Plan {
+            settings: clipped,
+            dtype: Some(DType::Float16),
+            accumulation: 3,
+            deferred: true,
+        },
     ]
     .to_vec()
 }
@@ -184,7 +237,10 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
         };
         strategy.run(&callback, None).unwrap();
         if !plan.deferred {
-            let options = ApplyOptions { measure_norm: step % 2 == 0, ..ApplyOptions::default() };
+            let options = ApplyOptions {
+                measure_norm: step % 2 == 0,
+                ..ApplyOptions::default()
+            };
             apply_with(&optimizer, &gradients, options).unwrap();
         }
         let report = optimizer.last_report().unwrap();
@@ -195,37 +251,49 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
     all
 }
 
-/// Each device has a replica, or the number of replicas was chosen: then their shares of ranks and devices are not
-/// equal, and no runs are accumulated. Some of the ranks are strict.
+/// Each device has a replica, or the number of replicas was chosen: then their shares of ranks and
+/// devices are not equal, and no runs are accumulated. Some of the ranks are strict.
 #[test]
 fn every_rule_divided_comes_to_the_bits_of_one_process() {
     let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
-    let cases =
-        RULES.into_iter().flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
+    let cases = RULES
+        .into_iter()
+        .flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
     for (number, (make, plan)) in cases.enumerate() {
         // Both with each rule and with each plan.
         let in_sync = [0, 7][(number + number / 4) % 2];
         let (size, devices) = splits[(number + in_sync / 2) % splits.len()];
-        let all = if in_sync == 0 { size * devices } else { in_sync };
+        let all = if in_sync == 0 {
+            size * devices
+        } else {
+            in_sync
+        };
         let accumulation = if in_sync == 0 { plan.accumulation } else { 1 };
-        let plan = Plan { accumulation, ..plan };
+        let plan = Plan {
+            accumulation,
+            ..plan
+        };
         let expected = train(alone(all), make(), plan);
         let options = |rank: usize| Options {
             strict: (rank + number).is_multiple_of(3),
             ..chosen(rank, devices, in_sync)
         };
         let ranks = job(size, Some(number as u64), None);
-        let came =
-            on_ranks_of(&ranks, options, |_, strategy| train(strategy.unwrap(), make(), plan));
+        let came = on_ranks_of(&ranks, options, |_, strategy| {
+            train(strategy.unwrap(), make(), plan)
+        });
         for came in came {
             let rule = make();
-            assert!(came == expected, "{rule:?}, {all} on {size}×{devices}, {plan:?}");
+            assert!(
+                came == expected,
+                "{rule:?}, {all} on {size}×{devices}, {plan:?}"
+            );
         }
     }
 }
 
-/// A rank receives about as much as before parts were updated where they are: contributions, and weights in
-/// place of gradients.
+/// A rank receives about as much as before parts were updated where they are: contributions, and
+/// weights in place of gradients.
 #[test]
 fn what_ranks_exchange_is_what_a_ring_would() {
     const ELEMENTS: usize = 200_000;
@@ -254,7 +322,10 @@ fn what_ranks_exchange_is_what_a_ring_would() {
     let payload = 4 * (2 * ELEMENTS + ELEMENTS / size + ELEMENTS);
     assert!(of_step >= payload - 8 * 1024, "{of_step} for {payload}");
     // And the meetings: of each rank 256 bytes, sent and received.
-    assert!(of_step <= payload + 8 * 1024 + 8 * 256 * (size + 1), "{of_step} for {payload}");
+    assert!(
+        of_step <= payload + 8 * 1024 + 8 * 256 * (size + 1),
+        "{of_step} for {payload}"
+    );
 }
 
 /// That ranks come to what one process does.
@@ -262,25 +333,32 @@ fn what_ranks_exchange_is_what_a_ring_would() {
 fn is_as_alone(program: impl Fn(Strategy) -> Vec<Vec<u8>> + Sync) {
     for (size, replicas) in [(2, 1), (2, 2), (3, 2), (4, 1)] {
         let expected = program(alone(size * replicas));
-        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
+        for came in on_ranks(&ranks(size), replicas, |_, strategy| {
+            program(strategy.unwrap())
+        }) {
             assert!(came == expected, "{size}×{replicas}");
         }
     }
 }
 
-/// A variable that is updated by all of its elements and by rows in turn: its state is where it is needed.
+/// A variable that is updated by all of its elements and by rows in turn: its state is where it is
+/// needed.
 #[test]
 fn rows_and_all_elements_of_one_variable_share_its_state() {
     let program = |strategy: Strategy| {
         let variables = make(&strategy, &[&[6, 900], &[40]]);
         let dense = gradients(&strategy, &variables, GradientsOptions::default());
-        let sparse = GradientsOptions { row_sparse: &[true, false], ..GradientsOptions::default() };
+        let sparse = GradientsOptions {
+            row_sparse: &[true, false],
+            ..GradientsOptions::default()
+        };
         let sparse = gradients(&strategy, &variables, sparse);
         let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
         let mut all = Vec::new();
-        for (step, by_rows) in
-            [false, false, true, true, false, true, false].into_iter().enumerate()
+        for (step, by_rows) in [false, false, true, true, false, true, false]
+            .into_iter()
+            .enumerate()
         {
             let gradients = if by_rows { &sparse } else { &dense };
             let callback = |context: &ReplicaContext| {
@@ -308,7 +386,10 @@ fn state_is_set_and_copies_follow() {
             let shape = variable.shape();
             let state = tensor(&numbers(50 + index, shape.elements()), &shape);
             optimizer.set_state(variable, "momentum", &state).unwrap();
-            assert_eq!(bytes(&optimizer.state(variable, "momentum").unwrap()), bytes(&state));
+            assert_eq!(
+                bytes(&optimizer.state(variable, "momentum").unwrap()),
+                bytes(&state)
+            );
         }
         let mut all = Vec::new();
         for step in 0..4 {
@@ -339,8 +420,8 @@ fn state_is_set_and_copies_follow() {
     is_as_alone(program);
 }
 
-/// Two applies to one variable at one commit point, of which the second would have to know what the first makes;
-/// after the run they follow each other.
+/// Two applies to one variable at one commit point, of which the second would have to know what the
+/// first makes; after the run they follow each other.
 #[test]
 fn one_apply_to_a_variable_waits_for_a_commit_point() {
     on_ranks(&ranks(2), 2, |_, strategy| {
@@ -365,7 +446,10 @@ fn one_apply_to_a_variable_waits_for_a_commit_point() {
         };
         let error = step(true).unwrap_err();
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-        assert!(error.to_string().contains("another optimizer's apply"), "{error}");
+        assert!(
+            error.to_string().contains("another optimizer's apply"),
+            "{error}"
+        );
         assert!(before == known(&optimizers[0], &variables));
         step(false).unwrap();
         for (gradients, optimizer) in both.iter().zip(&optimizers) {

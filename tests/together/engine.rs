@@ -1,4 +1,5 @@
-//! An engine whose ranks are threads of one process: it delays, and it lets ranks die, as a seed says.
+//! An engine whose ranks are threads of one process: it delays, and it lets ranks die, as a seed
+//! says.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -60,16 +61,25 @@ pub fn ranks(size: usize) -> Vec<Arc<Rank>> {
 pub fn hanging(size: usize, at: u64) -> Vec<Arc<Rank>> {
     let ranks = ranks(size).into_iter().map(|rank| {
         let rank = Arc::into_inner(rank).unwrap();
-        Arc::new(Rank { hangs_at: Some(at), ..rank })
+        Arc::new(Rank {
+            hangs_at: Some(at),
+            ..rank
+        })
     });
     ranks.collect()
 }
 
-/// The ranks of one job that are late by small times, as `delays` says, and of which one dies at one of
-/// its calls.
+/// The ranks of one job that are late by small times, as `delays` says, and of which one dies at
+/// one of its calls.
 pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec<Arc<Rank>> {
-    let round = Round { sent: (0..size).map(|_| None).collect(), ..Round::default() };
-    let hall = Arc::new(Hall { round: Mutex::new(round), changed: Condvar::new() });
+    let round = Round {
+        sent: (0..size).map(|_| None).collect(),
+        ..Round::default()
+    };
+    let hall = Arc::new(Hall {
+        round: Mutex::new(round),
+        changed: Condvar::new(),
+    });
     let rank = |rank| {
         Arc::new(Rank {
             hall: Arc::clone(&hall),
@@ -131,7 +141,8 @@ impl Rank {
         match to {
             Incoming::Host(to) => to.copy_from_slice(&received),
             Incoming::Gpu(to) => {
-                self.bytes_on_gpus.fetch_add((sent + received.len()) as u64, Ordering::Relaxed);
+                self.bytes_on_gpus
+                    .fetch_add((sent + received.len()) as u64, Ordering::Relaxed);
                 up(to, &received)?;
             }
         }
@@ -145,7 +156,11 @@ impl Rank {
 
     fn gone(&self, rank: usize) -> Error {
         let message = format!("rank {rank} has died");
-        Error::Rank { rank: Some(rank), status: Status::Unavailable, message }
+        Error::Rank {
+            rank: Some(rank),
+            status: Status::Unavailable,
+            message,
+        }
     }
 
     fn exchange(&self, call: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
@@ -161,7 +176,9 @@ impl Rank {
             calls.saturating_sub(1)
         };
         if counts && self.hangs_at.is_some_and(|at| own >= at) {
-            return Err(Error::DeadlineExceeded(format!("{call}: not all ranks have come")));
+            return Err(Error::DeadlineExceeded(format!(
+                "{call}: not all ranks have come"
+            )));
         }
         let mut round = self.hall.round.lock().unwrap();
         if counts && self.dies_at.is_some_and(|at| own >= at) {
@@ -178,7 +195,9 @@ impl Rank {
                 return Err(self.gone(dead));
             }
             if Instant::now() > until {
-                return Err(Error::DeadlineExceeded(format!("{call}: not all ranks have come")));
+                return Err(Error::DeadlineExceeded(format!(
+                    "{call}: not all ranks have come"
+                )));
             }
             (round, _) = self.hall.changed.wait_timeout(round, PATIENCE).unwrap();
         }
@@ -187,7 +206,10 @@ impl Rank {
             .iter()
             .map(|sent| {
                 let sent = sent.as_ref().unwrap();
-                assert_eq!(sent.call, call, "the ranks make different calls of the engine");
+                assert_eq!(
+                    sent.call, call,
+                    "the ranks make different calls of the engine"
+                );
                 sent.parts[self.rank].clone()
             })
             .collect();
@@ -209,22 +231,41 @@ impl Rank {
 impl Communicator for Rank {
     fn place(&self) -> RankPlace {
         let (rank, size) = (self.rank, self.size);
-        RankPlace { rank, size, node_rank: rank, node_size: size }
+        RankPlace {
+            rank,
+            size,
+            node_rank: rank,
+            node_size: size,
+        }
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
         match call {
-            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
-                assert_eq!((send_counts.len(), receive_counts.len()), (self.size, self.size));
+            EngineCall::AllToAll {
+                send,
+                send_counts,
+                receive,
+                receive_counts,
+            } => {
+                assert_eq!(
+                    (send_counts.len(), receive_counts.len()),
+                    (self.size, self.size)
+                );
                 let send = self.or_dead(sent(&send, send_counts.iter().sum()))?;
                 self.count(send.len() + receive_counts.iter().sum::<usize>());
                 let mut rest = &send[..];
-                let parts = send_counts.iter().map(|&count| rest.split_off(..count).unwrap());
+                let parts = send_counts
+                    .iter()
+                    .map(|&count| rest.split_off(..count).unwrap());
                 let parts = parts.map(<[u8]>::to_vec).collect();
                 let received = self.exchange("all_to_all", parts)?;
                 self.or_dead(self.receive(receive, &received, receive_counts, send.len()))
             }
-            EngineCall::AllGather { send, receive, counts } => {
+            EngineCall::AllGather {
+                send,
+                receive,
+                counts,
+            } => {
                 let send = self.or_dead(sent(&send, counts[self.rank]))?;
                 self.count(send.len() + counts.iter().sum::<usize>());
                 let received = self.exchange("all_gather", vec![send.clone(); self.size])?;
@@ -239,13 +280,16 @@ impl Communicator for Rank {
             EngineCall::Vote(vote) => {
                 let own = vote.least.to_le_bytes().to_vec();
                 let received = self.exchange("vote", vec![own; self.size])?;
-                let numbers =
-                    received.iter().map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
+                let numbers = received
+                    .iter()
+                    .map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
                 (vote.least, vote.greatest) =
                     (numbers.clone().min().unwrap(), numbers.max().unwrap());
                 Ok(())
             }
-            EngineCall::Barrier => self.exchange("barrier", vec![Vec::new(); self.size]).map(drop),
+            EngineCall::Barrier => self
+                .exchange("barrier", vec![Vec::new(); self.size])
+                .map(drop),
         }
     }
 
@@ -264,7 +308,11 @@ pub fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
     assert!(bytes <= memory.bytes());
     let mut here = vec![0; bytes];
     // SAFETY: there are as many bytes on both sides.
-    unsafe { memory.gpu().download(memory.address(), here.as_mut_ptr(), bytes) }?;
+    unsafe {
+        memory
+            .gpu()
+            .download(memory.address(), here.as_mut_ptr(), bytes)
+    }?;
     Ok(here)
 }
 
@@ -272,7 +320,11 @@ pub fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
 pub fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
     assert!(bytes.len() <= memory.bytes());
     // SAFETY: there are as many bytes on both sides.
-    unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) }
+    unsafe {
+        memory
+            .gpu()
+            .upload(bytes.as_ptr(), memory.address(), bytes.len())
+    }
 }
 
 /// The bytes that are sent.

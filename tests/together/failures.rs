@@ -102,7 +102,9 @@ fn a_call_that_fails_on_one_rank_fails_on_all() {
                 let look = |context: &ReplicaContext| {
                     assign(&variable, Assignment::Add, &one())?;
                     let number = tensor(&[context.step_number() as i32], &[1]);
-                    context.all_reduce(ReduceOp::Mean, Value::Tensor(number)).map(Some)
+                    context
+                        .all_reduce(ReduceOp::Mean, Value::Tensor(number))
+                        .map(Some)
                 };
                 let numbers = strategy.run(&look, None).unwrap().unwrap();
                 let mean = numbers.tensor_of(0).unwrap().to_vec::<f64>().unwrap()[0];
@@ -173,7 +175,10 @@ fn variables_are_made_together() {
         assert!(error.to_string().contains("variable 'left'"), "{error}");
         assert!(error.to_string().contains("variable 'right'"), "{error}");
         let error = make("same", &[2 + rank]).unwrap_err();
-        assert!(error.to_string().contains("[2]") && error.to_string().contains("[3]"), "{error}");
+        assert!(
+            error.to_string().contains("[2]") && error.to_string().contains("[3]"),
+            "{error}"
+        );
         // One rank cannot make it at all.
         let mut fill = |_: &_| match rank {
             0 => Ok(()),
@@ -195,12 +200,20 @@ fn variables_are_made_together() {
 fn strategies_are_made_together() {
     let options = |rank| super::options([1, 9999][rank]);
     let errors = on_ranks_of(&ranks(2), options, |_, made| made.err().unwrap());
-    assert!(errors[0].to_string().contains("rank 1 failed: INVALID_ARGUMENT: cpu_replicas"));
-    assert!(matches!(errors[1], Error::InvalidArgument { .. }), "{}", errors[1]);
+    assert!(
+        errors[0]
+            .to_string()
+            .contains("rank 1 failed: INVALID_ARGUMENT: cpu_replicas")
+    );
+    assert!(
+        matches!(errors[1], Error::InvalidArgument { .. }),
+        "{}",
+        errors[1]
+    );
 }
 
-/// A rank dies at each of its calls of the engine in turn: nothing hangs, nothing is half applied, and
-/// from then on all that needs the others says so.
+/// A rank dies at each of its calls of the engine in turn: nothing hangs, nothing is half applied,
+/// and from then on all that needs the others says so.
 #[test]
 fn deaths_are_reported_and_nothing_hangs() {
     for at in 1.. {
@@ -236,7 +249,8 @@ fn deaths_are_reported_and_nothing_hangs() {
     }
 }
 
-/// The same in updates: the weights and the state of whoever is left are those before the update that fails.
+/// The same in updates: the weights and the state of whoever is left are those before the update
+/// that fails.
 #[test]
 fn deaths_in_updates_leave_weights_and_state_as_they_were() {
     for deferred in [false, true] {
@@ -264,7 +278,11 @@ fn deaths_in_updates_leave_weights_and_state_as_they_were() {
                         Ok(None)
                     };
                     strategy.run(&callback, None)?;
-                    if deferred { Ok(()) } else { apply(&optimizer, &gradients).map(drop) }
+                    if deferred {
+                        Ok(())
+                    } else {
+                        apply(&optimizer, &gradients).map(drop)
+                    }
                 };
                 let known = || {
                     let kept = optimizer.export().unwrap();
@@ -274,7 +292,10 @@ fn deaths_in_updates_leave_weights_and_state_as_they_were() {
                         known += &format!("{} {:?} {slots:?}", of.updates, of.running);
                     }
                     (
-                        variables.iter().map(|it| bytes(&read(it).unwrap())).collect::<Vec<_>>(),
+                        variables
+                            .iter()
+                            .map(|it| bytes(&read(it).unwrap()))
+                            .collect::<Vec<_>>(),
                         known,
                     )
                 };
@@ -297,7 +318,10 @@ fn deaths_in_updates_leave_weights_and_state_as_they_were() {
                 }
                 None
             });
-            assert!(ends[0] == ends[2], "the ranks that are left disagree, call {at}");
+            assert!(
+                ends[0] == ends[2],
+                "the ranks that are left disagree, call {at}"
+            );
             if ends.iter().all(Option::is_none) && ranks[1].calls() < at {
                 assert!(at > 20, "there are not so few calls: {at}");
                 break;
@@ -335,13 +359,21 @@ fn a_rank_that_hangs_is_a_deadline_and_then_unavailable() {
         }));
     }
     // In several calls of a step.
-    for place in ["the beginning of a run", "assign_add", "reduce SUM", "the commit point"] {
-        assert!(at.iter().any(|error| error.contains(place)), "{place}: {at:?}");
+    for place in [
+        "the beginning of a run",
+        "assign_add",
+        "reduce SUM",
+        "the commit point",
+    ] {
+        assert!(
+            at.iter().any(|error| error.contains(place)),
+            "{place}: {at:?}"
+        );
     }
 }
 
-/// The wait for another rank is not cut short by a limit of a run: it ends when that rank comes, or by a limit of that
-/// rank.
+/// The wait for another rank is not cut short by a limit of a run: it ends when that rank comes, or
+/// by a limit of that rank.
 #[test]
 fn the_time_limit_of_a_run_is_that_of_the_rank_s_own_callbacks() {
     const SHORT: Duration = Duration::from_millis(500);
@@ -356,7 +388,10 @@ fn the_time_limit_of_a_run_is_that_of_the_rank_s_own_callbacks() {
             };
             let begun = Instant::now();
             let deadline = (rank == 0 || late_has_limit).then(|| begun + SHORT);
-            let limits = Limits { deadline, ..Limits::default() };
+            let limits = Limits {
+                deadline,
+                ..Limits::default()
+            };
             let done = strategy.run_within(Arc::new(callback), None, limits, None);
             match late_has_limit {
                 false => {

@@ -1,6 +1,6 @@
-//! Epochs over files of which each rank reads its own. Whatever ends one, and on whichever rank, a row counts
-//! once, or not at all if it cannot be read, on all ranks alike; and from the places that the ranks have saved the
-//! same rows follow.
+//! Epochs over files of which each rank reads its own. Whatever ends one, and on whichever rank, a
+//! row counts once, or not at all if it cannot be read, on all ranks alike; and from the places
+//! that the ranks have saved the same rows follow.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -149,8 +149,14 @@ impl Plan {
             false => numbers(file.number, file.path.to_str().unwrap().parse().unwrap()),
         };
         let element_spec = Some(numbers(0, 1)?.element_spec().clone());
-        let files =
-            Dataset::from_files(&names, open, FilesOptions { element_spec, ..Default::default() })?;
+        let files = Dataset::from_files(
+            &names,
+            open,
+            FilesOptions {
+                element_spec,
+                ..Default::default()
+            },
+        )?;
         let check = |fails: Box<dyn Fn() -> bool + Send + Sync>| {
             move |element: &Value| {
                 let rows = element.tensor_of(0)?.to_vec::<i32>()?;
@@ -176,16 +182,18 @@ impl Plan {
                 deadline: Some(Instant::now() + Duration::from_millis(20)),
                 ..Limits::default()
             },
-            Ends::Token if rank == self.rank => {
-                Limits { cancellation: Some(token.clone()), ..Limits::default() }
-            }
+            Ends::Token if rank == self.rank => Limits {
+                cancellation: Some(token.clone()),
+                ..Limits::default()
+            },
             _ if self.limited => far,
             _ => Limits::default(),
         }
     }
 }
 
-/// The rows that the replicas of a rank have got: in the step that may yet fail, and in those that count.
+/// The rows that the replicas of a rank have got: in the step that may yet fail, and in those that
+/// count.
 #[derive(Default)]
 struct Log {
     pending: Mutex<Vec<i32>>,
@@ -207,7 +215,8 @@ impl Log {
 
 struct Program {
     strategy: Strategy,
-    /// The sum of all rows, and how many there were: as assigned, and as the negative of what is updated.
+    /// The sum of all rows, and how many there were: as assigned, and as the negative of what is
+    /// updated.
     assigned: Variable,
     updated: Variable,
     gradients: Arc<Gradients>,
@@ -230,7 +239,14 @@ impl Program {
         )
         .unwrap();
         let optimizer = Optimizer::new(id, Box::new(Sgd), 1.0).unwrap();
-        Program { strategy, assigned, updated, gradients, optimizer, log: Arc::default() }
+        Program {
+            strategy,
+            assigned,
+            updated,
+            gradients,
+            optimizer,
+            log: Arc::default(),
+        }
     }
 
     /// One epoch, in whose steps each replica calls `extra` once it has contributed.
@@ -244,11 +260,18 @@ impl Program {
         let (log, assigned) = (Arc::clone(&self.log), self.assigned.clone());
         let gradients = Arc::clone(&self.gradients);
         let step = move |context: &ReplicaContext| {
-            let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+            let rows = context
+                .arguments()?
+                .unwrap()
+                .tensor_of(0)?
+                .to_vec::<i32>()?;
             log.pending.lock().unwrap().extend(&rows);
             let own = tensor(&[rows.iter().sum::<i32>() as f32, rows.len() as f32], &[2]);
             assign(&assigned, Assignment::Add, &Value::Tensor(own.clone()))?;
-            super::copy_into(gradients.view_in(context, 0, GradientMode::Overwrite)?, &own);
+            super::copy_into(
+                gradients.view_in(context, 0, GradientMode::Overwrite)?,
+                &own,
+            );
             gradients.submit_in(context, None)?;
             extra(context)?;
             Ok(None)
@@ -256,7 +279,13 @@ impl Program {
         let step: Arc<ReplicaFunction> = Arc::new(step);
         let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
         let over = epoch_over(&self.strategy, iterator);
-        let epoch = Epoch { update, limits, max_steps, reset: true, ..over };
+        let epoch = Epoch {
+            update,
+            limits,
+            max_steps,
+            reset: true,
+            ..over
+        };
         let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
             self.log.count();
             Ok(())
@@ -281,7 +310,11 @@ fn rows_from(strategy: &Strategy, iterator: &PassIterator) -> Vec<i32> {
     let rows = Mutex::new(Vec::new());
     while let Some(element) = iterator.next().unwrap() {
         let collect = |context: &ReplicaContext| {
-            let own = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+            let own = context
+                .arguments()?
+                .unwrap()
+                .tensor_of(0)?
+                .to_vec::<i32>()?;
             rows.lock().unwrap().extend(own);
             Ok(None)
         };
@@ -292,7 +325,8 @@ fn rows_from(strategy: &Strategy, iterator: &PassIterator) -> Vec<i32> {
     rows
 }
 
-/// What a rank has seen: the rows that counted in the first pass and in the second, and the totals after each.
+/// What a rank has seen: the rows that counted in the first pass and in the second, and the totals
+/// after each.
 struct Seen {
     rows: [Vec<i32>; 2],
     totals: [[Vec<f32>; 2]; 2],
@@ -353,15 +387,26 @@ fn train(plan: &Plan, rank: usize, strategy: Strategy) -> Seen {
         let other = distributed.iterator().unwrap();
         other.restore_position(&place).unwrap();
         let left = rows_from(&program.strategy, &other);
-        assert!(program.epoch(&iterator, Limits::default(), None, |_| Ok(())).unwrap());
+        assert!(
+            program
+                .epoch(&iterator, Limits::default(), None, |_| Ok(()))
+                .unwrap()
+        );
         let rest = program.log.take();
         assert_eq!(sorted(rest.clone()), left, "{plan:?}");
         rows.extend(rest);
     }
     let first = program.totals();
-    assert!(program.epoch(&iterator, Limits::default(), None, |_| Ok(())).unwrap());
+    assert!(
+        program
+            .epoch(&iterator, Limits::default(), None, |_| Ok(()))
+            .unwrap()
+    );
     let second = sorted(program.log.take());
-    Seen { rows: [sorted(rows), second], totals: [first, program.totals()] }
+    Seen {
+        rows: [sorted(rows), second],
+        totals: [first, program.totals()],
+    }
 }
 
 fn plans() -> Vec<Plan> {
@@ -371,8 +416,10 @@ fn plans() -> Vec<Plan> {
             for shares in [false, true] {
                 let turn = usize::from(shares);
                 // One rank reads all files, of which it has a second one.
-                let is_input =
-                    matches!(ends, Ends::OpeningFails | Ends::RowFails | Ends::ElementFails);
+                let is_input = matches!(
+                    ends,
+                    Ends::OpeningFails | Ends::RowFails | Ends::ElementFails
+                );
                 let is_one = !is_input && (at + of + turn) % 4 == 3;
                 plans.push(Plan {
                     ends,
@@ -383,7 +430,11 @@ fn plans() -> Vec<Plan> {
                         true => Sharding::Auto,
                         false => Sharding::File,
                     },
-                    sizes: if is_one { ONE } else { SIZES[(at + of + turn) % 3] },
+                    sizes: if is_one {
+                        ONE
+                    } else {
+                        SIZES[(at + of + turn) % 3]
+                    },
                     rank: (at + turn) % split.0,
                     limited: (at + of / 2 + turn) % 2 == 1,
                 });
@@ -404,9 +455,16 @@ fn however_an_epoch_over_files_ends_each_row_that_can_be_read_counts_once() {
         );
         let mut before: Vec<i32> = Vec::new();
         for pass in 0..2 {
-            let rows: Vec<i32> = seen.iter().flat_map(|seen| seen.rows[pass].clone()).collect();
+            let rows: Vec<i32> = seen
+                .iter()
+                .flat_map(|seen| seen.rows[pass].clone())
+                .collect();
             let counted: BTreeSet<i32> = rows.iter().copied().collect();
-            assert_eq!(counted.len(), rows.len(), "a row comes twice: {plan:?}: {rows:?}");
+            assert_eq!(
+                counted.len(),
+                rows.len(),
+                "a row comes twice: {plan:?}: {rows:?}"
+            );
             let all = plan.rows();
             let missing: Vec<i32> = all.difference(&counted).copied().collect();
             assert!(counted.is_subset(&all), "{plan:?}: {rows:?}");
@@ -431,18 +489,25 @@ fn however_an_epoch_over_files_ends_each_row_that_can_be_read_counts_once() {
                 _ => assert!(missing.is_empty(), "{plan:?}: {missing:?}"),
             }
             if !matches!(plan.ends, Ends::OpeningFails | Ends::ElementFails) {
-                assert!(missing.len() <= plan.batch() as usize, "{plan:?}: {missing:?}");
+                assert!(
+                    missing.len() <= plan.batch() as usize,
+                    "{plan:?}: {missing:?}"
+                );
             }
             before.extend(rows);
             for (rank, seen) in seen.iter().enumerate() {
                 let expected = totals_of(before.iter());
-                assert_eq!(seen.totals[pass], expected, "rank {rank}, pass {pass}: {plan:?}");
+                assert_eq!(
+                    seen.totals[pass], expected,
+                    "rank {rank}, pass {pass}: {plan:?}"
+                );
             }
         }
     }
 }
 
-/// A rank dies at each of its calls of the engine in turn: the others have counted the rows of whole steps.
+/// A rank dies at each of its calls of the engine in turn: the others have counted the rows of
+/// whole steps.
 #[test]
 fn a_rank_that_dies_in_an_epoch_over_files_leaves_no_half_of_a_step() {
     for (number, split) in [(2, 1), (2, 2), (3, 2)].into_iter().enumerate() {
@@ -467,7 +532,11 @@ fn a_rank_that_dies_in_an_epoch_over_files_leaves_no_half_of_a_step() {
             set_up.fetch_max(job[rank].calls(), Ordering::SeqCst);
             let limits = plan.limits(rank, &Cancellation::new());
             let ended = program.epoch(&iterator, limits, None, |_| Ok(()));
-            (program.log.take(), program.totals(), ended.err().map(|error| error.status()))
+            (
+                program.log.take(),
+                program.totals(),
+                ended.err().map(|error| error.status()),
+            )
         };
         let of_job = |job: Vec<Arc<Rank>>| {
             on_ranks_of(
@@ -477,8 +546,10 @@ fn a_rank_that_dies_in_an_epoch_over_files_leaves_no_half_of_a_step() {
             )
         };
         let whole = ranks(split.0);
-        let expected: Vec<Vec<Vec<i32>>> =
-            of_job(whole.clone()).into_iter().map(|(steps, ..)| steps).collect();
+        let expected: Vec<Vec<Vec<i32>>> = of_job(whole.clone())
+            .into_iter()
+            .map(|(steps, ..)| steps)
+            .collect();
         let first = set_up.load(Ordering::SeqCst);
         assert!(whole[0].calls() > first + 20, "there are not so few calls");
         for at in (first..whole[0].calls()).step_by(3) {
@@ -487,11 +558,18 @@ fn a_rank_that_dies_in_an_epoch_over_files_leaves_no_half_of_a_step() {
             for (rank, (steps, totals, status)) in came.into_iter().enumerate() {
                 let what = format!("rank {rank}, call {at}: {plan:?}");
                 assert!(status.is_some(), "{what}");
-                assert!(rank == died || status == Some(Status::Unavailable), "{status:?}: {what}");
+                assert!(
+                    rank == died || status == Some(Status::Unavailable),
+                    "{status:?}: {what}"
+                );
                 assert_eq!(steps, expected[rank][..steps.len()], "{what}");
                 // All had agreed on the step when the rank died, or not.
                 let after = |count| {
-                    totals_of(expected.iter().flat_map(|of| of.iter().take(count).flatten()))
+                    totals_of(
+                        expected
+                            .iter()
+                            .flat_map(|of| of.iter().take(count).flatten()),
+                    )
                 };
                 let known = [after(steps.len()), after(steps.len() + 1)];
                 assert!(known.contains(&totals), "{totals:?}, not {known:?}: {what}");

@@ -1,5 +1,5 @@
-//! Files of which each rank reads its own: every example once, as many steps on all ranks, nobody else's files
-//! opened, whatever stands between the files and the ranks.
+//! Files of which each rank reads its own: every example once, as many steps on all ranks, nobody
+//! else's files opened, whatever stands between the files and the ranks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,15 @@ fn files(sizes: &[usize], options: FilesOptions, opened: &Arc<Mutex<Vec<usize>>>
         opened.lock().unwrap().push(file.number);
         rows(file)
     };
-    Dataset::from_files(&names, open, FilesOptions { element_spec, ..options }).unwrap()
+    Dataset::from_files(
+        &names,
+        open,
+        FilesOptions {
+            element_spec,
+            ..options
+        },
+    )
+    .unwrap()
 }
 
 fn some(sizes: &[usize]) -> Dataset {
@@ -43,10 +51,14 @@ fn some(sizes: &[usize]) -> Dataset {
 }
 
 fn by_files() -> DistributeOptions {
-    DistributeOptions { sharding: Sharding::File, ..DistributeOptions::default() }
+    DistributeOptions {
+        sharding: Sharding::File,
+        ..DistributeOptions::default()
+    }
 }
 
-/// What a pipeline does behind the files, how often each row comes then, and by how much each is larger.
+/// What a pipeline does behind the files, how often each row comes then, and by how much each is
+/// larger.
 struct Stages {
     name: &'static str,
     rounds: usize,
@@ -57,15 +69,27 @@ struct Stages {
 fn one_more(element: &Value) -> Result<Value> {
     let rows = element.tensor_of(0)?;
     let shape: Vec<usize> = rows.shape().iter().copied().collect();
-    let more: Vec<i32> = rows.to_vec::<i32>()?.into_iter().map(|row| row + 1).collect();
+    let more: Vec<i32> = rows
+        .to_vec::<i32>()?
+        .into_iter()
+        .map(|row| row + 1)
+        .collect();
     Ok(Value::Tensor(tensor(&more, &shape)))
 }
 
-const SHUFFLE: ShuffleOptions =
-    ShuffleOptions { buffer_size: 7, seed: 3, keep_order_each_pass: false };
+const SHUFFLE: ShuffleOptions = ShuffleOptions {
+    buffer_size: 7,
+    seed: 3,
+    keep_order_each_pass: false,
+};
 
 const STAGES: &[Stages] = &[
-    Stages { name: "batch", rounds: 1, added: 0, of: |files, size| files.batch(size, false) },
+    Stages {
+        name: "batch",
+        rounds: 1,
+        added: 0,
+        of: |files, size| files.batch(size, false),
+    },
     Stages {
         name: "shuffle, batch, prefetch",
         rounds: 1,
@@ -77,7 +101,10 @@ const STAGES: &[Stages] = &[
         rounds: 2,
         added: 0,
         of: |files, size| {
-            let all = ShuffleOptions { buffer_size: 0, ..SHUFFLE };
+            let all = ShuffleOptions {
+                buffer_size: 0,
+                ..SHUFFLE
+            };
             files.shuffle(&all)?.repeat(2)?.batch(size, false)
         },
     },
@@ -86,7 +113,10 @@ const STAGES: &[Stages] = &[
         rounds: 3,
         added: 1,
         of: |files, size| {
-            let calls = MapOptions { parallel_calls: 3, element_spec: None };
+            let calls = MapOptions {
+                parallel_calls: 3,
+                element_spec: None,
+            };
             files.map(one_more, calls)?.batch(size, false)?.repeat(3)
         },
     },
@@ -94,13 +124,23 @@ const STAGES: &[Stages] = &[
         name: "batch, map",
         rounds: 1,
         added: 1,
-        of: |files, size| files.batch(size, false)?.map(one_more, MapOptions::default()),
+        of: |files, size| {
+            files
+                .batch(size, false)?
+                .map(one_more, MapOptions::default())
+        },
     },
     Stages {
         name: "cache, repeat, padded batch, batch of its own size",
         rounds: 2,
         added: 0,
-        of: |files, size| files.cache()?.repeat(2)?.padded_batch(3, false)?.rebatch(&[size], false),
+        of: |files, size| {
+            files
+                .cache()?
+                .repeat(2)?
+                .padded_batch(3, false)?
+                .rebatch(&[size], false)
+        },
     },
     Stages {
         name: "take and skip that leave nothing out, shard of one",
@@ -129,8 +169,14 @@ fn sorted_rows(steps: &[Vec<Vec<Vec<i32>>>]) -> BTreeMap<i32, usize> {
 
 #[test]
 fn each_example_comes_once_to_the_rank_that_has_its_file() {
-    let sizes: [&[usize]; 6] =
-        [&[4, 4, 4, 4], &[9, 0, 1, 2, 17], &[0, 0, 0, 5], &[3, 8, 1], &[0; 4], &[2; 11]];
+    let sizes: [&[usize]; 6] = [
+        &[4, 4, 4, 4],
+        &[9, 0, 1, 2, 17],
+        &[0, 0, 0, 5],
+        &[3, 8, 1],
+        &[0; 4],
+        &[2; 11],
+    ];
     for (stage, stages) in STAGES.iter().enumerate() {
         for (turn, sizes) in sizes.into_iter().enumerate() {
             // Each with each of the stages and with each of the sizes.
@@ -150,27 +196,38 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
             };
             let what = format!("{}, {sizes:?}, {size}×{replicas}, {options:?}", stages.name);
             let run = || {
-                on_ranks(&job(size, Some(turn as u64), None), replicas, |rank, strategy| {
-                    let strategy = strategy.unwrap();
-                    let opened = Arc::default();
-                    let data = files(sizes, of_files.clone(), &opened);
-                    let data = (stages.of)(data, batch).unwrap();
-                    let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-                    assert_eq!(distributed.replicas(), replicas);
-                    let steps = on_and_on(&strategy, &distributed, &what);
-                    let opened = opened.lock().unwrap();
-                    // The second of two times the same files begins where the first one ends.
-                    let shift = if stages.name.starts_with("concat") { sizes.len() } else { 0 };
-                    let is_own =
-                        |file: &usize| file % size == rank || (file + shift) % size == rank;
-                    assert!(opened.iter().all(is_own), "{what}: rank {rank}: {opened:?}");
-                    steps
-                })
+                on_ranks(
+                    &job(size, Some(turn as u64), None),
+                    replicas,
+                    |rank, strategy| {
+                        let strategy = strategy.unwrap();
+                        let opened = Arc::default();
+                        let data = files(sizes, of_files.clone(), &opened);
+                        let data = (stages.of)(data, batch).unwrap();
+                        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                        assert_eq!(distributed.replicas(), replicas);
+                        let steps = on_and_on(&strategy, &distributed, &what);
+                        let opened = opened.lock().unwrap();
+                        // The second of two times the same files begins where the first one ends.
+                        let shift = if stages.name.starts_with("concat") {
+                            sizes.len()
+                        } else {
+                            0
+                        };
+                        let is_own =
+                            |file: &usize| file % size == rank || (file + shift) % size == rank;
+                        assert!(opened.iter().all(is_own), "{what}: rank {rank}: {opened:?}");
+                        steps
+                    },
+                )
             };
             let came = run();
             assert_eq!(came, run(), "{what}: another time");
             let count = came[0].len();
-            assert!(came.iter().all(|steps| steps.len() == count), "{what}: {came:?}");
+            assert!(
+                came.iter().all(|steps| steps.len() == count),
+                "{what}: {came:?}"
+            );
             let rows = sizes.iter().enumerate().flat_map(|(file, &rows)| {
                 (0..rows).map(move |row| (100 * file + row) as i32 + stages.added)
             });
@@ -178,7 +235,9 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
             assert_eq!(sorted_rows(&came), expected, "{what}: {came:?}");
             // While all have rows, a step has those of one batch.
             let of_step = |step: usize| -> Vec<usize> {
-                came.iter().flat_map(|steps| steps[step].iter().map(Vec::len)).collect()
+                came.iter()
+                    .flat_map(|steps| steps[step].iter().map(Vec::len))
+                    .collect()
             };
             let all = size * replicas;
             let share =
@@ -195,10 +254,16 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
             };
             let own = |rank: usize| full[rank * replicas..][..replicas].iter().sum::<usize>();
             if stages.rounds == 1 {
-                let least = (0..size).map(|rank| of_rank(rank) / own(rank)).min().unwrap();
+                let least = (0..size)
+                    .map(|rank| of_rank(rank) / own(rank))
+                    .min()
+                    .unwrap();
                 assert_eq!(whole, least, "{what}: {came:?}");
             }
-            assert!((0..count).all(|step| of_step(step).iter().any(|&rows| rows > 0)), "{what}");
+            assert!(
+                (0..count).all(|step| of_step(step).iter().any(|&rows| rows > 0)),
+                "{what}"
+            );
         }
     }
 }
@@ -213,14 +278,20 @@ fn on_and_on(
     let (mut seen, mut places) = (Vec::new(), Vec::new());
     loop {
         places.push(iterator.save_position().unwrap());
-        let Some(element) = iterator.next().unwrap() else { break };
+        let Some(element) = iterator.next().unwrap() else {
+            break;
+        };
         seen.push(parts(strategy, &element));
     }
     // All ranks have made as many steps, so they choose the same places.
     for at in [0, seen.len() / 2, seen.len()] {
         let other = distributed.iterator().unwrap();
         other.restore_position(&places[at]).unwrap();
-        assert_eq!(other.save_position().unwrap(), places[at], "{what}: at {at}");
+        assert_eq!(
+            other.save_position().unwrap(),
+            places[at],
+            "{what}: at {at}"
+        );
         assert_eq!(steps(strategy, &other), seen[at..], "{what}: from {at} on");
     }
     seen
@@ -228,14 +299,20 @@ fn on_and_on(
 
 #[test]
 fn steps_that_not_all_ranks_have_rows_for_can_be_left_out() {
-    let options = DistributeOptions { drop_partial_step: true, ..by_files() };
+    let options = DistributeOptions {
+        drop_partial_step: true,
+        ..by_files()
+    };
     let came = on_ranks(&ranks(2), 2, |_, strategy| {
         let strategy = strategy.unwrap();
         let data = some(&[10, 4]).batch(4, false).unwrap();
         let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
         steps(&strategy, &distributed.iterator().unwrap())
     });
-    assert_eq!(came, [[[[0], [1]], [[2], [3]]], [[[100], [101]], [[102], [103]]]]);
+    assert_eq!(
+        came,
+        [[[[0], [1]], [[2], [3]]], [[[100], [101]], [[102], [103]]]]
+    );
 }
 
 #[test]
@@ -243,16 +320,34 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
     type Pipeline = fn() -> Result<Dataset>;
     let unknown: Pipeline = || {
         let spec = some(&[2]).batch(2, false)?.element_spec().clone();
-        let options = FilesOptions { element_spec: Some(spec), ..Default::default() };
+        let options = FilesOptions {
+            element_spec: Some(spec),
+            ..Default::default()
+        };
         Dataset::from_files(&["2", "2"], |file| rows(file)?.batch(2, false), options)
     };
     let refused: &[(Pipeline, &str)] = &[
         (|| rows_of(0..9).batch(4, false), "is not made of files"),
-        (|| some(&[5]).batch(4, false), "fewer files (1) than ranks (2)"),
-        (|| some(&[5, 2]).take(6)?.batch(4, false), "has take behind them"),
-        (|| some(&[5, 2]).skip(1)?.batch(4, false), "has skip behind them"),
-        (|| some(&[5, 2]).shard(2, 1)?.batch(4, false), "has shard behind them"),
-        (|| Dataset::zip(&[some(&[5, 2]), some(&[5, 2])], None)?.batch(4, false), "has zip"),
+        (
+            || some(&[5]).batch(4, false),
+            "fewer files (1) than ranks (2)",
+        ),
+        (
+            || some(&[5, 2]).take(6)?.batch(4, false),
+            "has take behind them",
+        ),
+        (
+            || some(&[5, 2]).skip(1)?.batch(4, false),
+            "has skip behind them",
+        ),
+        (
+            || some(&[5, 2]).shard(2, 1)?.batch(4, false),
+            "has shard behind them",
+        ),
+        (
+            || Dataset::zip(&[some(&[5, 2]), some(&[5, 2])], None)?.batch(4, false),
+            "has zip",
+        ),
         (
             || {
                 let both = [some(&[5, 2]), rows_of(0..3)];
@@ -261,8 +356,14 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
             "has concatenate with what is not made of files behind them",
         ),
         (unknown, "not known how many rows"),
-        (|| some(&[5, 2]).batch(3, false)?.rebatch(&[1, 2], false), "not known how many rows"),
-        (|| some(&[5, 2]).batch(2, false), "batches of 2 rows have none for rank 1"),
+        (
+            || some(&[5, 2]).batch(3, false)?.rebatch(&[1, 2], false),
+            "not known how many rows",
+        ),
+        (
+            || some(&[5, 2]).batch(2, false),
+            "batches of 2 rows have none for rank 1",
+        ),
     ];
     for &(pipeline, part) in refused {
         let what = part;
@@ -279,15 +380,25 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
             let error = distribute_dataset(&strategy, &data, &by_files()).unwrap_err();
             assert_eq!(error.status(), Status::InvalidArgument, "{what}: {error}");
             let text = error.to_string();
-            assert!(text.contains(part) && text.contains("sharding"), "{what}: {text}");
-            let options = DistributeOptions { sharding: Sharding::Auto, ..by_files() };
+            assert!(
+                text.contains(part) && text.contains("sharding"),
+                "{what}: {text}"
+            );
+            let options = DistributeOptions {
+                sharding: Sharding::Auto,
+                ..by_files()
+            };
             numbered(&distribute_dataset(&strategy, &data, &options).unwrap())
         });
         assert_eq!(came, expected, "{what}");
     }
     let without = rows_of(0..4).batch(2, false).unwrap();
     let error = distribute_dataset(&alone(2), &without, &by_files()).unwrap_err();
-    assert_eq!(error.status(), Status::InvalidArgument, "one process: {error}");
+    assert_eq!(
+        error.status(),
+        Status::InvalidArgument,
+        "one process: {error}"
+    );
 }
 
 /// What the components of each element are, in words.
@@ -321,7 +432,10 @@ fn ranks_with_other_lists_of_files_are_told() {
                 element_spec: Some(some(&[1]).element_spec().clone()),
                 ..Default::default()
             };
-            let data = Dataset::from_files(&names, rows, options).unwrap().batch(2, false).unwrap();
+            let data = Dataset::from_files(&names, rows, options)
+                .unwrap()
+                .batch(2, false)
+                .unwrap();
             let distributed = distribute_dataset(&strategy, &data, &by_files()).unwrap();
             let error = distributed.iterator().unwrap().next().unwrap_err();
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");

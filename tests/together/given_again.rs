@@ -1,6 +1,7 @@
-//! A step that takes no effect uses up no element. Trainings are disturbed again and again, on one rank or on
-//! all, and go on: with the next epoch, from a saved position, or from a checkpoint on other ranks and devices.
-//! They train on the elements of an undisturbed one, each once and in its order, to the same bits.
+//! A step that takes no effect uses up no element. Trainings are disturbed again and again, on one
+//! rank or on all, and go on: with the next epoch, from a saved position, or from a checkpoint on
+//! other ranks and devices. They train on the elements of an undisturbed one, each once and in its
+//! order, to the same bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -83,11 +84,22 @@ struct Plan {
     seed: u64,
 }
 
-const BY: [By; 5] = [By::Callback, By::Token, By::Deadline, By::Progress, By::Memory];
+const BY: [By; 5] = [
+    By::Callback,
+    By::Token,
+    By::Deadline,
+    By::Progress,
+    By::Memory,
+];
 const ACCUMULATION: [u64; 3] = [1, 2, 3];
 const SPLITS: [(usize, usize); 6] = [(1, 1), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)];
-const PIPELINES: [Pipeline; 5] =
-    [Pipeline::Plain, Pipeline::Shuffled, Pipeline::Parallel, Pipeline::MadeAhead, Pipeline::All];
+const PIPELINES: [Pipeline; 5] = [
+    Pipeline::Plain,
+    Pipeline::Shuffled,
+    Pipeline::Parallel,
+    Pipeline::MadeAhead,
+    Pipeline::All,
+];
 const READ_AHEAD: [i64; 2] = [0, 2];
 const THEN: [Then; 5] = [
     Then::AnotherEpoch,
@@ -98,8 +110,14 @@ const THEN: [Then; 5] = [
 ];
 
 fn plans() -> Vec<Plan> {
-    let counts =
-        [BY.len(), ACCUMULATION.len(), SPLITS.len(), PIPELINES.len(), READ_AHEAD.len(), THEN.len()];
+    let counts = [
+        BY.len(),
+        ACCUMULATION.len(),
+        SPLITS.len(),
+        PIPELINES.len(),
+        READ_AHEAD.len(),
+        THEN.len(),
+    ];
     let plan = |(seed, row): (usize, Vec<usize>)| {
         let (split, then) = (SPLITS[row[2]], THEN[row[5]]);
         // Several ranks with a chosen number of replicas do not accumulate.
@@ -114,7 +132,11 @@ fn plans() -> Vec<Plan> {
             seed: seed as u64,
         }
     };
-    pairwise(&counts).into_iter().enumerate().map(plan).collect()
+    pairwise(&counts)
+        .into_iter()
+        .enumerate()
+        .map(plan)
+        .collect()
 }
 
 /// Where a training is disturbed, the same on all ranks.
@@ -167,26 +189,41 @@ impl Training {
         );
         let rule = Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap());
         let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
-        let options =
-            DistributeOptions { read_ahead: Some(plan.read_ahead), ..DistributeOptions::default() };
+        let options = DistributeOptions {
+            read_ahead: Some(plan.read_ahead),
+            ..DistributeOptions::default()
+        };
         let data = data(plan.pipeline, short);
         let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
         let iterator = Arc::new(distributed.iterator().unwrap());
         let gradients = gradients.unwrap();
-        Training { strategy, weights, gradients, optimizer, distributed, iterator }
+        Training {
+            strategy,
+            weights,
+            gradients,
+            optimizer,
+            distributed,
+            iterator,
+        }
     }
 
     fn checkpoint(&self) -> Arc<Checkpoint> {
         let checkpoint = Checkpoint::new(&self.strategy);
-        checkpoint.add("pass", Arc::new(SavedIterator(Arc::clone(&self.iterator)))).unwrap();
+        checkpoint
+            .add("pass", Arc::new(SavedIterator(Arc::clone(&self.iterator))))
+            .unwrap();
         checkpoint.add("w", Arc::new(self.weights.clone())).unwrap();
-        checkpoint.add("optimizer", Arc::clone(&self.optimizer) as _).unwrap();
-        checkpoint.add("gradients", Arc::clone(&self.gradients) as _).unwrap();
+        checkpoint
+            .add("optimizer", Arc::clone(&self.optimizer) as _)
+            .unwrap();
+        checkpoint
+            .add("gradients", Arc::clone(&self.gradients) as _)
+            .unwrap();
         checkpoint
     }
 
-    /// What is left of a pass. Each replica calls `extra` once it has contributed the rows that `got` gets,
-    /// and `counted` is called behind each step.
+    /// What is left of a pass. Each replica calls `extra` once it has contributed the rows that
+    /// `got` gets, and `counted` is called behind each step.
     fn epoch(
         &self,
         limits: Limits,
@@ -197,20 +234,31 @@ impl Training {
         let (gradients, of_step) = (Arc::clone(&self.gradients), Arc::clone(got));
         got.lock().unwrap().clear();
         let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
-            let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+            let rows = context
+                .arguments()?
+                .unwrap()
+                .tensor_of(0)?
+                .to_vec::<i32>()?;
             of_step.lock().unwrap().extend(&rows);
             // What is drawn from the step's number is drawn again with its element.
             let number = context.step_number() as f32;
             let sum = rows.iter().map(|&row| row as f32 / 8.0).sum::<f32>();
             let own = tensor(&[sum, sum * number, rows.len() as f32], &[3]);
-            super::copy_into(gradients.view_in(context, 0, GradientMode::Overwrite)?, &own);
+            super::copy_into(
+                gradients.view_in(context, 0, GradientMode::Overwrite)?,
+                &own,
+            );
             gradients.submit_in(context, None)?;
             extra(context)?;
             Ok(None)
         });
         let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
-        let epoch =
-            Epoch { update, limits, reset: true, ..epoch_over(&self.strategy, &self.iterator) };
+        let epoch = Epoch {
+            update,
+            limits,
+            reset: true,
+            ..epoch_over(&self.strategy, &self.iterator)
+        };
         let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
             counted(std::mem::take(&mut *got.lock().unwrap()))
         })?;
@@ -224,7 +272,11 @@ fn data(pipeline: Pipeline, short: Vec<i32>) -> Dataset {
     let numbers: Vec<i32> = (0..ROWS).collect();
     let count = numbers.len();
     let rows = Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[count]))).unwrap();
-    let shuffle = ShuffleOptions { buffer_size: 20, seed: 9, ..ShuffleOptions::default() };
+    let shuffle = ShuffleOptions {
+        buffer_size: 20,
+        seed: 9,
+        ..ShuffleOptions::default()
+    };
     let rows = match pipeline {
         Pipeline::Shuffled | Pipeline::All => rows.shuffle(&shuffle).unwrap(),
         _ => rows,
@@ -245,14 +297,30 @@ fn data(pipeline: Pipeline, short: Vec<i32>) -> Dataset {
         Pipeline::Parallel | Pipeline::All => 3,
         _ => 0,
     };
-    let rows = rows.map(check, MapOptions { parallel_calls, ..MapOptions::default() }).unwrap();
+    let rows = rows
+        .map(
+            check,
+            MapOptions {
+                parallel_calls,
+                ..MapOptions::default()
+            },
+        )
+        .unwrap();
     match pipeline {
-        Pipeline::MadeAhead => {
-            rows.prefetch(5).unwrap().batch(BATCH, false).unwrap().prefetch(2).unwrap()
-        }
+        Pipeline::MadeAhead => rows
+            .prefetch(5)
+            .unwrap()
+            .batch(BATCH, false)
+            .unwrap()
+            .prefetch(2)
+            .unwrap(),
         Pipeline::All => {
             let batches = rows.batch(4, false).unwrap();
-            batches.rebatch(&[BATCH], false).unwrap().prefetch(2).unwrap()
+            batches
+                .rebatch(&[BATCH], false)
+                .unwrap()
+                .prefetch(2)
+                .unwrap()
         }
         _ => rows.batch(BATCH, false).unwrap(),
     }
@@ -268,8 +336,8 @@ struct Done {
     weights: Vec<u8>,
 }
 
-/// Trains on one rank to the end, or until a checkpoint was saved in `folder`, which a training elsewhere
-/// begins with.
+/// Trains on one rank to the end, or until a checkpoint was saved in `folder`, which a training
+/// elsewhere begins with.
 fn train(
     plan: &Plan,
     rank: usize,
@@ -298,10 +366,14 @@ fn train(
         let token = Cancellation::new();
         let is_disturbed = is_it && !left.lock().unwrap().is_empty();
         let limits = match plan.by {
-            By::Token if is_it => Limits { cancellation: Some(token.clone()), ..Limits::default() },
-            By::Deadline if is_disturbed => {
-                Limits { deadline: Some(Instant::now() + patience), ..Limits::default() }
-            }
+            By::Token if is_it => Limits {
+                cancellation: Some(token.clone()),
+                ..Limits::default()
+            },
+            By::Deadline if is_disturbed => Limits {
+                deadline: Some(Instant::now() + patience),
+                ..Limits::default()
+            },
             _ => Limits::default(),
         };
         let (of_callback, so_far, by) = (Arc::clone(&left), Arc::clone(&counted), plan.by);
@@ -384,7 +456,11 @@ fn check(plan: &Plan, error: &Error) {
     let text = error.to_string();
     let begins = text.lines().next().unwrap();
     let in_run = begins.contains("of the epoch failed");
-    assert_eq!(begins.contains("the next epoch begins with its batch"), in_run, "{text}");
+    assert_eq!(
+        begins.contains("the next epoch begins with its batch"),
+        in_run,
+        "{text}"
+    );
 }
 
 /// The rows of each step, of all ranks together, and the weights, which are the same on all.
@@ -392,15 +468,24 @@ fn joined(of_ranks: &[Done], what: &dyn std::fmt::Debug) -> (Vec<Vec<i32>>, Vec<
     let first = &of_ranks[0];
     for of_rank in of_ranks {
         let ends = (of_rank.steps.len(), of_rank.passes, &of_rank.weights);
-        assert_eq!(ends, (first.steps.len(), first.passes, &first.weights), "{what:?}");
+        assert_eq!(
+            ends,
+            (first.steps.len(), first.passes, &first.weights),
+            "{what:?}"
+        );
     }
     let step = |step: usize| {
-        let mut rows: Vec<i32> =
-            of_ranks.iter().flat_map(|of_rank| of_rank.steps[step].clone()).collect();
+        let mut rows: Vec<i32> = of_ranks
+            .iter()
+            .flat_map(|of_rank| of_rank.steps[step].clone())
+            .collect();
         rows.sort_unstable();
         rows
     };
-    ((0..first.steps.len()).map(step).collect(), first.weights.clone())
+    (
+        (0..first.steps.len()).map(step).collect(),
+        first.weights.clone(),
+    )
 }
 
 /// What one process comes to that nothing disturbs.
@@ -435,7 +520,14 @@ fn a_disturbed_training_is_the_undisturbed_one() {
             |rank| chosen(rank, plan.split.1, IN_SYNC),
             |rank, strategy| {
                 let mut disturbance = Disturbance::new(&plan, size);
-                let done = train(&plan, rank, strategy.unwrap(), &mut disturbance, None, &folder);
+                let done = train(
+                    &plan,
+                    rank,
+                    strategy.unwrap(),
+                    &mut disturbance,
+                    None,
+                    &folder,
+                );
                 (done, disturbance)
             },
         );
@@ -443,18 +535,29 @@ fn a_disturbed_training_is_the_undisturbed_one() {
         let (mut steps, mut weights) = joined(&first, &plan);
         failures += first[0].failures;
         if first[0].passes < PASSES {
-            let Then::Elsewhere(size, devices) = plan.then else { panic!("{plan:?}") };
+            let Then::Elsewhere(size, devices) = plan.then else {
+                panic!("{plan:?}")
+            };
             let before = Some((first[0].passes, steps.len() as u64));
             // What the rank that was disturbed has left of it.
-            let left =
-                disturbances.iter().map(|of_rank| &of_rank.steps).min_by_key(|left| left.len());
+            let left = disturbances
+                .iter()
+                .map(|of_rank| &of_rank.steps)
+                .min_by_key(|left| left.len());
             let second = on_ranks_of(
                 &job(size, Some(plan.seed), None),
                 |rank| chosen(rank, devices, IN_SYNC),
                 |rank, strategy| {
                     let mut disturbance = Disturbance::new(&plan, size);
                     disturbance.steps.clone_from(left.unwrap());
-                    train(&plan, rank, strategy.unwrap(), &mut disturbance, before, &folder)
+                    train(
+                        &plan,
+                        rank,
+                        strategy.unwrap(),
+                        &mut disturbance,
+                        before,
+                        &folder,
+                    )
                 },
             );
             failures += second[0].failures;

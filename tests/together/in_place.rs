@@ -1,5 +1,5 @@
-//! Variables over the program's memory, over ranks: they begin with rank 0's values, there where they
-//! are, and train to the bits of one process.
+//! Variables over the program's memory, over ranks: they begin with rank 0's values, there where
+//! they are, and train to the bits of one process.
 
 use std::sync::Arc;
 
@@ -62,7 +62,10 @@ fn make(strategy: &Strategy, block: &Tensor, wrong: Option<usize>) -> Result<Vec
 
 fn home(variable: &Variable) -> usize {
     // SAFETY: the elements are not read.
-    unsafe { refreshed_copy(None, variable, variable.dtype()) }.unwrap().address().addr()
+    unsafe { refreshed_copy(None, variable, variable.dtype()) }
+        .unwrap()
+        .address()
+        .addr()
 }
 
 /// Steps that update, assign and fail; what the block held after each.
@@ -105,7 +108,10 @@ fn train(strategy: &Strategy, block: &Tensor) -> Vec<Vec<u8>> {
         for (variable, (home, (first, shape))) in variables.iter().zip(homes.iter().zip(PARTS)) {
             assert_eq!(self::home(variable), *home);
             let count = shape.iter().product::<usize>() * 4;
-            assert_eq!(bytes(&read(variable).unwrap()), now[first * 4..first * 4 + count]);
+            assert_eq!(
+                bytes(&read(variable).unwrap()),
+                now[first * 4..first * 4 + count]
+            );
         }
         known.push(now);
     }
@@ -116,14 +122,18 @@ fn train(strategy: &Strategy, block: &Tensor) -> Vec<Vec<u8>> {
 fn all_ranks_begin_with_the_values_of_rank_0_and_train_in_their_own_memory() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(&alone(size * replicas), &block(|at| at as f32 / 8.0));
-        let came = on_ranks(&job(size, Some(number as u64), None), replicas, |rank, strategy| {
-            let block = block(|at| at as f32 / 8.0 + 100.0 * rank as f32);
-            let before = bytes(&block);
-            let known = train(&strategy.unwrap(), &block);
-            // Between the parts the block is the program's alone.
-            assert_eq!(bytes(&block)[GAP], before[GAP]);
-            without_gap(known)
-        });
+        let came = on_ranks(
+            &job(size, Some(number as u64), None),
+            replicas,
+            |rank, strategy| {
+                let block = block(|at| at as f32 / 8.0 + 100.0 * rank as f32);
+                let before = bytes(&block);
+                let known = train(&strategy.unwrap(), &block);
+                // Between the parts the block is the program's alone.
+                assert_eq!(bytes(&block)[GAP], before[GAP]);
+                without_gap(known)
+            },
+        );
         for came in came {
             assert!(came == without_gap(expected.clone()), "{size}×{replicas}");
         }
@@ -155,7 +165,11 @@ fn views_that_one_rank_cannot_use_are_refused_on_all() {
                     let text = error.to_string();
                     assert_eq!(error.status(), Status::InvalidArgument, "{text}");
                     assert!(text.contains(&format!("views[{wrong}]")), "{text}");
-                    assert_eq!(text.contains(&format!("rank {failing} failed")), !fails, "{text}");
+                    assert_eq!(
+                        text.contains(&format!("rank {failing} failed")),
+                        !fails,
+                        "{text}"
+                    );
                     assert_eq!(bytes(&block), before);
                     let made = make(&strategy, &block, None).unwrap();
                     assert_eq!(made.len(), PARTS.len());

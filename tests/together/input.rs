@@ -1,4 +1,5 @@
-//! Input over ranks: no example is lost or comes twice, and all ranks make the same number of steps.
+//! Input over ranks: no example is lost or comes twice, and all ranks make the same number of
+//! steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,8 @@ pub fn rows(of: std::ops::Range<i32>) -> Dataset {
     Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()]))).unwrap()
 }
 
-/// Of each step the rows of each of the strategy's replicas, and how many examples they say they have.
+/// Of each step the rows of each of the strategy's replicas, and how many examples they say they
+/// have.
 pub fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Vec<Vec<i32>>> {
     let mut steps = Vec::new();
     while let Some(element) = iterator.next().unwrap() {
@@ -44,8 +46,18 @@ pub fn parts(strategy: &Strategy, element: &Value) -> Vec<Vec<i32>> {
 /// What all ranks' replicas have got, step by step.
 pub fn joined(of_ranks: Vec<Vec<Vec<Vec<i32>>>>) -> Vec<Vec<Vec<i32>>> {
     let count = of_ranks[0].len();
-    assert!(of_ranks.iter().all(|steps| steps.len() == count), "{of_ranks:?}");
-    (0..count).map(|step| of_ranks.iter().flat_map(|steps| steps[step].clone()).collect()).collect()
+    assert!(
+        of_ranks.iter().all(|steps| steps.len() == count),
+        "{of_ranks:?}"
+    );
+    (0..count)
+        .map(|step| {
+            of_ranks
+                .iter()
+                .flat_map(|steps| steps[step].clone())
+                .collect()
+        })
+        .collect()
 }
 
 #[test]
@@ -59,10 +71,18 @@ fn batches_are_split_over_the_replicas_of_all_ranks() {
                         read_ahead: Some(read_ahead),
                         ..DistributeOptions::default()
                     };
-                    let shuffle =
-                        ShuffleOptions { buffer_size: 10, seed: 5, ..ShuffleOptions::default() };
-                    let data =
-                        || rows(0..count).shuffle(&shuffle).unwrap().batch(9, false).unwrap();
+                    let shuffle = ShuffleOptions {
+                        buffer_size: 10,
+                        seed: 5,
+                        ..ShuffleOptions::default()
+                    };
+                    let data = || {
+                        rows(0..count)
+                            .shuffle(&shuffle)
+                            .unwrap()
+                            .batch(9, false)
+                            .unwrap()
+                    };
                     let strategy = alone(size * replicas);
                     let distributed = distribute_dataset(&strategy, &data(), &options).unwrap();
                     let expected = steps(&strategy, &distributed.iterator().unwrap());
@@ -77,7 +97,11 @@ fn batches_are_split_over_the_replicas_of_all_ranks() {
                         assert_eq!(again.len(), first.len());
                         first
                     });
-                    assert_eq!(joined(came), expected, "{size}×{replicas}, {count}: {options:?}");
+                    assert_eq!(
+                        joined(came),
+                        expected,
+                        "{size}×{replicas}, {count}: {options:?}"
+                    );
                     let mut all: Vec<i32> = expected.into_iter().flatten().flatten().collect();
                     all.sort_unstable();
                     assert!(all.into_iter().eq(0..count));
@@ -126,7 +150,11 @@ fn ranks_with_data_of_their_own_go_on_together() {
                     assert_eq!(steps.len(), 0);
                     continue;
                 }
-                let batches = if from_function { 5usize.div_ceil(replicas) } else { 5 };
+                let batches = if from_function {
+                    5usize.div_ceil(replicas)
+                } else {
+                    5
+                };
                 assert_eq!(steps.len(), batches);
                 let mut sorted = all.clone();
                 sorted.sort_unstable();
@@ -136,8 +164,8 @@ fn ranks_with_data_of_their_own_go_on_together() {
     }
 }
 
-/// Memory that a rank has none of for a while: with data of their own all ranks are told and try again, with
-/// parts of the same batches it is that rank alone. Nothing is lost or comes twice.
+/// Memory that a rank has none of for a while: with data of their own all ranks are told and try
+/// again, with parts of the same batches it is that rank alone. Nothing is lost or comes twice.
 #[test]
 fn memory_that_one_rank_lacks_costs_no_element() {
     let counts = [7, 0, 4];
@@ -147,7 +175,11 @@ fn memory_that_one_rank_lacks_costs_no_element() {
             let strategy = strategy.unwrap();
             let own = sharding == Sharding::Off;
             let first: i32 = counts[..rank].iter().sum();
-            let data = if own { rows(first..first + counts[rank]) } else { rows(0..11) };
+            let data = if own {
+                rows(first..first + counts[rank])
+            } else {
+                rows(0..11)
+            };
             let size = if own { 1 } else { 3 };
             let calls = Arc::new(AtomicUsize::new(0));
             let function = move |value: &Value| -> Result<Value> {
@@ -194,12 +226,16 @@ fn memory_that_one_rank_lacks_costs_no_element() {
         let mut all: Vec<i32> = steps.iter().flatten().flatten().copied().collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..11), "{what}: {steps:?}");
-        assert_eq!(steps.len(), if sharding == Sharding::Off { 7 } else { 4 }, "{what}");
+        assert_eq!(
+            steps.len(),
+            if sharding == Sharding::Off { 7 } else { 4 },
+            "{what}"
+        );
     }
 }
 
-/// A global batch that all ranks have, wherever its rows lie, is split over all replicas as one process splits
-/// it, also into empty parts.
+/// A global batch that all ranks have, wherever its rows lie, is split over all replicas as one
+/// process splits it, also into empty parts.
 #[test]
 fn a_batch_is_split_over_the_replicas_of_all_ranks() {
     let numbers = |shape: &[usize]| {
@@ -216,7 +252,10 @@ fn a_batch_is_split_over_the_replicas_of_all_ranks() {
     let batches: Vec<Value> = batches.map(Value::Tensor).collect();
     for (size, replicas) in [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2)] {
         let one = alone(size * replicas);
-        let all: Vec<_> = batches.iter().map(|batch| split_for(&one, batch).unwrap()).collect();
+        let all: Vec<_> = batches
+            .iter()
+            .map(|batch| split_for(&one, batch).unwrap())
+            .collect();
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
             for (batch, all) in batches.iter().zip(&all) {

@@ -1,4 +1,5 @@
-//! Epochs that end on some ranks before the others: all ranks are told at once, and none waits for the others in vain.
+//! Epochs that end on some ranks before the others: all ranks are told at once, and none waits for
+//! the others in vain.
 
 use std::slice;
 use std::sync::Arc;
@@ -43,27 +44,47 @@ impl Generator for Counting {
 
 /// An iterator over so many batches, which nobody knows before.
 fn batches(strategy: &Strategy, count: i32, options: &DistributeOptions) -> PassIterator {
-    let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+    let spec = ElementSpec::Leaf(LeafSpec {
+        dtype: DType::Int32,
+        shape: vec![],
+    });
     let begin = move || Ok(Box::new(Counting(0, 6 * count)) as _);
-    let data = Dataset::from_generator(spec, begin).unwrap().batch(6, false).unwrap();
-    distribute_dataset(strategy, &data, options).unwrap().iterator().unwrap()
+    let data = Dataset::from_generator(spec, begin)
+        .unwrap()
+        .batch(6, false)
+        .unwrap();
+    distribute_dataset(strategy, &data, options)
+        .unwrap()
+        .iterator()
+        .unwrap()
 }
 
 fn run(epoch: &Epoch<'_>, progress: impl Fn(u64) -> Result<()>) -> Result<EpochReport> {
     let step: Arc<ReplicaFunction> = Arc::new(|_: &ReplicaContext| Ok(None));
     let begun = Instant::now();
-    let done = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| progress(report.steps));
+    let done = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| {
+        progress(report.steps)
+    });
     assert!(begun.elapsed() < SOON, "{done:?}");
     done
 }
 
 #[test]
 fn a_pass_that_ends_earlier_on_some_ranks_is_told_to_all() {
-    for lengths in [&[1, 2][..], &[3, 0], &[0, 1], &[2, 2, 4], &[4, 2, 2], &[3, 1, 1, 5]] {
+    for lengths in [
+        &[1, 2][..],
+        &[3, 0],
+        &[0, 1],
+        &[2, 2, 4],
+        &[4, 2, 2],
+        &[3, 1, 1, 5],
+    ] {
         let shortest = *lengths.iter().min().unwrap();
         for read_ahead in [0, 2] {
-            let options =
-                DistributeOptions { read_ahead: Some(read_ahead), ..DistributeOptions::default() };
+            let options = DistributeOptions {
+                read_ahead: Some(read_ahead),
+                ..DistributeOptions::default()
+            };
             on_ranks(&ranks(lengths.len()), 2, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let iterator = batches(&strategy, lengths[rank], &options);
@@ -83,9 +104,15 @@ fn a_pass_that_ends_earlier_on_some_ranks_is_told_to_all() {
                         let part = text.split(", ").find(|part| {
                             part.contains(&said) && part.split(&said).last().unwrap().contains(&one)
                         });
-                        assert!(part.is_some(), "'{said}' of rank {other} is missing: {text}");
+                        assert!(
+                            part.is_some(),
+                            "'{said}' of rank {other} is missing: {text}"
+                        );
                     }
-                    assert!(text.contains(&format!("step {} of the epoch", steps + 1)), "{text}");
+                    assert!(
+                        text.contains(&format!("step {} of the epoch", steps + 1)),
+                        "{text}"
+                    );
                     let again = text.contains("begins with its batch");
                     assert_eq!(again, lengths[rank] > shortest, "{text}");
                 }
@@ -102,13 +129,25 @@ fn a_pass_that_ends_earlier_on_some_ranks_is_told_to_all() {
 #[test]
 fn passes_of_one_length_end_together() {
     for sharding in [Sharding::Data, Sharding::Off] {
-        for (length, most) in [(0, None), (3, None), (3, Some(2)), (3, Some(3)), (3, Some(4))] {
-            let options = DistributeOptions { sharding, ..DistributeOptions::default() };
+        for (length, most) in [
+            (0, None),
+            (3, None),
+            (3, Some(2)),
+            (3, Some(3)),
+            (3, Some(4)),
+        ] {
+            let options = DistributeOptions {
+                sharding,
+                ..DistributeOptions::default()
+            };
             on_ranks(&ranks(3), 1, |_, strategy| {
                 let strategy = strategy.unwrap();
                 let iterator = batches(&strategy, length, &options);
-                let epoch =
-                    Epoch { max_steps: most, reset: true, ..epoch_over(&strategy, &iterator) };
+                let epoch = Epoch {
+                    max_steps: most,
+                    reset: true,
+                    ..epoch_over(&strategy, &iterator)
+                };
                 for _ in 0..2 {
                     let report = run(&epoch, |_| Ok(())).unwrap();
                     let ends = most.is_none_or(|most| most > length as u64);
@@ -123,12 +162,16 @@ fn passes_of_one_length_end_together() {
     }
 }
 
-/// One rank's function ends the epoch, after its first step, in the middle or after the last step, or that of all ranks.
+/// One rank's function ends the epoch, after its first step, in the middle or after the last step,
+/// or that of all ranks.
 #[test]
 fn a_progress_function_that_ends_the_epoch_on_one_rank_ends_it_on_all() {
     for sharding in [Sharding::Data, Sharding::Off] {
         for (at, ending) in [(1, 0b001), (2, 0b100), (3, 0b010), (3, 0b101), (2, 0b111)] {
-            let options = DistributeOptions { sharding, ..DistributeOptions::default() };
+            let options = DistributeOptions {
+                sharding,
+                ..DistributeOptions::default()
+            };
             on_ranks(&ranks(3), 1, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let iterator = batches(&strategy, 3, &options);
@@ -141,7 +184,10 @@ fn a_progress_function_that_ends_the_epoch_on_one_rank_ends_it_on_all() {
                 let error = run(&epoch, progress).unwrap_err();
                 let text = error.to_string();
                 assert_eq!(error.status(), Status::Cancelled, "{text}");
-                assert!(text.contains(&format!("step {at} of the epoch: progress")), "{text}");
+                assert!(
+                    text.contains(&format!("step {at} of the epoch: progress")),
+                    "{text}"
+                );
                 assert_eq!(text.contains("rank"), !ends, "{text}");
                 // No step is lost.
                 let report = run(&epoch, |_| Ok(())).unwrap();
@@ -156,14 +202,26 @@ fn a_progress_function_that_ends_the_epoch_on_one_rank_ends_it_on_all() {
 fn a_progress_function_that_fails_after_the_last_step_fails_the_flush_on_all() {
     on_ranks(&ranks(2), 1, |rank, strategy| {
         let strategy = strategy.unwrap();
-        let weights = variable(&strategy, "weights", Aggregation::Sum, &tensor(&[0f32], &[1]));
-        let options = GradientsOptions { accumulation_steps: 5, ..GradientsOptions::default() };
+        let weights = variable(
+            &strategy,
+            "weights",
+            Aggregation::Sum,
+            &tensor(&[0f32], &[1]),
+        );
+        let options = GradientsOptions {
+            accumulation_steps: 5,
+            ..GradientsOptions::default()
+        };
         let gradients = gradients(&strategy, slice::from_ref(&weights), options);
         let rule = Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap());
         let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
         let iterator = batches(&strategy, 3, &DistributeOptions::default());
         let update = Some((optimizer, Arc::clone(&gradients)));
-        let epoch = Epoch { update, max_steps: Some(2), ..epoch_over(&strategy, &iterator) };
+        let epoch = Epoch {
+            update,
+            max_steps: Some(2),
+            ..epoch_over(&strategy, &iterator)
+        };
         let submit: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
             contribute(context, &gradients, 0).map(|()| None)
         });
@@ -172,7 +230,9 @@ fn a_progress_function_that_fails_after_the_last_step_fails_the_flush_on_all() {
             _ => Ok(()),
         };
         let begun = Instant::now();
-        let error = epoch.run(submit, None, &|_, _| Ok(()), &mut progress).unwrap_err();
+        let error = epoch
+            .run(submit, None, &|_, _| Ok(()), &mut progress)
+            .unwrap_err();
         assert!(begun.elapsed() < SOON, "{error}");
         let text = error.to_string();
         assert_eq!(error.status(), Status::Cancelled, "{text}");

@@ -62,7 +62,11 @@ impl Ledger {
 
     #[track_caller]
     fn check_settled(&self) {
-        assert_eq!(self.returned.load(Ordering::SeqCst), self.lent(), "returned of those lent");
+        assert_eq!(
+            self.returned.load(Ordering::SeqCst),
+            self.lent(),
+            "returned of those lent"
+        );
     }
 }
 
@@ -86,7 +90,10 @@ impl Drop for Memory {
 fn lend(ledger: &Arc<Ledger>, tensor: Tensor) -> Tensor {
     ledger.lent.fetch_add(1, Ordering::SeqCst);
     let (dtype, shape, data) = (tensor.dtype(), tensor.shape(), tensor.address());
-    let memory = Memory { tensor, ledger: Arc::clone(ledger) };
+    let memory = Memory {
+        tensor,
+        ledger: Arc::clone(ledger),
+    };
     // SAFETY: the owner keeps the memory, and writes it when nobody reads it any more.
     let storage = unsafe {
         let count = shape.bytes(dtype).unwrap();
@@ -96,11 +103,14 @@ fn lend(ledger: &Arc<Ledger>, tensor: Tensor) -> Tensor {
 }
 
 fn nonsense(shape: &[usize]) -> Tensor {
-    tensor(&vec![f32::from_bits(u32::MAX); shape.iter().product()], shape)
+    tensor(
+        &vec![f32::from_bits(u32::MAX); shape.iter().product()],
+        shape,
+    )
 }
 
-/// To which variables a replica of all contributes: to all but one, of which see [`Work::leave`]; to the
-/// second only those of some ranks do, others in each step.
+/// To which variables a replica of all contributes: to all but one, of which see [`Work::leave`];
+/// to the second only those of some ranks do, others in each step.
 fn contributes(index: usize, replica: usize, step: usize) -> bool {
     match index {
         1 => (replica + step).is_multiple_of(3),
@@ -127,15 +137,29 @@ impl Work {
     fn new(strategy: Strategy, plan: Plan) -> Work {
         let variables = make(&strategy, &SHAPES);
         let accumulation_steps = plan.accumulation;
-        let options = GradientsOptions { accumulation_steps, ..GradientsOptions::default() };
+        let options = GradientsOptions {
+            accumulation_steps,
+            ..GradientsOptions::default()
+        };
         let gradients = gradients(&strategy, &variables, options);
-        // It and clipping need every kind of exchange; the decay moves every weight that is updated.
+        // It and clipping need every kind of exchange; the decay moves every weight that is
+        // updated.
         let rule = Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
-        let clipped = Settings { global_clip_norm: Some(0.3), ..Settings::default() };
+        let clipped = Settings {
+            global_clip_norm: Some(0.3),
+            ..Settings::default()
+        };
         optimizer.configure(clipped).unwrap();
         let ledger = Arc::default();
-        Work { gradients, strategy, variables, optimizer, ledger, plan }
+        Work {
+            gradients,
+            strategy,
+            variables,
+            optimizer,
+            ledger,
+            plan,
+        }
     }
 
     fn lends(&self, replica: usize) -> bool {
@@ -150,9 +174,13 @@ impl Work {
     fn leave(&self, context: &ReplicaContext, index: usize, lent: bool) -> Result<()> {
         let nonsense = nonsense(SHAPES[index]);
         match lent {
-            true => self.gradients.attach_in(context, index, lend(&self.ledger, nonsense))?,
+            true => self
+                .gradients
+                .attach_in(context, index, lend(&self.ledger, nonsense))?,
             false => {
-                let view = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+                let view = self
+                    .gradients
+                    .view_in(context, index, GradientMode::Overwrite)?;
                 copy_into(view, &nonsense);
             }
         }
@@ -179,7 +207,9 @@ impl Work {
                 let lent = lend(&self.ledger, gradient);
                 self.gradients.attach_in(context, index, lent)?;
             } else {
-                let view = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+                let view = self
+                    .gradients
+                    .view_in(context, index, GradientMode::Overwrite)?;
                 copy_into(view, &gradient);
             }
         }
@@ -209,7 +239,10 @@ impl Work {
     }
 
     fn weights(&self) -> Vec<Vec<u8>> {
-        self.variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect()
+        self.variables
+            .iter()
+            .map(|variable| bytes(&read(variable).unwrap()))
+            .collect()
     }
 }
 
@@ -223,7 +256,10 @@ fn train(strategy: Strategy, plan: Plan) -> Vec<Vec<Vec<u8>>> {
         known.push(work.weights());
     }
     let unused: Vec<_> = known.iter().map(|weights| &weights[UNUSED]).collect();
-    assert!(unused.iter().all(|weights| **weights == known[0][UNUSED]), "nobody contributes to it");
+    assert!(
+        unused.iter().all(|weights| **weights == known[0][UNUSED]),
+        "nobody contributes to it"
+    );
     assert_ne!(known[0][0], known[5][0]);
     known
 }
@@ -232,24 +268,40 @@ fn train(strategy: Strategy, plan: Plan) -> Vec<Vec<Vec<u8>>> {
 fn what_ranks_lend_gives_the_bits_of_one_process_that_writes() {
     for (number, plan) in tried(plans().into_iter().enumerate()) {
         let (size, replicas) = SPLITS[number % 3];
-        let written = Plan { lends: Lends::Nobody, ..plan };
+        let written = Plan {
+            lends: Lends::Nobody,
+            ..plan
+        };
         let expected = train(alone(size * replicas), written);
-        assert_eq!(train(alone(size * replicas), plan), expected, "one process, {plan:?}");
+        assert_eq!(
+            train(alone(size * replicas), plan),
+            expected,
+            "one process, {plan:?}"
+        );
         let job = job(size, Some(number as u64), None);
         let came = on_ranks(&job, replicas, |_, strategy| train(strategy.unwrap(), plan));
         for (rank, came) in came.iter().enumerate() {
-            assert!(*came == expected, "rank {rank} of {size}×{replicas}: {plan:?}");
+            assert!(
+                *came == expected,
+                "rank {rank} of {size}×{replicas}: {plan:?}"
+            );
         }
     }
 }
 
-/// A replica of some rank fails when all of them have lent: nobody keeps anything, and the step can be
-/// taken again.
+/// A replica of some rank fails when all of them have lent: nobody keeps anything, and the step can
+/// be taken again.
 #[test]
 fn what_is_lent_comes_back_when_a_rank_fails() {
     for (number, plan) in tried(plans().into_iter().enumerate()) {
         let (size, replicas) = SPLITS[number % 3];
-        let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
+        let expected = train(
+            alone(size * replicas),
+            Plan {
+                lends: Lends::Nobody,
+                ..plan
+            },
+        );
         for fails in 0..size * replicas {
             on_ranks(&ranks(size), replicas, |rank, strategy| {
                 let work = Work::new(strategy.unwrap(), plan);
@@ -263,15 +315,18 @@ fn what_is_lent_comes_back_when_a_rank_fails() {
                     // What waits for an update is added up and not lost.
                     work.step(step, None).unwrap();
                     work.ledger.check_settled();
-                    assert!(work.weights() == expected[step + 1], "{plan:?}, step {step}");
+                    assert!(
+                        work.weights() == expected[step + 1],
+                        "{plan:?}, step {step}"
+                    );
                 }
             });
         }
     }
 }
 
-/// The apply fails on one rank alone: what was lent waits for another apply, or for a step that replaces
-/// it.
+/// The apply fails on one rank alone: what was lent waits for another apply, or for a step that
+/// replaces it.
 #[test]
 fn what_is_lent_waits_while_no_apply_has_used_it() {
     for replaces in [false, true] {
@@ -291,7 +346,9 @@ fn what_is_lent_waits_while_no_apply_has_used_it() {
                 let before = work.weights();
                 let error = work.step(9, None).unwrap_err();
                 assert_eq!(error.status(), Status::NotFound, "{error}");
-                let told = error.to_string().contains(&format!("rank {} failed", size - 1));
+                let told = error
+                    .to_string()
+                    .contains(&format!("rank {} failed", size - 1));
                 assert_eq!(told, !fails, "{error}");
                 assert_eq!(work.weights(), before);
                 assert_eq!(work.optimizer.iterations(), 0);
@@ -315,15 +372,25 @@ fn what_is_lent_waits_while_no_apply_has_used_it() {
     }
 }
 
-/// A rank dies at each of its calls of the engine in turn, with an apply that is deferred or one that is not. Whoever
-/// is left has the weights of some step, and everything that it lent comes back once it lets go of the gradients.
+/// A rank dies at each of its calls of the engine in turn, with an apply that is deferred or one
+/// that is not. Whoever is left has the weights of some step, and everything that it lent comes
+/// back once it lets go of the gradients.
 #[test]
 fn what_is_lent_comes_back_when_a_rank_dies() {
     let plans = plans();
     for (number, (size, replicas)) in tried(SPLITS.into_iter().enumerate()) {
         for deferred in [false, true] {
-            let plan = Plan { deferred, ..plans[(number * 5) % plans.len()] };
-            let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
+            let plan = Plan {
+                deferred,
+                ..plans[(number * 5) % plans.len()]
+            };
+            let expected = train(
+                alone(size * replicas),
+                Plan {
+                    lends: Lends::Nobody,
+                    ..plan
+                },
+            );
             // The strategy and the variables are made in the first calls.
             for at in (9 + u64::from(deferred)..).step_by(2) {
                 let job = job(size, Some(at), Some((size - 1, at)));

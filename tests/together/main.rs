@@ -43,8 +43,8 @@ use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
 
 use engine::Rank;
 
-/// Calls `body` for each rank, on a thread of its own, with a strategy of `replicas` replicas; what it
-/// returns, in rank order.
+/// Calls `body` for each rank, on a thread of its own, with a strategy of `replicas` replicas; what
+/// it returns, in rank order.
 fn on_ranks<R: Send>(
     ranks: &[Arc<Rank>],
     replicas: usize,
@@ -70,11 +70,15 @@ fn on_ranks_strict_where<R: Send>(
 
 /// One replica on each of so many compute devices.
 fn options(devices: usize) -> Options {
-    Options { cpu_replicas: devices, bind_threads: false, ..Options::default() }
+    Options {
+        cpu_replicas: devices,
+        bind_threads: false,
+        ..Options::default()
+    }
 }
 
-/// Calls `body` for each rank, on a thread of its own, with a strategy that is set up as `options` says for
-/// the rank.
+/// Calls `body` for each rank, on a thread of its own, with a strategy that is set up as `options`
+/// says for the rank.
 fn on_ranks_of<R: Send>(
     ranks: &[Arc<Rank>],
     options: impl Fn(usize) -> Options,
@@ -88,13 +92,19 @@ fn on_ranks_of<R: Send>(
             scope.spawn(move || {
                 let joined = on_gpus::joined(&dies.0, &options);
                 let strategy = joined.and_then(|communicator| {
-                    Strategy::new(&Options { communicator: Some(communicator), ..options })
+                    Strategy::new(&Options {
+                        communicator: Some(communicator),
+                        ..options
+                    })
                 });
                 body(dies.0.rank(), strategy)
             })
         };
         let threads: Vec<_> = ranks.iter().map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     })
 }
 
@@ -104,7 +114,8 @@ struct DiesOfPanics(Arc<Rank>);
 impl Drop for DiesOfPanics {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.abort(&Error::Internal("the test has failed on this rank".into()));
+            self.0
+                .abort(&Error::Internal("the test has failed on this rank".into()));
         }
     }
 }
@@ -119,7 +130,12 @@ fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
 }
 
 fn variable(strategy: &Strategy, name: &str, aggregation: Aggregation, value: &Tensor) -> Variable {
-    variables::create(Some(strategy), named(name, aggregation), Initial::Value(value)).unwrap()
+    variables::create(
+        Some(strategy),
+        named(name, aggregation),
+        Initial::Value(value),
+    )
+    .unwrap()
 }
 
 /// Writes all elements of a tensor that nobody else is at.
@@ -145,12 +161,20 @@ fn tensor_of(dtype: DType, numbers: &[f32], shape: &[usize]) -> Tensor {
         DType::Float16 => tensor(&numbers.map(f16::from_f32).collect::<Vec<_>>(), shape),
         DType::BFloat16 => tensor(&numbers.map(bf16::from_f32).collect::<Vec<_>>(), shape),
         DType::Float64 => tensor(&numbers.map(f64::from).collect::<Vec<_>>(), shape),
-        DType::Int32 => tensor(&numbers.map(|it| (it * 1e3) as i32).collect::<Vec<_>>(), shape),
+        DType::Int32 => tensor(
+            &numbers.map(|it| (it * 1e3) as i32).collect::<Vec<_>>(),
+            shape,
+        ),
         _ => tensor(&numbers.collect::<Vec<_>>(), shape),
     }
 }
 
 fn named(name: &str, aggregation: Aggregation) -> NewVariable {
     let (trainable, synchronization) = (None, Synchronization::Auto);
-    NewVariable { name: name.into(), trainable, synchronization, aggregation }
+    NewVariable {
+        name: name.into(),
+        trainable,
+        synchronization,
+        aggregation,
+    }
 }

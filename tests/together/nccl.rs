@@ -1,5 +1,6 @@
-//! Ranks that move memory of GPUs over NCCL, the tests' own one on the tests' driver: what goes where, and that
-//! a failure on one rank is a failure on all. What `on_gpus` tests is tested over it, too.
+//! Ranks that move memory of GPUs over NCCL, the tests' own one on the tests' driver: what goes
+//! where, and that a failure on one rank is a failure on all. What `on_gpus` tests is tested over
+//! it, too.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -35,12 +36,18 @@ fn under_both(settings: &[(&str, &str)]) -> Option<(Driver, Control)> {
 }
 
 fn gpu(index: usize) -> DeviceId {
-    DeviceId { kind: DeviceKind::Gpu, index: index as u32 }
+    DeviceId {
+        kind: DeviceKind::Gpu,
+        index: index as u32,
+    }
 }
 
 /// Nothing that goes right waits as long.
 fn patient() -> NcclOptions {
-    NcclOptions { timeout: Some(Duration::from_secs(60)), library: None }
+    NcclOptions {
+        timeout: Some(Duration::from_secs(60)),
+        library: None,
+    }
 }
 
 /// Calls `body` for each rank of a job, on a thread of its own.
@@ -49,19 +56,30 @@ fn on_each<R: Send>(size: usize, body: impl Fn(usize, Arc<Rank>) -> R + Sync) ->
     std::thread::scope(|scope| {
         let start = |rank: Arc<Rank>| scope.spawn(move || body(rank.rank(), rank));
         let threads: Vec<_> = job.into_iter().map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     })
 }
 
 fn over(base: &Arc<Rank>, device: DeviceId, options: &NcclOptions) -> Result<CheckedCommunicator> {
-    nccl::over(Arc::clone(base) as Arc<dyn Communicator>, Ok(device), options)
+    nccl::over(
+        Arc::clone(base) as Arc<dyn Communicator>,
+        Ok(device),
+        options,
+    )
 }
 
 /// What rank `from` sends to rank `to`, as both know; often nothing.
 fn part(seed: u64, from: usize, to: usize) -> Vec<u8> {
     let number = seed * 10_000 + from as u64 * 100 + to as u64;
     let mut random = ChaCha8Rng::seed_from_u64(number);
-    let length = if random.random_bool(0.3) { 0 } else { random.random_range(1..3000) };
+    let length = if random.random_bool(0.3) {
+        0
+    } else {
+        random.random_range(1..3000)
+    };
     (0..length).map(|_| random.random()).collect()
 }
 
@@ -102,7 +120,9 @@ fn exchange(communicator: &CheckedCommunicator, device: DeviceId, seed: u64) -> 
 
 #[test]
 fn bytes_go_between_gpus_in_any_order_of_work() {
-    let Some((driver, control)) = under_both(&[("FAKE_CUDA_DEVICES", "5")]) else { return };
+    let Some((driver, control)) = under_both(&[("FAKE_CUDA_DEVICES", "5")]) else {
+        return;
+    };
     for size in 1..=5 {
         for seed in 0..10 {
             driver.seed(seed);
@@ -133,8 +153,8 @@ enum Came {
     Stopped(Error),
 }
 
-/// Three ranks join and exchange. Whatever fails, it fails on all at the same place, which is said by name, and
-/// nothing can be used afterwards that must not be.
+/// Three ranks join and exchange. Whatever fails, it fails on all at the same place, which is said
+/// by name, and nothing can be used afterwards that must not be.
 ///
 /// `amid` becomes of what the tests' NCCL does once all have joined.
 fn trial(options: &NcclOptions, control: &Control, amid: Option<&str>) -> Vec<Came> {
@@ -173,14 +193,19 @@ fn trial(options: &NcclOptions, control: &Control, amid: Option<&str>) -> Vec<Ca
     assert!(errors.is_empty() || errors.len() == ends.len(), "{ends:?}");
     let alike = |end: &Came| std::mem::discriminant(end) == std::mem::discriminant(&ends[0]);
     assert!(ends.iter().all(alike), "{ends:?}");
-    assert!(errors.iter().all(|error| error.contains("rank ")), "{errors:?}");
+    assert!(
+        errors.iter().all(|error| error.contains("rank ")),
+        "{errors:?}"
+    );
     ends
 }
 
 #[test]
 fn what_fails_on_one_rank_fails_on_all() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), QUIET[1]];
-    let Some((driver, control)) = under_both(&settings) else { return };
+    let Some((driver, control)) = under_both(&settings) else {
+        return;
+    };
     let is_through = |end: &Came| matches!(end, Came::Through);
     control.fault("");
     assert!(trial(&patient(), &control, None).iter().all(is_through));
@@ -199,8 +224,9 @@ fn what_fails_on_one_rank_fails_on_all() {
         (1..=calls).for_each(|number| try_with(&format!("*:{number}:{code}"), None));
     }
     // How often a communicator is asked for its state depends on who comes first.
-    for (name, code) in
-        ["state", "ncclCommGetAsyncError"].into_iter().flat_map(|name| [(name, 1), (name, 6)])
+    for (name, code) in ["state", "ncclCommGetAsyncError"]
+        .into_iter()
+        .flat_map(|name| [(name, 1), (name, 6)])
     {
         for number in 1..10 {
             let fault = format!("{name}:{number}:{code}");
@@ -219,13 +245,25 @@ fn what_fails_on_one_rank_fails_on_all() {
 #[test]
 fn who_waits_in_vain_gives_up_on_all_ranks() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), QUIET[1]];
-    let Some((driver, control)) = under_both(&settings) else { return };
-    let hasty = NcclOptions { timeout: Some(Duration::from_millis(300)), library: None };
-    for fault in ["absent:2:0,silent:0:0", "stuck:3:0,silent:0:0", "absent:7:0", "stuck:1:0"] {
+    let Some((driver, control)) = under_both(&settings) else {
+        return;
+    };
+    let hasty = NcclOptions {
+        timeout: Some(Duration::from_millis(300)),
+        library: None,
+    };
+    for fault in [
+        "absent:2:0,silent:0:0",
+        "stuck:3:0,silent:0:0",
+        "absent:7:0",
+        "stuck:1:0",
+    ] {
         control.fault(fault);
         let ends = trial(&hasty, &control, None);
         for end in &ends {
-            let Came::Stopped(error) = end else { panic!("{fault}: {ends:?}") };
+            let Came::Stopped(error) = end else {
+                panic!("{fault}: {ends:?}")
+            };
             let known = [Status::DeadlineExceeded, Status::Unavailable];
             assert!(known.contains(&error.status()), "{fault}: {ends:?}");
         }
@@ -257,34 +295,80 @@ fn refused(of: impl Fn(usize) -> (Result<DeviceId>, NcclOptions) + Sync) -> Vec<
 #[test]
 fn a_rank_that_cannot_join_is_named_to_the_others() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), QUIET[1]];
-    let Some((_driver, control)) = under_both(&settings) else { return };
-    let with = |library: &str| NcclOptions { library: Some(library.into()), ..patient() };
+    let Some((_driver, control)) = under_both(&settings) else {
+        return;
+    };
+    let with = |library: &str| NcclOptions {
+        library: Some(library.into()),
+        ..patient()
+    };
     for missing in ["/nowhere/libnccl.so.2", "libc.so.6"] {
-        let of = |rank| (Ok(gpu(rank)), if rank == 1 { with(missing) } else { patient() });
+        let of = |rank| {
+            (
+                Ok(gpu(rank)),
+                if rank == 1 { with(missing) } else { patient() },
+            )
+        };
         let errors = refused(of);
         let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
-        assert!(errors.iter().all(|error| error.status() == Status::Unavailable), "{texts:?}");
-        assert!(texts[0].starts_with("rank 1 failed: UNAVAILABLE: "), "{texts:?}");
+        assert!(
+            errors
+                .iter()
+                .all(|error| error.status() == Status::Unavailable),
+            "{texts:?}"
+        );
+        assert!(
+            texts[0].starts_with("rank 1 failed: UNAVAILABLE: "),
+            "{texts:?}"
+        );
         assert!(texts.iter().all(|text| text.contains(missing)), "{texts:?}");
-        assert!(texts.iter().all(|text| text.contains("NCCL 2.14 or newer")), "{texts:?}");
+        assert!(
+            texts.iter().all(|text| text.contains("NCCL 2.14 or newer")),
+            "{texts:?}"
+        );
     }
     let text = refused(|rank| (Ok(gpu(rank)), with("/nowhere/libnccl.so.2")))[1].to_string();
-    assert!(text.contains(nccl::VARIABLE) && text.contains("LD_LIBRARY_PATH"), "{text}");
+    assert!(
+        text.contains(nccl::VARIABLE) && text.contains("LD_LIBRARY_PATH"),
+        "{text}"
+    );
 
     let errors = refused(|_| (Ok(gpu(0)), patient()));
     assert!(
-        errors.iter().all(|error| error.to_string().contains("two ranks on one card")),
+        errors
+            .iter()
+            .all(|error| error.to_string().contains("two ranks on one card")),
         "{errors:?}"
     );
 
     let errors = refused(|rank| (Ok([DeviceId::HOST, gpu(1)][rank]), patient()));
-    assert!(errors.iter().all(|error| error.status() == Status::InvalidArgument), "{errors:?}");
-    assert!(errors.iter().all(|error| error.to_string().contains("device")), "{errors:?}");
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.status() == Status::InvalidArgument),
+        "{errors:?}"
+    );
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.to_string().contains("device")),
+        "{errors:?}"
+    );
 
     let named = |rank: usize| registry::REGISTRY.resolve(&format!("GPU:{}", rank * 7), "device");
     let errors = refused(|rank| (named(rank), patient()));
-    assert!(errors[0].to_string().starts_with("rank 1 failed: NOT_FOUND"), "{errors:?}");
-    assert!(errors.iter().all(|error| error.to_string().contains("GPU:7")), "{errors:?}");
+    assert!(
+        errors[0]
+            .to_string()
+            .starts_with("rank 1 failed: NOT_FOUND"),
+        "{errors:?}"
+    );
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.to_string().contains("GPU:7")),
+        "{errors:?}"
+    );
     assert_eq!(control.count("live"), 0);
     assert_eq!(control.take_reports(), [] as [&str; 0]);
 }
@@ -292,13 +376,20 @@ fn a_rank_that_cannot_join_is_named_to_the_others() {
 #[test]
 fn memory_of_another_card_is_refused_on_all_ranks() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), QUIET[1]];
-    let Some((driver, control)) = under_both(&settings) else { return };
+    let Some((driver, control)) = under_both(&settings) else {
+        return;
+    };
     let errors = on_each(2, |rank, base| {
         let communicator = over(&base, gpu(rank), &patient()).unwrap();
         // Rank 1 has it on card 2.
         exchange(&communicator, gpu(rank * 2), 0).unwrap_err()
     });
-    assert!(errors[0].to_string().starts_with("rank 1 failed: FAILED_PRECONDITION"), "{errors:?}");
+    assert!(
+        errors[0]
+            .to_string()
+            .starts_with("rank 1 failed: FAILED_PRECONDITION"),
+        "{errors:?}"
+    );
     assert_eq!(errors[1].status(), Status::FailedPrecondition);
     assert_eq!(control.count("live"), 0);
     assert_eq!(control.take_reports(), [] as [&str; 0]);
@@ -308,7 +399,9 @@ fn memory_of_another_card_is_refused_on_all_ranks() {
 #[test]
 fn sizes_that_ranks_disagree_about_are_a_failure_of_both() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), QUIET[1]];
-    let Some((driver, control)) = under_both(&settings) else { return };
+    let Some((driver, control)) = under_both(&settings) else {
+        return;
+    };
     let errors = on_each(2, |rank, base| {
         let communicator = over(&base, gpu(rank), &patient()).unwrap();
         let send = memory(gpu(rank), &[1; 64]).unwrap();
@@ -324,7 +417,10 @@ fn sizes_that_ranks_disagree_about_are_a_failure_of_both() {
         communicator.call(call).unwrap_err()
     });
     let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
-    assert!(texts.iter().all(|text| text.contains("rank 1")), "{texts:?}");
+    assert!(
+        texts.iter().all(|text| text.contains("rank 1")),
+        "{texts:?}"
+    );
     let reports = control.take_reports();
     assert_eq!(reports, ["rank 0 sends 8 bytes where rank 1 receives 16"]);
     assert_eq!(control.count("live"), 0);
@@ -357,7 +453,9 @@ unsafe extern "C-unwind" fn alone_to_itself(
 #[test]
 fn the_c_function_joins_the_ranks_of_any_communicator() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), QUIET[1]];
-    let Some((driver, control)) = under_both(&settings) else { return };
+    let Some((driver, control)) = under_both(&settings) else {
+        return;
+    };
     let functions = umbo_communicator_functions {
         all_to_all: Some(alone_to_itself),
         all_gather: Some(alone),
@@ -365,10 +463,14 @@ fn the_c_function_joins_the_ranks_of_any_communicator() {
     };
     let (mut base, mut made) = (ptr::null_mut(), ptr::null_mut());
     let none = ptr::null();
-    // SAFETY: names end with a zero, outputs are variables, and handles are live until they are released.
+    // SAFETY: names end with a zero, outputs are variables, and handles are live until they are
+    // released.
     unsafe {
         let null = ptr::null_mut();
-        assert_eq!(umbo_communicator_create(&functions, null, None, &mut base), UMBO_OK);
+        assert_eq!(
+            umbo_communicator_create(&functions, null, None, &mut base),
+            UMBO_OK
+        );
         let refused = umbo_communicator_create_nccl(base, c"GPU:2".as_ptr(), none, &mut made);
         assert_eq!((refused, made), (UMBO_STATUS_NOT_FOUND, ptr::null_mut()));
         assert_eq!(
@@ -379,7 +481,10 @@ fn the_c_function_joins_the_ranks_of_any_communicator() {
         umbo_release(base.cast(), UMBO_HANDLE_COMMUNICATOR);
         assert_eq!(control.count("live"), 1);
         let (mut least, mut greatest) = (0, 0);
-        assert_eq!(umbo_communicator_vote(made, 7, &mut least, &mut greatest), UMBO_OK);
+        assert_eq!(
+            umbo_communicator_vote(made, 7, &mut least, &mut greatest),
+            UMBO_OK
+        );
         assert_eq!((least, greatest), (7, 7));
         umbo_release(made.cast(), UMBO_HANDLE_COMMUNICATOR);
     }

@@ -1,5 +1,6 @@
-//! Runs from merge calls, updates, deadlines and tokens, over ranks: what goes right has the bits of one
-//! process; what fails on one rank, wherever it is and also where the program overlooks it, counts on none.
+//! Runs from merge calls, updates, deadlines and tokens, over ranks: what goes right has the bits
+//! of one process; what fails on one rank, wherever it is and also where the program overlooks it,
+//! counts on none.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,11 +102,19 @@ impl Program {
         let gradients = gradients(&strategy, std::slice::from_ref(&weights), options);
         let rule = Momentum::new(0.9, false).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
-        Arc::new(Program { gradients, strategy, counts, weights, optimizer })
+        Arc::new(Program {
+            gradients,
+            strategy,
+            counts,
+            weights,
+            optimizer,
+        })
     }
 
     fn state(&self) -> Vec<Vec<u8>> {
-        [&self.counts, &self.weights].map(|it| bytes(&read(it).unwrap())).to_vec()
+        [&self.counts, &self.weights]
+            .map(|it| bytes(&read(it).unwrap()))
+            .to_vec()
     }
 
     /// A step in which this rank meets its fate at a place, if it has one.
@@ -118,7 +127,9 @@ impl Program {
         let (place, fate) = fate.unwrap_or((Place::Nowhere, Fate::Fails));
         let own = Arc::clone(self);
         let callback = move |context: &ReplicaContext| own.call(context, step, place, &fate);
-        let came = self.strategy.run_within(Arc::new(callback), None, limits, None)?;
+        let came = self
+            .strategy
+            .run_within(Arc::new(callback), None, limits, None)?;
         let came = came.unwrap();
         let own = came.component(0)?;
         Ok(bytes(own.tensor_of(0)?))
@@ -132,9 +143,12 @@ impl Program {
         fate: &Fate,
     ) -> Result<Option<Value>> {
         let own = context.replica_in_sync() + 10 * step;
-        let buffer = self.gradients.view_in(context, 0, GradientMode::Overwrite)?;
+        let buffer = self
+            .gradients
+            .view_in(context, 0, GradientMode::Overwrite)?;
         copy_into(buffer, &numbers(own));
-        self.gradients.submit_in(context, Some(1.0 + (own % 3) as f64))?;
+        self.gradients
+            .submit_in(context, Some(1.0 + (own % 3) as f64))?;
         meet(context, place == Place::Callback, fate)?;
 
         let (program, of_merge) = (Arc::clone(self), fate.clone());
@@ -155,10 +169,16 @@ impl Program {
         });
         overlook(updated.map(drop), fate)?;
 
-        assign(&self.counts, Assignment::Add, &Value::Tensor(numbers(own + 1)))?;
+        assign(
+            &self.counts,
+            Assignment::Add,
+            &Value::Tensor(numbers(own + 1)),
+        )?;
         meet(context, place == Place::End, fate)?;
         apply(&self.optimizer, &self.gradients)?;
-        context.all_reduce(ReduceOp::Mean, Value::Tensor(numbers(own + 2))).map(Some)
+        context
+            .all_reduce(ReduceOp::Mean, Value::Tensor(numbers(own + 2)))
+            .map(Some)
     }
 
     fn in_merge_call(
@@ -172,10 +192,20 @@ impl Program {
         let nested = move |context: &ReplicaContext| {
             let own = context.replica_in_sync() + 10 * step;
             meet(context, place == Place::NestedBeforeAssignment, &of_nested)?;
-            assign(&program.counts, Assignment::Add, &Value::Tensor(numbers(own)))?;
+            assign(
+                &program.counts,
+                Assignment::Add,
+                &Value::Tensor(numbers(own)),
+            )?;
             meet(context, place == Place::NestedAfterAssignment, &of_nested)?;
             context.all_reduce(ReduceOp::Sum, Value::Tensor(numbers(own)))?;
-            context.add_metric("nested", Metric { sum: own as f64, weight: 1.0 })?;
+            context.add_metric(
+                "nested",
+                Metric {
+                    sum: own as f64,
+                    weight: 1.0,
+                },
+            )?;
             Ok(None)
         };
         let ran = strategy.run_within(Arc::new(nested), None, Limits::default(), None);
@@ -199,7 +229,11 @@ fn planned() -> Error {
 }
 
 fn overlook(result: Result<()>, fate: &Fate) -> Result<()> {
-    if matches!(fate, Fate::Overlooked) { Ok(()) } else { result }
+    if matches!(fate, Fate::Overlooked) {
+        Ok(())
+    } else {
+        result
+    }
 }
 
 /// The last replica of the rank fails here, or is late, if it is here.
@@ -238,15 +272,20 @@ fn what_is_nested_under_limits_has_the_bits_of_one_process() {
     for choice in tried(pairwise(&[SPLITS.len(), LIMITED.len()])) {
         let ((size, replicas), (limited, are_on)) = (SPLITS[choice[0]], LIMITED[choice[1]]);
         let expected = train(alone(size * replicas), Limits::default);
-        let came =
-            on_ranks(&job(size, Some(choice[0] as u64), None), replicas, |rank, strategy| {
-                train(strategy.unwrap(), || limits(are_on(rank, size)))
-            });
-        assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited}");
+        let came = on_ranks(
+            &job(size, Some(choice[0] as u64), None),
+            replicas,
+            |rank, strategy| train(strategy.unwrap(), || limits(are_on(rank, size))),
+        );
+        assert!(
+            came.iter().all(|came| *came == expected),
+            "{size}×{replicas}, {limited}"
+        );
     }
 }
 
-/// Every part of the step fails on each rank in turn; a program that overlooks it is told at the end.
+/// Every part of the step fails on each rank in turn; a program that overlooks it is told at the
+/// end.
 #[test]
 fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
     for choice in tried(pairwise(&[SPLITS.len(), LIMITED.len(), 3])) {
@@ -254,38 +293,42 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
         let (limited, are_on) = LIMITED[choice[1]];
         let failing = choice[2] % size;
         let expected = train(alone(size * replicas), Limits::default);
-        on_ranks(&job(size, Some(choice[0] as u64), None), replicas, |rank, strategy| {
-            let program = Program::new(strategy.unwrap());
-            let limits = || limits(are_on(rank, size));
-            program.step(0, limits(), None).unwrap();
-            for place in Place::ALL {
-                for fate in [Fate::Fails, Fate::Overlooked] {
-                    let before = program.state();
-                    let own = (rank == failing).then(|| (place, fate.clone()));
-                    let overlooked = matches!(fate, Fate::Overlooked);
-                    let what = || format!("{place:?} on {failing}, {limited}, {overlooked}");
-                    let came = program.step(1, limits(), own);
-                    let error = came.map_err(|it| (it.status(), it.to_string()));
-                    let (status, text) = error.expect_err(&what());
-                    if !overlooked {
-                        assert_eq!(status, Status::NotFound, "{}: {text}", what());
-                        let names = text.contains(&format!("rank {failing} failed"));
-                        assert_eq!(names, rank != failing, "{}: {text}", what());
-                    } else {
-                        let names = text.contains(&format!("rank {failing} "));
-                        assert!(names || rank == failing, "{}: {text}", what());
+        on_ranks(
+            &job(size, Some(choice[0] as u64), None),
+            replicas,
+            |rank, strategy| {
+                let program = Program::new(strategy.unwrap());
+                let limits = || limits(are_on(rank, size));
+                program.step(0, limits(), None).unwrap();
+                for place in Place::ALL {
+                    for fate in [Fate::Fails, Fate::Overlooked] {
+                        let before = program.state();
+                        let own = (rank == failing).then(|| (place, fate.clone()));
+                        let overlooked = matches!(fate, Fate::Overlooked);
+                        let what = || format!("{place:?} on {failing}, {limited}, {overlooked}");
+                        let came = program.step(1, limits(), own);
+                        let error = came.map_err(|it| (it.status(), it.to_string()));
+                        let (status, text) = error.expect_err(&what());
+                        if !overlooked {
+                            assert_eq!(status, Status::NotFound, "{}: {text}", what());
+                            let names = text.contains(&format!("rank {failing} failed"));
+                            assert_eq!(names, rank != failing, "{}: {text}", what());
+                        } else {
+                            let names = text.contains(&format!("rank {failing} "));
+                            assert!(names || rank == failing, "{}: {text}", what());
+                        }
+                        assert_eq!(program.state(), before, "{}", what());
                     }
-                    assert_eq!(program.state(), before, "{}", what());
                 }
-            }
-            program.step(1, limits(), None).unwrap();
-            assert_eq!(program.state()[..], expected[1][1..3]);
-        });
+                program.step(1, limits(), None).unwrap();
+                assert_eq!(program.state()[..], expected[1][1..3]);
+            },
+        );
     }
 }
 
-/// A rank is late in each part with callbacks, by deadline and by token, while the others go on as far as
-/// they can.
+/// A rank is late in each part with callbacks, by deadline and by token, while the others go on as
+/// far as they can.
 #[test]
 fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
     use Place::{Callback, End, NestedAfterAssignment, NestedBeforeAssignment};
@@ -301,9 +344,10 @@ fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
                         let token = by_token.then(Cancellation::new);
                         let limits = match (rank == late, &token) {
                             (false, _) => Limits::default(),
-                            (true, Some(_)) => {
-                                Limits { cancellation: token.clone(), ..Limits::default() }
-                            }
+                            (true, Some(_)) => Limits {
+                                cancellation: token.clone(),
+                                ..Limits::default()
+                            },
                             (true, None) => Limits {
                                 deadline: Some(Instant::now() + Duration::from_millis(20)),
                                 ..Limits::default()

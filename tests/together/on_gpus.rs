@@ -1,5 +1,6 @@
-//! Ranks whose replicas or variables are on GPUs of the tests' driver, or whose replicas share their devices:
-//! they come to the bits of one process on CPUs, and what fails on one rank's GPU fails the step on all.
+//! Ranks whose replicas or variables are on GPUs of the tests' driver, or whose replicas share
+//! their devices: they come to the bits of one process on CPUs, and what fails on one rank's GPU
+//! fails the step on all.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ fn devices() -> usize {
     if is_at(PLACES[4]) { 24 } else { 6 }
 }
 
-/// Replicas and variables on GPUs; replicas alone; both, on every other rank; on all, with an engine that
-/// moves memory of GPUs; on all, with NCCL.
+/// Replicas and variables on GPUs; replicas alone; both, on every other rank; on all, with an
+/// engine that moves memory of GPUs; on all, with NCCL.
 const PLACES: [&str; 5] = [
     "gpus",
     "gpus without variables",
@@ -53,11 +54,19 @@ pub fn moves_memory_of_gpus() -> bool {
 
 /// What joins the ranks in this process, of which `rank` is one.
 pub fn joined(rank: &Arc<Rank>, options: &Options) -> Result<Arc<dyn Communicator>> {
-    let device = options.parameter_device.as_deref().filter(|name| name.starts_with("GPU"));
+    let device = options
+        .parameter_device
+        .as_deref()
+        .filter(|name| name.starts_with("GPU"));
     let base = Arc::clone(rank) as Arc<dyn Communicator>;
-    let Some(device) = device.filter(|_| is_at(PLACES[4])) else { return Ok(base) };
+    let Some(device) = device.filter(|_| is_at(PLACES[4])) else {
+        return Ok(base);
+    };
     let device = registry::REGISTRY.resolve(device, "device");
-    let patient = nccl::NcclOptions { timeout: Some(Duration::from_secs(60)), library: None };
+    let patient = nccl::NcclOptions {
+        timeout: Some(Duration::from_secs(60)),
+        library: None,
+    };
     let joined = rank.while_joining(|| nccl::over(base, device, &patient))?;
     Ok(Arc::new(joined))
 }
@@ -72,10 +81,17 @@ pub fn placed(rank: usize, replicas: usize) -> Options {
     let gpu = |replica: usize| format!("GPU:{}", (rank * replicas + replica) % devices());
     let holds_variables = !is_at(PLACES[1]);
     match on_gpus {
-        false => Options { cpu_replicas: replicas, ..Options::default() },
+        false => Options {
+            cpu_replicas: replicas,
+            ..Options::default()
+        },
         true => Options {
             compute_devices: Some((0..replicas).map(gpu).collect()),
-            parameter_device: Some(if holds_variables { gpu(0) } else { "CPU:0".into() }),
+            parameter_device: Some(if holds_variables {
+                gpu(0)
+            } else {
+                "CPU:0".into()
+            }),
             ..Options::default()
         },
     }
@@ -86,25 +102,31 @@ pub fn replicas_share_devices() -> bool {
     std::env::var_os(SHARES).is_some()
 }
 
-/// How many runs are accumulated, of `wanted`: with a chosen number of replicas ranks accumulate none.
+/// How many runs are accumulated, of `wanted`: with a chosen number of replicas ranks accumulate
+/// none.
 pub fn runs(wanted: u64) -> u64 {
     if replicas_share_devices() { 1 } else { wanted }
 }
 
-/// The options of rank `rank` of `size` with `replicas` replicas, each of which has a device or shares it with
-/// another one, as this process tests it.
+/// The options of rank `rank` of `size` with `replicas` replicas, each of which has a device or
+/// shares it with another one, as this process tests it.
 pub fn shared_or_apart(rank: usize, size: usize, replicas: usize) -> Options {
     match replicas_share_devices() {
         false => placed(rank, replicas),
-        true => Options { replicas_in_sync: size * replicas, ..placed(rank, replicas.div_ceil(2)) },
+        true => Options {
+            replicas_in_sync: size * replicas,
+            ..placed(rank, replicas.div_ceil(2))
+        },
     }
 }
 
-/// In how many settings tests come once more: in each place, where replicas share devices, and where they share GPUs.
+/// In how many settings tests come once more: in each place, where replicas share devices, and
+/// where they share GPUs.
 const SETTINGS: usize = PLACES.len() + 2;
 
-/// The cases that are tried in this process: all, but where tests come once more. Kernels are slow where they are
-/// interpreted, so that each setting has a share of the cases, and all settings together have all of them.
+/// The cases that are tried in this process: all, but where tests come once more. Kernels are slow
+/// where they are interpreted, so that each setting has a share of the cases, and all settings
+/// together have all of them.
 pub fn tried<T>(cases: impl IntoIterator<Item = T>) -> Vec<T> {
     let place = PLACES.into_iter().position(is_at);
     let setting = match (place, replicas_share_devices()) {
@@ -116,8 +138,8 @@ pub fn tried<T>(cases: impl IntoIterator<Item = T>) -> Vec<T> {
     share_of(setting, cases.into_iter().collect())
 }
 
-/// One in seven cases, and one at least. Seven has no divisor in common with the numbers of rules, types and splits
-/// by which cases differ, so that a share has some of each.
+/// One in seven cases, and one at least. Seven has no divisor in common with the numbers of rules,
+/// types and splits by which cases differ, so that a share has some of each.
 fn share_of<T>(setting: usize, cases: Vec<T>) -> Vec<T> {
     let first = setting % cases.len().clamp(1, SETTINGS);
     cases.into_iter().skip(first).step_by(SETTINGS).collect()
@@ -130,10 +152,18 @@ fn ranks_are_where_the_tests_want_them() {
     on_ranks(&job, 2, |rank, strategy| {
         let strategy = strategy.unwrap();
         let devices = if replicas_share_devices() { 1 } else { 2 };
-        assert_eq!((strategy.num_replicas(), strategy.compute_devices().len()), (2, devices));
+        assert_eq!(
+            (strategy.num_replicas(), strategy.compute_devices().len()),
+            (2, devices)
+        );
         let on_gpu = |device: &DeviceId| !device.is_host_memory();
         let computes = !place.is_empty() && (place != PLACES[2] || rank == 1);
-        assert!(strategy.compute_devices().iter().all(|device| on_gpu(device) == computes));
+        assert!(
+            strategy
+                .compute_devices()
+                .iter()
+                .all(|device| on_gpu(device) == computes)
+        );
         let holds_variables = computes && place != PLACES[1];
         assert_eq!(on_gpu(&strategy.parameter_device()), holds_variables);
         Training::new(strategy).step(0).unwrap();
@@ -163,7 +193,8 @@ fn all_tests_on(place: &str) {
     tests.env(PLACE, place).env("FAKE_CUDA_DEVICES", devices);
     tests.env(nccl::VARIABLE, fake_nccl::library());
     if place == PLACES[4] {
-        // It compares what is counted with what the tests' engine has moved, and NCCL goes around that.
+        // It compares what is counted with what the tests' engine has moved, and NCCL goes around
+        // that.
         tests.args(["--skip", "watching::traces_of_ranks"]);
     }
     all_pass(tests.env("FAKE_CUDA_ABORT", "1"), &groups);
@@ -174,8 +205,15 @@ fn all_pass(tests: &mut Command, groups: &[&str]) {
     let output = tests.args(groups).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{tests:?}: {}\n{text}\n{errors}", output.status);
-    let passed = text.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(
+        output.status.success(),
+        "{tests:?}: {}\n{text}\n{errors}",
+        output.status
+    );
+    let passed = text
+        .split("test result: ok. ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
     let passed: usize = passed.unwrap().parse().unwrap();
     // A group that is not there any more would be missed.
     assert!(passed >= 2 * groups.len(), "{tests:?}: {text}");
@@ -220,7 +258,10 @@ fn replicas_may_share_gpus() {
         "training::",
     ];
     let mut tests = command(std::env::current_exe().unwrap());
-    tests.env(SHARES, "1").env(PLACE, PLACES[0]).env("FAKE_CUDA_DEVICES", "6");
+    tests
+        .env(SHARES, "1")
+        .env(PLACE, PLACES[0])
+        .env("FAKE_CUDA_DEVICES", "6");
     all_pass(tests.env("FAKE_CUDA_ABORT", "1"), &groups);
 }
 
@@ -262,12 +303,19 @@ const STEPS: usize = 3;
 impl Training {
     fn new(strategy: Strategy) -> Training {
         let variables = make(&strategy, &[&[3], &[200], &[6, 2]]);
-        let options =
-            GradientsOptions { row_sparse: &[false, false, true], ..GradientsOptions::default() };
+        let options = GradientsOptions {
+            row_sparse: &[false, false, true],
+            ..GradientsOptions::default()
+        };
         let gradients = gradients(&strategy, &variables, options);
         let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
-        Training { strategy, variables, gradients, optimizer }
+        Training {
+            strategy,
+            variables,
+            gradients,
+            optimizer,
+        }
     }
 
     fn step(&self, number: usize) -> Result<()> {
@@ -280,7 +328,10 @@ impl Training {
     }
 
     fn weights(&self) -> Result<Vec<Vec<u8>>> {
-        self.variables.iter().map(|variable| Ok(bytes(&read(variable)?.on_host()?))).collect()
+        self.variables
+            .iter()
+            .map(|variable| Ok(bytes(&read(variable)?.on_host()?)))
+            .collect()
     }
 }
 
@@ -321,8 +372,8 @@ fn is_lost(error: &Error) -> bool {
     error.to_string().contains("is lost to this process")
 }
 
-/// Trains, and takes each step again that fails. Whatever fails, it fails on all ranks and leaves the
-/// weights of the step before.
+/// Trains, and takes each step again that fails. Whatever fails, it fails on all ranks and leaves
+/// the weights of the step before.
 fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
     let (mut taken, mut failures) = (0, 0);
     let lost = |error: &Error| {
@@ -352,7 +403,10 @@ fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
             return End::Alone(taken);
         }
         let of_driver = [Status::Unavailable, Status::ResourceExhausted];
-        assert!(of_driver.contains(&error.status()) && text.contains("GPU"), "{text}");
+        assert!(
+            of_driver.contains(&error.status()) && text.contains("GPU"),
+            "{text}"
+        );
         failures += 1;
         assert!(failures < 4, "{text}");
     }
@@ -367,7 +421,8 @@ struct Trial {
     injected: u64,
 }
 
-/// What two ranks with `replicas` replicas come to, once both have begun and `fault` has been called.
+/// What two ranks with `replicas` replicas come to, once both have begun and `fault` has been
+/// called.
 fn ends_after(replicas: usize, expected: &[Vec<Vec<u8>>], fault: &(dyn Fn() + Sync)) -> Vec<End> {
     let job = ranks(2);
     on_ranks(&job, replicas, |rank, strategy| {
@@ -386,7 +441,11 @@ fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
     let ends = ends_after(replicas, &expected(2 * replicas), &|| control.fault(fault));
     let (calls, injected) = (control.calls("*"), control.injected());
     control.fault("");
-    Trial { ends, calls, injected }
+    Trial {
+        ends,
+        calls,
+        injected,
+    }
 }
 
 pub const QUIET: [(&str, &str); 2] = [("FAKE_CUDA_DEVICES", "6"), ("FAKE_CUDA_QUIET", "1")];
@@ -395,7 +454,9 @@ pub const QUIET: [(&str, &str); 2] = [("FAKE_CUDA_DEVICES", "6"), ("FAKE_CUDA_QU
 #[test]
 fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
     let settings = [QUIET[0], QUIET[1], (PLACE, PLACES[1])];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     let (mut trials, mut injected) = (0, 0);
     for replicas in [1, 2] {
         let Trial { ends, calls, .. } = trial(&control, replicas, "");
@@ -418,20 +479,29 @@ fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
 /// their own: a rank that has lost its GPU says so, and no other has half of a step.
 #[test]
 fn a_gpu_that_is_lost_on_one_rank_leaves_no_half_of_a_step_on_any() {
-    lose_a_gpu(PLACES[0], "a_gpu_that_is_lost_on_one_rank_leaves_no_half_of_a_step_on_any");
+    lose_a_gpu(
+        PLACES[0],
+        "a_gpu_that_is_lost_on_one_rank_leaves_no_half_of_a_step_on_any",
+    );
 }
 
-/// The same with an engine that moves memory of GPUs, whose calls fail, too: then the ranks cannot meet any
-/// more, after the same step.
+/// The same with an engine that moves memory of GPUs, whose calls fail, too: then the ranks cannot
+/// meet any more, after the same step.
 #[test]
 fn a_gpu_that_is_lost_in_an_exchange_leaves_no_half_of_a_step_on_any() {
-    lose_a_gpu(PLACES[3], "a_gpu_that_is_lost_in_an_exchange_leaves_no_half_of_a_step_on_any");
+    lose_a_gpu(
+        PLACES[3],
+        "a_gpu_that_is_lost_in_an_exchange_leaves_no_half_of_a_step_on_any",
+    );
 }
 
 /// The same with NCCL.
 #[test]
 fn a_gpu_that_is_lost_amid_nccl_leaves_no_half_of_a_step_on_any() {
-    lose_a_gpu(PLACES[4], "a_gpu_that_is_lost_amid_nccl_leaves_no_half_of_a_step_on_any");
+    lose_a_gpu(
+        PLACES[4],
+        "a_gpu_that_is_lost_amid_nccl_leaves_no_half_of_a_step_on_any",
+    );
 }
 
 fn lose_a_gpu(place: &str, name: &str) {
@@ -439,7 +509,9 @@ fn lose_a_gpu(place: &str, name: &str) {
     let library = fake_nccl::library();
     let nccl = (nccl::VARIABLE, library.to_str().unwrap());
     let settings = [QUIET[0], QUIET[1], (PLACE, place), nccl];
-    let Some(control) = under_driver(&settings) else { return };
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
     if let Ok(fault) = std::env::var(FAULT) {
         let Trial { ends, .. } = trial(&control, 1, &fault);
         assert_eq!(control.take_reports(), [] as [&str; 0]);
@@ -458,8 +530,14 @@ fn lose_a_gpu(place: &str, name: &str) {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "call {number}, code {code}: {text} {output:?}");
-        let outcome = text.lines().find_map(|line| line.split("outcome: ").nth(1)).unwrap();
+        assert!(
+            output.status.success(),
+            "call {number}, code {code}: {text} {output:?}"
+        );
+        let outcome = text
+            .lines()
+            .find_map(|line| line.split("outcome: ").nth(1))
+            .unwrap();
         match outcome.contains("Lost") {
             false => {
                 let parted = (0..STEPS).map(|taken| format!("[Alone({taken}), Alone({taken})]"));
@@ -468,17 +546,27 @@ fn lose_a_gpu(place: &str, name: &str) {
                         && parted.into_iter().any(|ends| ends == outcome);
                 assert!(fits, "call {number}, code {code}: {outcome}");
                 let is_whole = outcome == "[Whole, Whole]";
-                (whole, apart) = (whole + usize::from(is_whole), apart + usize::from(!is_whole));
+                (whole, apart) = (
+                    whole + usize::from(is_whole),
+                    apart + usize::from(!is_whole),
+                );
             }
             true => {
                 // The other one has found itself alone, unless it was done.
-                assert!(outcome.contains("Alone") || outcome.contains("Whole"), "{outcome}");
+                assert!(
+                    outcome.contains("Alone") || outcome.contains("Whole"),
+                    "{outcome}"
+                );
                 lost += 1;
             }
         }
     }
     println!("{whole} trainings were whole, {apart} ended apart, in {lost} a card was lost");
     // Most calls of the driver are those of NCCL, whose failure is the end.
-    let kept = if place == PLACES[4] { whole + apart } else { whole };
+    let kept = if place == PLACES[4] {
+        whole + apart
+    } else {
+        whole
+    };
     assert!(kept > 5 && lost > 5);
 }

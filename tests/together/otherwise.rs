@@ -1,5 +1,6 @@
-//! Ranks that would update otherwise than the others: each computes weights for all, so what came of it would be
-//! of two kinds, and a rank that leaves a variable out would send other bytes. They are told, and nothing changes.
+//! Ranks that would update otherwise than the others: each computes weights for all, so what came
+//! of it would be of two kinds, and a rank that leaves a variable out would send other bytes. They
+//! are told, and nothing changes.
 
 use umbo_core::error::Status;
 use umbo_core::optimizer::adam::Adam;
@@ -21,45 +22,105 @@ use super::{named, on_ranks, on_ranks_of, tensor};
 /// Makes an optimizer update otherwise.
 type Change = fn(&Optimizer, &[Variable]);
 
-/// With where it is found out, and what is said of it: the first option that differs, as it is on the rank that
-/// differs and on the others.
+/// With where it is found out, and what is said of it: the first option that differs, as it is on
+/// the rank that differs and on the others.
 const CHANGES: [(&str, [&str; 3], Change); 9] = [
-    (WEIGHTS, ["the learning rate", "0.2", "0.1"], |optimizer, _| {
-        optimizer.set_learning_rate(0.2).unwrap()
-    }),
-    (WEIGHTS, ["the clip value", "0.5", "nothing"], |optimizer, _| {
-        let settings = Settings { clip_value: Some(0.5), ..Settings::default() };
-        optimizer.configure(settings).unwrap();
-    }),
-    (WEIGHTS, ["the global clip norm", "0.01", "nothing"], |optimizer, _| {
-        let settings = Settings { global_clip_norm: Some(0.01), ..Settings::default() };
-        optimizer.configure(settings).unwrap();
-    }),
-    (WEIGHTS, ["the weight decay", "0.5", "nothing"], |optimizer, _| {
-        let settings = Settings { weight_decay: Some(0.5), ..Settings::default() };
-        optimizer.configure(settings).unwrap();
-    }),
-    (WEIGHTS, ["the learning rate of 'v0'", "0.05", "0.1"], |optimizer, variables| {
-        let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
-        optimizer.add_group(&variables[..1], group).unwrap();
-    }),
+    (
+        WEIGHTS,
+        ["the learning rate", "0.2", "0.1"],
+        |optimizer, _| optimizer.set_learning_rate(0.2).unwrap(),
+    ),
+    (
+        WEIGHTS,
+        ["the clip value", "0.5", "nothing"],
+        |optimizer, _| {
+            let settings = Settings {
+                clip_value: Some(0.5),
+                ..Settings::default()
+            };
+            optimizer.configure(settings).unwrap();
+        },
+    ),
+    (
+        WEIGHTS,
+        ["the global clip norm", "0.01", "nothing"],
+        |optimizer, _| {
+            let settings = Settings {
+                global_clip_norm: Some(0.01),
+                ..Settings::default()
+            };
+            optimizer.configure(settings).unwrap();
+        },
+    ),
+    (
+        WEIGHTS,
+        ["the weight decay", "0.5", "nothing"],
+        |optimizer, _| {
+            let settings = Settings {
+                weight_decay: Some(0.5),
+                ..Settings::default()
+            };
+            optimizer.configure(settings).unwrap();
+        },
+    ),
+    (
+        WEIGHTS,
+        ["the learning rate of 'v0'", "0.05", "0.1"],
+        |optimizer, variables| {
+            let group = VariableGroup {
+                learning_rate_factor: 0.5,
+                ..VariableGroup::default()
+            };
+            optimizer.add_group(&variables[..1], group).unwrap();
+        },
+    ),
     // Of the variable that is updated by rows.
-    (WEIGHTS, ["the weight decay of 'v1'", "0.25", "0"], |optimizer, variables| {
-        let group = VariableGroup { weight_decay: Some(0.25), ..VariableGroup::default() };
-        optimizer.add_group(&variables[1..2], group).unwrap();
-    }),
-    (WEIGHTS, ["the updates of 'v2' so far", "0.225", "0.81"], |optimizer, variables| {
-        let progress = VariableProgress { updates: 7, running: [0.25, 0.5] };
-        optimizer.set_variable_progress(&variables[2], progress).unwrap();
-    }),
-    (GRADIENTS, ["whether 'v0' is frozen", "yes", "no"], |optimizer, variables| {
-        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
-        optimizer.add_group(&variables[..1], group).unwrap();
-    }),
-    (GRADIENTS, ["whether 'v1' is frozen", "yes", "no"], |optimizer, variables| {
-        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
-        optimizer.add_group(&variables[1..2], group).unwrap();
-    }),
+    (
+        WEIGHTS,
+        ["the weight decay of 'v1'", "0.25", "0"],
+        |optimizer, variables| {
+            let group = VariableGroup {
+                weight_decay: Some(0.25),
+                ..VariableGroup::default()
+            };
+            optimizer.add_group(&variables[1..2], group).unwrap();
+        },
+    ),
+    (
+        WEIGHTS,
+        ["the updates of 'v2' so far", "0.225", "0.81"],
+        |optimizer, variables| {
+            let progress = VariableProgress {
+                updates: 7,
+                running: [0.25, 0.5],
+            };
+            optimizer
+                .set_variable_progress(&variables[2], progress)
+                .unwrap();
+        },
+    ),
+    (
+        GRADIENTS,
+        ["whether 'v0' is frozen", "yes", "no"],
+        |optimizer, variables| {
+            let group = VariableGroup {
+                frozen: true,
+                ..VariableGroup::default()
+            };
+            optimizer.add_group(&variables[..1], group).unwrap();
+        },
+    ),
+    (
+        GRADIENTS,
+        ["whether 'v1' is frozen", "yes", "no"],
+        |optimizer, variables| {
+            let group = VariableGroup {
+                frozen: true,
+                ..VariableGroup::default()
+            };
+            optimizer.add_group(&variables[1..2], group).unwrap();
+        },
+    ),
 ];
 
 const WEIGHTS: &str = "the exchange of new weights";
@@ -77,8 +138,10 @@ fn ranks_that_update_otherwise_are_told() {
                     let strategy = strategy.unwrap();
                     let variables = make(&strategy, &[&[3000], &[6, 4], &[3]]);
                     let row_sparse = [false, true, false];
-                    let options =
-                        GradientsOptions { row_sparse: &row_sparse, ..GradientsOptions::default() };
+                    let options = GradientsOptions {
+                        row_sparse: &row_sparse,
+                        ..GradientsOptions::default()
+                    };
                     let gradients = gradients(&strategy, &variables, options);
                     let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
                     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
@@ -100,7 +163,11 @@ fn ranks_that_update_otherwise_are_told() {
                     let text = error.to_string();
                     assert!(text.contains("the ranks disagree"), "{}", what());
                     assert!(text.contains(place), "{}", what());
-                    assert!(text.contains(&format!("rank {wrong} differs")), "{}", what());
+                    assert!(
+                        text.contains(&format!("rank {wrong} differs")),
+                        "{}",
+                        what()
+                    );
                     for part in [name, odd, usual] {
                         assert!(text.contains(part), "'{part}' is missing: {}", what());
                     }
@@ -137,18 +204,40 @@ type Twist = fn(&mut Way);
 /// With the first option that differs, as it is on the rank that differs and on the others.
 const TWISTS: [([&str; 3], Twist); 9] = [
     (["", "'c'", "'b'"], |way| way.names[1] = "c"),
-    (["", "'a', float32 of shape [4, 3]", "'a', float32 of shape [3, 4]"], |way| {
-        way.shape = vec![4, 3];
+    (
+        [
+            "",
+            "'a', float32 of shape [4, 3]",
+            "'a', float32 of shape [3, 4]",
+        ],
+        |way| {
+            way.shape = vec![4, 3];
+        },
+    ),
+    (
+        ["the type of the gradient of 'a'", "'float16'", "'float32'"],
+        |way| {
+            way.dtype = Some(DType::Float16);
+        },
+    ),
+    (
+        ["whether the gradient of 'b' is row-sparse", "yes", "no"],
+        |way| way.row_sparse[1] = true,
+    ),
+    (["the reduction of the losses", "'Sum'", "'Mean'"], |way| {
+        way.reduction = LossReduction::Sum
     }),
-    (["the type of the gradient of 'a'", "'float16'", "'float32'"], |way| {
-        way.dtype = Some(DType::Float16);
+    (["the number of accumulation steps", "1", "2"], |way| {
+        way.accumulation_steps = 1
     }),
-    (["whether the gradient of 'b' is row-sparse", "yes", "no"], |way| way.row_sparse[1] = true),
-    (["the reduction of the losses", "'Sum'", "'Mean'"], |way| way.reduction = LossReduction::Sum),
-    (["the number of accumulation steps", "1", "2"], |way| way.accumulation_steps = 1),
-    (["the option measure_norm of the apply", "yes", "no"], |way| way.options.measure_norm = true),
+    (
+        ["the option measure_norm of the apply", "yes", "no"],
+        |way| way.options.measure_norm = true,
+    ),
     (["the rule's beta1", "0.8", "0.9"], |way| way.adam[0] = 0.8),
-    (["the rule's epsilon", "0.5", "0.25"], |way| way.adam[2] = 0.5),
+    (["the rule's epsilon", "0.5", "0.25"], |way| {
+        way.adam[2] = 0.5
+    }),
 ];
 
 #[test]
@@ -160,7 +249,10 @@ fn the_first_option_that_differs_is_named_with_its_values() {
         dtype: None,
         reduction: LossReduction::Mean,
         accumulation_steps: 2,
-        options: ApplyOptions { flush: true, ..ApplyOptions::default() },
+        options: ApplyOptions {
+            flush: true,
+            ..ApplyOptions::default()
+        },
         adam: [0.9, 0.999, 0.25],
     };
     for ([name, odd, usually], twist) in TWISTS {
@@ -177,13 +269,19 @@ fn the_first_option_that_differs_is_named_with_its_values() {
                 for error in came {
                     let text = error.to_string();
                     assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
-                    let said = [format!("{odd} on rank {wrong}"), format!("{usually} on rank")];
+                    let said = [
+                        format!("{odd} on rank {wrong}"),
+                        format!("{usually} on rank"),
+                    ];
                     // What a variable is is a part of where a rank is.
                     let is_variable = [odd, usually]
                         .iter()
                         .all(|value| text.contains(&format!("the making of variable {value}")));
                     let is_named = said.iter().all(|part| text.contains(part.as_str()));
-                    assert!(is_variable || (is_named && text.contains(name)), "{name}: {text}");
+                    assert!(
+                        is_variable || (is_named && text.contains(name)),
+                        "{name}: {text}"
+                    );
                     let differs = format!("rank {wrong} differs from the others");
                     assert_eq!(text.contains(&differs), size > 2, "{text}");
                 }
@@ -198,15 +296,22 @@ fn the_last_of_many_options_is_named() {
     let came = on_ranks(&ranks(2), 1, |rank, strategy| {
         let strategy = strategy.unwrap();
         let variables = make(&strategy, &[&[1][..]; 700]);
-        let options =
-            GradientsOptions { accumulation_steps: 2 + rank as u64, ..GradientsOptions::default() };
+        let options = GradientsOptions {
+            accumulation_steps: 2 + rank as u64,
+            ..GradientsOptions::default()
+        };
         let gradients = gradients(&strategy, &variables, options);
         let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
         let callback = |context: &ReplicaContext| contribute(context, &gradients, 0).map(|()| None);
         strategy.run(&callback, None).unwrap();
-        let options = ApplyOptions { flush: true, ..ApplyOptions::default() };
-        apply_with(&optimizer, &gradients, options).unwrap_err().to_string()
+        let options = ApplyOptions {
+            flush: true,
+            ..ApplyOptions::default()
+        };
+        apply_with(&optimizer, &gradients, options)
+            .unwrap_err()
+            .to_string()
     });
     for text in came {
         let expected = "the number of accumulation steps is 2 on rank 0, 3 on rank 1";
@@ -220,7 +325,11 @@ fn train(strategy: &Strategy, way: &Way) -> umbo_core::error::Result<()> {
     for name in way.names {
         let value = tensor(&vec![1f32; count], &way.shape);
         let new = named(name, Aggregation::None);
-        variables.push(variables::create(Some(strategy), new, Initial::Value(&value))?);
+        variables.push(variables::create(
+            Some(strategy),
+            new,
+            Initial::Value(&value),
+        )?);
     }
     let options = GradientsOptions {
         accumulation_steps: way.accumulation_steps,

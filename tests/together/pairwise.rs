@@ -17,7 +17,10 @@ pub fn pairwise(counts: &[usize]) -> Vec<Vec<usize>> {
         (row[one], row[other]) = (Some(a), Some(b));
         for at in 0..counts.len() {
             let met = |choice: usize| {
-                let pairs = row.iter().enumerate().filter_map(|(of, &other)| Some((of, other?)));
+                let pairs = row
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(of, &other)| Some((of, other?)));
                 let pairs = pairs.map(|pair| (pair.min((at, choice)), pair.max((at, choice))));
                 pairs.filter(|pair| open.contains(pair)).count()
             };

@@ -31,8 +31,8 @@ pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epo
     }
 }
 
-/// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the step is
-/// nobody's, and another epoch goes on behind it, with the same rows on all ranks.
+/// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the
+/// step is nobody's, and another epoch goes on behind it, with the same rows on all ranks.
 #[test]
 fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
     const FAILING: i32 = 8;
@@ -65,8 +65,11 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         let sum = variable(&strategy, "sum", Aggregation::Sum, &zero);
                         let of_step = sum.clone();
                         let step = move |context: &ReplicaContext| {
-                            let rows =
-                                context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+                            let rows = context
+                                .arguments()?
+                                .unwrap()
+                                .tensor_of(0)?
+                                .to_vec::<i32>()?;
                             let own =
                                 Value::Tensor(tensor(&[rows.iter().sum::<i32>() as f32], &[1]));
                             assign(&of_step, Assignment::Add, &own)?;
@@ -86,7 +89,11 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         let names = text.contains(&format!("rank {first} failed"));
                         assert_eq!(names, !own_fails, "{what}: {text}");
                         // With datasets of their own all ranks have all rows.
-                        let times = if sharding == Sharding::Off { size as f32 } else { 1.0 };
+                        let times = if sharding == Sharding::Off {
+                            size as f32
+                        } else {
+                            1.0
+                        };
                         let value = || read(&sum).unwrap().to_vec::<f32>().unwrap()[0];
                         assert_eq!(value(), times * sums(8), "{what}");
                         let report = run().unwrap();
@@ -101,8 +108,8 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
     }
 }
 
-/// One rank cannot make an element, another one lacks the memory for it and would try again, and to a third it
-/// would be given again: it is left out on all.
+/// One rank cannot make an element, another one lacks the memory for it and would try again, and to
+/// a third it would be given again: it is left out on all.
 #[test]
 fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
     for (failing, short) in [(0, 1), (1, 0), (2, 1), (1, 2)] {
@@ -133,7 +140,11 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                 let (got, mut seen) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
                 let of_step = Arc::clone(&got);
                 let step: Arc<ReplicaFunction> = Arc::new(move |context| {
-                    let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+                    let rows = context
+                        .arguments()?
+                        .unwrap()
+                        .tensor_of(0)?
+                        .to_vec::<i32>()?;
                     *of_step.lock().unwrap() = rows;
                     Ok(None)
                 });
@@ -152,7 +163,10 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
             let all: Vec<i32> = joined(came).into_iter().flatten().flatten().collect();
             let what =
                 format!("rank {failing} fails, rank {short} lacks memory, {read_ahead} ahead");
-            assert!(all.into_iter().eq((0..22).filter(|row| row / 4 != 2)), "{what}");
+            assert!(
+                all.into_iter().eq((0..22).filter(|row| row / 4 != 2)),
+                "{what}"
+            );
         }
     }
 }

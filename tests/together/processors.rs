@@ -19,8 +19,8 @@ fn run(strategy: &Strategy) {
     strategy.run(&|_| Ok(None), None).unwrap();
 }
 
-/// Ranks that the launcher has not bound divide the machine, bound replicas divide their rank's part of
-/// it, and copies of a strategy do as it does.
+/// Ranks that the launcher has not bound divide the machine, bound replicas divide their rank's
+/// part of it, and copies of a strategy do as it does.
 #[test]
 fn ranks_of_a_machine_divide_its_processors() {
     for size in 1..=3 {
@@ -36,7 +36,12 @@ fn ranks_of_a_machine_divide_its_processors() {
                         }
                     };
                     let (cpu_replicas, thread_hook) = (replicas, Some(Arc::new(hook) as _));
-                    Options { cpu_replicas, bind_threads, thread_hook, ..Options::default() }
+                    Options {
+                        cpu_replicas,
+                        bind_threads,
+                        thread_hook,
+                        ..Options::default()
+                    }
                 };
                 on_ranks_of(&ranks(size), options, |_, strategy| {
                     let strategy = strategy.unwrap();
@@ -48,7 +53,10 @@ fn ranks_of_a_machine_divide_its_processors() {
                     let told = told.lock().unwrap();
                     assert_eq!(told.len(), 2 * replicas);
                     for (own, computing_threads) in &*told {
-                        assert!(own.iter().all(|&each| part.contains(each)), "{own:?} of {part}");
+                        assert!(
+                            own.iter().all(|&each| part.contains(each)),
+                            "{own:?} of {part}"
+                        );
                         if bind_threads {
                             assert_eq!(*computing_threads, own.len());
                         } else {

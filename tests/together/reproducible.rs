@@ -1,5 +1,5 @@
-//! With a chosen number of replicas in sync the bits of a training do not depend on how many ranks and
-//! devices there are.
+//! With a chosen number of replicas in sync the bits of a training do not depend on how many ranks
+//! and devices there are.
 
 use super::dividing::make;
 use super::engine::ranks;
@@ -16,7 +16,11 @@ const REPLICAS: usize = 12;
 
 /// The options of rank `rank`, on the devices that this process tests.
 pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
-    Options { replicas_in_sync: replicas, bind_threads: false, ..placed(rank, devices) }
+    Options {
+        replicas_in_sync: replicas,
+        bind_threads: false,
+        ..placed(rank, devices)
+    }
 }
 
 /// Numbers whose sums depend on the order, over every split and with shares that are not the same.
@@ -34,7 +38,10 @@ fn no_split_shows() {
         let plan = Plan {
             model,
             reduction: LossReduction::Sum,
-            settings: Settings { global_clip_norm: Some(0.7), ..Settings::default() },
+            settings: Settings {
+                global_clip_norm: Some(0.7),
+                ..Settings::default()
+            },
             accumulation: 1,
             deferred,
             overflows: false,
@@ -60,7 +67,10 @@ fn bad_numbers_say_what_would_be_right() {
     let error = Strategy::new(&chosen(0, 3, 2)).err().unwrap();
     assert_eq!(error.status(), Status::InvalidArgument);
     let text = error.to_string();
-    assert!(text.contains("replicas_in_sync") && text.contains("give 3 or more"), "{text}");
+    assert!(
+        text.contains("replicas_in_sync") && text.contains("give 3 or more"),
+        "{text}"
+    );
     let error = Strategy::new(&chosen(0, 1, 1025)).err().unwrap();
     assert_eq!(error.status(), Status::InvalidArgument);
     assert!(error.to_string().contains("at most 1024"), "{error}");
@@ -71,11 +81,17 @@ fn bad_numbers_say_what_would_be_right() {
     for error in errors_of(2, |rank| chosen(rank, 1, 4 + rank)) {
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
         let text = error.to_string();
-        assert!(text.contains("4 replicas in sync") && text.contains("5 replicas"), "{text}");
+        assert!(
+            text.contains("4 replicas in sync") && text.contains("5 replicas"),
+            "{text}"
+        );
     }
     for error in errors_of(2, |rank| chosen(rank, 1, 2 * rank)) {
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-        assert!(error.to_string().contains("one replica for each device"), "{error}");
+        assert!(
+            error.to_string().contains("one replica for each device"),
+            "{error}"
+        );
     }
 }
 
@@ -88,13 +104,21 @@ fn ranks_do_not_accumulate_runs() {
         |_, strategy| {
             let strategy = strategy.unwrap();
             let variables = make(&strategy, &[&[3]]);
-            let options = GradientsOptions { accumulation_steps: 2, ..Default::default() };
+            let options = GradientsOptions {
+                accumulation_steps: 2,
+                ..Default::default()
+            };
             let devices = strategy.replica_devices();
             let sum = LossReduction::Sum;
             let error =
                 Gradients::new(strategy.id(), devices, variables, sum, options).unwrap_err();
             assert_eq!(error.status(), Status::Unimplemented, "{error}");
-            assert!(error.to_string().contains("2 times as many replicas in sync"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("2 times as many replicas in sync"),
+                "{error}"
+            );
         },
     );
 }
@@ -102,7 +126,10 @@ fn ranks_do_not_accumulate_runs() {
 /// Ranks of one strategy may have different numbers of devices.
 #[test]
 fn ranks_need_not_be_alike() {
-    let plan = Plan { is_wide: true, ..plans().remove(0) };
+    let plan = Plan {
+        is_wide: true,
+        ..plans().remove(0)
+    };
     let expected = train(Strategy::new(&options(7)).unwrap(), &plan, rule(1));
     let came = on_ranks_of(
         &ranks(3),

@@ -1,5 +1,5 @@
-//! Checkpoints that several ranks save together, each the state that it keeps: they go on with any number of
-//! ranks, and whatever fails the old one or the new one is there.
+//! Checkpoints that several ranks save together, each the state that it keeps: they go on with any
+//! number of ranks, and whatever fails the old one or the new one is there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,19 +75,37 @@ impl Training {
         let variables = make(&strategy, &SHAPES);
         // LAMB updates no rows.
         let row_sparse = [false, !rule.measures(), false, false, false];
-        let options =
-            GradientsOptions { row_sparse: &row_sparse, accumulation_steps: runs, dtype: None };
+        let options = GradientsOptions {
+            row_sparse: &row_sparse,
+            accumulation_steps: runs,
+            dtype: None,
+        };
         let gradients = gradients(&strategy, &variables, options);
         let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
-        let settings = Settings { global_clip_norm: Some(0.5), ..Settings::default() };
+        let settings = Settings {
+            global_clip_norm: Some(0.5),
+            ..Settings::default()
+        };
         optimizer.configure(settings).unwrap();
         let checkpoint = Checkpoint::new(&strategy);
         for variable in &variables {
-            checkpoint.add(variable.name().as_str(), Arc::new(variable.clone())).unwrap();
+            checkpoint
+                .add(variable.name().as_str(), Arc::new(variable.clone()))
+                .unwrap();
         }
-        checkpoint.add("optimizer", Arc::clone(&optimizer) as _).unwrap();
-        checkpoint.add("gradients", Arc::clone(&gradients) as _).unwrap();
-        Training { strategy, variables, gradients, optimizer, checkpoint }
+        checkpoint
+            .add("optimizer", Arc::clone(&optimizer) as _)
+            .unwrap();
+        checkpoint
+            .add("gradients", Arc::clone(&gradients) as _)
+            .unwrap();
+        Training {
+            strategy,
+            variables,
+            gradients,
+            optimizer,
+            checkpoint,
+        }
     }
 
     fn train(&self, steps: std::ops::Range<usize>) {
@@ -126,10 +144,22 @@ fn on_trainings<R: Send>(
 
 #[test]
 fn what_ranks_save_goes_on_with_any_number_of_them() {
-    let splits = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (1, 6), (2, 3)];
+    let splits = [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+        (3, 1),
+        (3, 2),
+        (1, 6),
+        (2, 3),
+    ];
     for (number, rule) in RULES.into_iter().enumerate() {
         // Each rule at some of the splits, and all splits by some rules.
-        let from = [splits[number % splits.len()], splits[(3 * number + 5) % splits.len()]];
+        let from = [
+            splits[number % splits.len()],
+            splits[(3 * number + 5) % splits.len()],
+        ];
         for (at, from) in from.into_iter().enumerate() {
             let folder = Folder::new(&format!("splits-{number}-{at}"));
             let whole = on_trainings(from, rule, |_, training| {
@@ -177,9 +207,15 @@ fn what_one_process_has_accumulated_is_restored_once_and_saved_by_no_rank() {
             training.train(2..6);
             assert!(training.known() == uncut.known(), "{size}×{replicas}");
             training.train(6..7);
-            let error = training.checkpoint.save(&folder.0.join("never")).unwrap_err();
+            let error = training
+                .checkpoint
+                .save(&folder.0.join("never"))
+                .unwrap_err();
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-            assert!(error.to_string().contains("each rank has its own part"), "{error}");
+            assert!(
+                error.to_string().contains("each rank has its own part"),
+                "{error}"
+            );
         });
     }
 }
@@ -248,10 +284,16 @@ fn a_rank_that_cannot_write_fails_the_checkpoint_on_all() {
             training.checkpoint.save(&folder.file()).unwrap();
             let old = training.known();
             training.train(1..2);
-            let path = if rank == failing { nowhere.clone() } else { folder.file() };
+            let path = if rank == failing {
+                nowhere.clone()
+            } else {
+                folder.file()
+            };
             let error = training.checkpoint.save(&path).unwrap_err();
             assert_eq!(error.status(), Status::NotFound, "{error}");
-            let names = error.to_string().contains(&format!("rank {failing} failed"));
+            let names = error
+                .to_string()
+                .contains(&format!("rank {failing} failed"));
             assert_eq!(names, rank != failing, "{error}");
             old
         });
@@ -268,14 +310,16 @@ fn a_rank_that_cannot_write_fails_the_checkpoint_on_all() {
     }
 }
 
-/// The same state makes the same files, so that saves can be compared; and a save that fails leaves those of the one
-/// before it, whose parts have the names that its own would have.
+/// The same state makes the same files, so that saves can be compared; and a save that fails leaves
+/// those of the one before it, whose parts have the names that its own would have.
 #[test]
 fn the_same_state_makes_the_same_files() {
     let folders = ["one", "two"].map(|name| Folder::new(&format!("same-{name}")));
     let contents = |folder: &Folder| -> Vec<(String, Vec<u8>)> {
         let names = folder.names().into_iter();
-        names.map(|name| (name.clone(), fs::read(folder.0.join(name)).unwrap())).collect()
+        names
+            .map(|name| (name.clone(), fs::read(folder.0.join(name)).unwrap()))
+            .collect()
     };
     for folder in &folders {
         on_trainings((3, 1), adam, |_, training| {
@@ -288,11 +332,17 @@ fn the_same_state_makes_the_same_files() {
     assert!(contents(&folders[1]) == expected);
     let folder = &folders[0];
     // What a rank that was killed has left goes with the next save, whatever that has in it.
-    let left_over = folder.0.join(".state.0123456789abcdef-00002-of-00003.safetensors.1.0.partial");
+    let left_over = folder
+        .0
+        .join(".state.0123456789abcdef-00002-of-00003.safetensors.1.0.partial");
     fs::write(&left_over, "part").unwrap();
-    let others =
-        [".state.x.1.0.partial", ".other.0123456789abcdef-00002-of-00003.safetensors.1.0.partial"];
-    others.iter().for_each(|name| fs::write(folder.0.join(name), "part").unwrap());
+    let others = [
+        ".state.x.1.0.partial",
+        ".other.0123456789abcdef-00002-of-00003.safetensors.1.0.partial",
+    ];
+    others
+        .iter()
+        .for_each(|name| fs::write(folder.0.join(name), "part").unwrap());
     on_trainings((3, 1), adam, |rank, training| {
         training.train(0..2);
         let nowhere = folder.0.join("nowhere").join("state.safetensors");
@@ -303,7 +353,9 @@ fn the_same_state_makes_the_same_files() {
         }
         training.checkpoint.save(&folder.file()).unwrap();
     });
-    others.iter().for_each(|name| fs::remove_file(folder.0.join(name)).unwrap());
+    others
+        .iter()
+        .for_each(|name| fs::remove_file(folder.0.join(name)).unwrap());
     assert!(contents(folder) == expected);
 }
 
@@ -322,7 +374,9 @@ fn parts_that_do_not_belong_are_found() {
     save(2, &folder.file());
     let part = |start: &str, of: &str| {
         let names = folder.names();
-        let found = names.iter().find(|name| name.starts_with(start) && name.contains(of));
+        let found = names
+            .iter()
+            .find(|name| name.starts_with(start) && name.contains(of));
         folder.0.join(found.unwrap())
     };
     let second = part("state.", "-00002-of-00003");
@@ -359,14 +413,26 @@ fn parts_that_do_not_belong_are_found() {
     restored(&folder.file());
 }
 
-/// Ranks of another training are refused together, and begin anew together, beside the parts of the old one.
+/// Ranks of another training are refused together, and begin anew together, beside the parts of the
+/// old one.
 #[test]
 fn ranks_begin_anew_together() {
     let folder = Folder::new("anew");
-    let options = ManagerOptions { max_to_keep: 1, ..ManagerOptions::default() };
+    let options = ManagerOptions {
+        max_to_keep: 1,
+        ..ManagerOptions::default()
+    };
     let manager = |training: &Training, start_fresh| {
         let checkpoint = Arc::clone(&training.checkpoint);
-        Manager::new(checkpoint, &folder.0, ManagerOptions { start_fresh, ..options }).unwrap()
+        Manager::new(
+            checkpoint,
+            &folder.0,
+            ManagerOptions {
+                start_fresh,
+                ..options
+            },
+        )
+        .unwrap()
     };
     let old = on_trainings((3, 1), adam, |_, training| {
         training.train(0..1);
@@ -398,17 +464,22 @@ fn ranks_begin_anew_together() {
             assert!(training.known() == *known);
             assert!(manager.save(9, None, true).unwrap());
             assert_eq!(manager.steps().unwrap(), [9]);
-            let parts = place.names().into_iter().filter(|name| name.contains(".safetensors"));
+            let parts = place
+                .names()
+                .into_iter()
+                .filter(|name| name.contains(".safetensors"));
             assert_eq!(parts.count(), 3, "the parts of old ones are gone");
         });
     }
 }
 
-/// One rank finds damage where another one cannot read: nobody goes back to an older checkpoint. Each has a copy of the
-/// folder here, so that they find different things.
+/// One rank finds damage where another one cannot read: nobody goes back to an older checkpoint.
+/// Each has a copy of the folder here, so that they find different things.
 #[test]
 fn ranks_pass_over_a_file_together_or_not_at_all() {
-    let folders: Vec<_> = (0..3).map(|rank| Folder::new(&format!("refused-{rank}"))).collect();
+    let folders: Vec<_> = (0..3)
+        .map(|rank| Folder::new(&format!("refused-{rank}")))
+        .collect();
     let options = ManagerOptions::default();
     on_trainings((3, 1), adam, |_, training| {
         let checkpoint = Arc::clone(&training.checkpoint);
@@ -419,8 +490,9 @@ fn ranks_pass_over_a_file_together_or_not_at_all() {
         }
     });
     let names = folders[0].names();
-    for (name, folder) in
-        names.iter().flat_map(|name| folders[1..].iter().map(move |to| (name, to)))
+    for (name, folder) in names
+        .iter()
+        .flat_map(|name| folders[1..].iter().map(move |to| (name, to)))
     {
         fs::copy(folders[0].0.join(name), folder.0.join(name)).unwrap();
     }
@@ -455,20 +527,35 @@ fn own_rows(strategy: &Strategy, rows: usize, seed: u64) -> Arc<PassIterator> {
     let shape = Shape::new(&[rows]).unwrap();
     let rows = Tensor::from_slice(&vec![1.0f32; rows], shape, DeviceId::HOST).unwrap();
     let data = Dataset::from_tensor_slices(&Value::Tensor(rows)).unwrap();
-    let shuffle = ShuffleOptions { seed, ..ShuffleOptions::default() };
+    let shuffle = ShuffleOptions {
+        seed,
+        ..ShuffleOptions::default()
+    };
     let data = data.shuffle(&shuffle).unwrap().batch(4, false).unwrap();
-    let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
-    Arc::new(distribute_dataset(strategy, &data, &options).unwrap().iterator().unwrap())
+    let options = DistributeOptions {
+        sharding: Sharding::Off,
+        ..DistributeOptions::default()
+    };
+    Arc::new(
+        distribute_dataset(strategy, &data, &options)
+            .unwrap()
+            .iterator()
+            .unwrap(),
+    )
 }
 
-/// A checkpoint has one position for all ranks, so that it refuses those of ranks whose own data are at different ones.
+/// A checkpoint has one position for all ranks, so that it refuses those of ranks whose own data
+/// are at different ones.
 #[test]
 fn positions_in_data_of_a_rank_s_own_are_saved_where_they_agree() {
     let folder = Folder::new("own-positions");
-    for (number, (rows, seeds, is_alike)) in
-        [([20, 20], [5, 5], true), ([20, 20], [5, 6], false), ([20, 24], [5, 5], false)]
-            .into_iter()
-            .enumerate()
+    for (number, (rows, seeds, is_alike)) in [
+        ([20, 20], [5, 5], true),
+        ([20, 20], [5, 6], false),
+        ([20, 24], [5, 5], false),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let path = folder.0.join(format!("{number}.safetensors"));
         on_ranks(&ranks(2), 1, |rank, strategy| {
@@ -476,13 +563,17 @@ fn positions_in_data_of_a_rank_s_own_are_saved_where_they_agree() {
             let iterator = own_rows(&strategy, rows[rank], seeds[rank]);
             iterator.next().unwrap();
             let checkpoint = Checkpoint::new(&strategy);
-            checkpoint.add("batches", Arc::new(SavedIterator(Arc::clone(&iterator)))).unwrap();
+            checkpoint
+                .add("batches", Arc::new(SavedIterator(Arc::clone(&iterator))))
+                .unwrap();
             match (checkpoint.save(&path), is_alike) {
                 (Ok(()), true) => checkpoint.restore(&path).unwrap(),
                 (Err(error), false) => {
                     assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
                     assert!(
-                        error.to_string().contains("'batches': ranks with data of their own"),
+                        error
+                            .to_string()
+                            .contains("'batches': ranks with data of their own"),
                         "{error}"
                     );
                 }

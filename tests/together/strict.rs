@@ -1,5 +1,6 @@
-//! Strict ranks: a mistake of one rank's callback fails the step on all of them, with the rank and the mistake named.
-//! That strict ranks without mistakes have the bits of others is seen in `dividing`.
+//! Strict ranks: a mistake of one rank's callback fails the step on all of them, with the rank and
+//! the mistake named. That strict ranks without mistakes have the bits of others is seen in
+//! `dividing`.
 
 use umbo_core::error::Status;
 use umbo_core::optimizer::sgd::Sgd;
@@ -64,7 +65,10 @@ fn a_mistake_of_one_rank_fails_the_step_on_all() {
                     let told = text.contains(&format!("rank {of} failed"));
                     assert_eq!(told, rank != of, "{text}");
                     let replica = format!("replica {}", wrong % replicas);
-                    assert!(text.contains("strict mode") && text.contains(&replica), "{text}");
+                    assert!(
+                        text.contains("strict mode") && text.contains(&replica),
+                        "{text}"
+                    );
                     // Others get as much of the message as fits.
                     assert!(rank != of || text.contains(says), "{text}");
                     assert!(known(&optimizer, &variables) == before, "{mistake:?}");

@@ -1,5 +1,5 @@
-//! Updates: W ranks of M replicas come to the weights, the state and the reports of one process with
-//! W·M replicas, bit for bit.
+//! Updates: W ranks of M replicas come to the weights, the state and the reports of one process
+//! with W·M replicas, bit for bit.
 
 use std::sync::{Arc, LazyLock};
 
@@ -72,12 +72,15 @@ fn gradients_of(is_wide: bool, overflows: bool, to: &Tensor, seed: u64) -> Vec<f
     }
     if is_wide && to.dtype().size() > 2 {
         let mut from = ChaCha8Rng::seed_from_u64(seed + 5);
-        values.iter_mut().for_each(|value| *value *= 2f32.powi(from.random_range(-40..20)));
+        values
+            .iter_mut()
+            .for_each(|value| *value *= 2f32.powi(from.random_range(-40..20)));
     }
     values
 }
 
-/// Some of the numbers that were drawn once: without optimisation, drawing takes longer than all the rest.
+/// Some of the numbers that were drawn once: without optimisation, drawing takes longer than all
+/// the rest.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     const STARTS: usize = 1 << 15;
     const MOST: usize = 260 * 64;
@@ -90,8 +93,8 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     DRAWN[start..start + count].to_vec()
 }
 
-/// What replica `replica` of all contributes in step `step`, and with which weight. Some have nothing,
-/// and some leave a variable out.
+/// What replica `replica` of all contributes in step `step`, and with which weight. Some have
+/// nothing, and some leave a variable out.
 fn contribute(
     context: &ReplicaContext,
     gradients: &Arc<Gradients>,
@@ -139,19 +142,27 @@ pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let told = || (text(came), text(expected));
-            assert!(came == expected, "result {at} of rank {rank}, {what}: {:?}", told());
+            assert!(
+                came == expected,
+                "result {at} of rank {rank}, {what}: {:?}",
+                told()
+            );
         }
     }
 }
 
-/// Trains for some steps, with looks at the gradients before each apply; the bytes of all that is known
-/// afterwards.
+/// Trains for some steps, with looks at the gradients before each apply; the bytes of all that is
+/// known afterwards.
 pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
     let make = |(index, shape): (usize, &&[usize])| {
         let values = numbers(77 + index as u64, shape.iter().product());
         // One variable of float64, where gradients need not be narrower.
         let is_double = index == 1 && plan.model == Model::Dense;
-        let dtype = if is_double { DType::Float64 } else { DType::Float32 };
+        let dtype = if is_double {
+            DType::Float64
+        } else {
+            DType::Float32
+        };
         let value = tensor_of(dtype, &values, shape);
         variable(&strategy, &format!("v{index}"), Aggregation::None, &value)
     };
@@ -171,7 +182,10 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
         Gradients::new(id, devices, variables.clone(), plan.reduction, options).unwrap();
     let optimizer = Optimizer::new(id, rule, 0.05).unwrap();
     optimizer.configure(plan.settings).unwrap();
-    let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
+    let group = VariableGroup {
+        learning_rate_factor: 0.5,
+        ..VariableGroup::default()
+    };
     optimizer.add_group(&variables[..1], group).unwrap();
     let mut known = Vec::new();
     for step in 0..4 {
@@ -182,14 +196,20 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
             }
             Ok(None)
         };
-        let mut came = strategy.run(&callback, None).map(drop).map_err(|error| error.status());
+        let mut came = strategy
+            .run(&callback, None)
+            .map(drop)
+            .map_err(|error| error.status());
         if came.is_ok() && !plan.deferred && step != 1 {
             for index in 0..variables.len() {
                 known.push(super::reduced::look(&gradients, index, Some(&optimizer)));
             }
         }
         if came.is_ok() && !plan.deferred {
-            let options = ApplyOptions { flush: step == 3, measure_norm: step % 2 == 1 };
+            let options = ApplyOptions {
+                flush: step == 3,
+                measure_norm: step % 2 == 1,
+            };
             came = match apply_with(&optimizer, &gradients, options) {
                 Ok(Applied::Done(_)) => Ok(()),
                 Ok(other) => panic!("{other:?}"),
@@ -208,14 +228,22 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
                     .map(|norm| if norm.is_nan() { f64::NAN } else { norm }.to_bits()),
                 report.clipped,
                 // While runs are accumulated each rank knows its own.
-                if report.accumulated_runs == 0 { report.total_weight } else { 0.0 },
+                if report.accumulated_runs == 0 {
+                    report.total_weight
+                } else {
+                    0.0
+                },
                 report.variables_updated,
                 report.loss_scale,
                 report.iterations,
             );
             known.push(shown.into_bytes());
         }
-        known.extend(variables.iter().map(|variable| bytes(&read(variable).unwrap())));
+        known.extend(
+            variables
+                .iter()
+                .map(|variable| bytes(&read(variable).unwrap())),
+        );
     }
     for variable in &variables {
         for slot in ["m", "v", "momentum", "velocity"] {
@@ -235,7 +263,11 @@ pub fn plans() -> Vec<Plan> {
         Model::RowsHalf,
     ];
     let plain = Settings::default();
-    let clipped = Settings { global_clip_norm: Some(0.7), clip_value: Some(0.05), ..plain };
+    let clipped = Settings {
+        global_clip_norm: Some(0.7),
+        clip_value: Some(0.05),
+        ..plain
+    };
     let scaled = Settings {
         loss_scaling: Some(LossScaling::Dynamic {
             initial: 1024.0,
@@ -246,18 +278,36 @@ pub fn plans() -> Vec<Plan> {
         }),
         ..plain
     };
-    let fails = Settings { non_finite: Some(NonFinite::Fail), ..plain };
+    let fails = Settings {
+        non_finite: Some(NonFinite::Fail),
+        ..plain
+    };
     let mut plans = Vec::new();
     for model in models {
-        let all = [(plain, false), (clipped, false), (scaled, true), (fails, true)];
+        let all = [
+            (plain, false),
+            (clipped, false),
+            (scaled, true),
+            (fails, true),
+        ];
         for (number, (settings, overflows)) in all.into_iter().enumerate() {
             for accumulation in [1, 2] {
                 // A scale, with a norm to be had of what it has scaled.
                 let clips = settings.loss_scaling.is_some() && accumulation == 2;
-                let norm = if clips { Some(0.7) } else { settings.global_clip_norm };
-                let settings = Settings { global_clip_norm: norm, ..settings };
-                let reductions =
-                    [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
+                let norm = if clips {
+                    Some(0.7)
+                } else {
+                    settings.global_clip_norm
+                };
+                let settings = Settings {
+                    global_clip_norm: norm,
+                    ..settings
+                };
+                let reductions = [
+                    LossReduction::Sum,
+                    LossReduction::Mean,
+                    LossReduction::GlobalMean,
+                ];
                 plans.push(Plan {
                     model,
                     reduction: reductions[plans.len() % 3],
@@ -285,10 +335,24 @@ fn ranks_train_as_one_process_does() {
         // Both with each model, with each setting and with each accumulation.
         let in_sync = [0, 12][(number / 8 + number / 2 + number) % 2];
         let (size, devices) = splits[(number + in_sync) % splits.len()];
-        let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan };
-        let accumulation = if in_sync > 0 { 1 } else { runs(plan.accumulation) };
-        let plan = Plan { accumulation, ..plan };
-        let all = if in_sync == 0 { size * devices } else { in_sync };
+        let plan = Plan {
+            is_wide: in_sync > 0 && !plan.overflows,
+            ..plan
+        };
+        let accumulation = if in_sync > 0 {
+            1
+        } else {
+            runs(plan.accumulation)
+        };
+        let plan = Plan {
+            accumulation,
+            ..plan
+        };
+        let all = if in_sync == 0 {
+            size * devices
+        } else {
+            in_sync
+        };
         let expected = train(alone(all), &plan, rule(of));
         let options = |rank: usize| Options {
             bind_threads: false,
@@ -299,7 +363,9 @@ fn ranks_train_as_one_process_does() {
             }
         };
         let ranks = job(size, Some(number as u64), None);
-        let came = on_ranks_of(&ranks, options, |_, made| train(made.unwrap(), &plan, rule(of)));
+        let came = on_ranks_of(&ranks, options, |_, made| {
+            train(made.unwrap(), &plan, rule(of))
+        });
         let what = format!("rule {of}, {all} on {size}×{devices}: {plan:?}");
         assert_same(&came, &expected, &what);
     }

@@ -1,5 +1,5 @@
-//! Collectives, assignments, metrics and initial values: W ranks of M replicas give what one process of
-//! W·M replicas gives, bit for bit.
+//! Collectives, assignments, metrics and initial values: W ranks of M replicas give what one
+//! process of W·M replicas gives, bit for bit.
 
 use std::sync::Mutex;
 
@@ -37,8 +37,13 @@ fn contribution(seed: u64, replica: usize, dtype: DType, shape: &[usize]) -> Ten
 /// How many ranks, and how many replicas each has.
 const SPLITS: [(usize, usize); 6] = [(2, 1), (2, 2), (3, 1), (4, 1), (3, 2), (2, 3)];
 
-const DTYPES: [DType; 5] =
-    [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Int32];
+const DTYPES: [DType; 5] = [
+    DType::Float16,
+    DType::BFloat16,
+    DType::Float32,
+    DType::Float64,
+    DType::Int32,
+];
 
 /// A program that does everything, and the bytes of all that it came to.
 fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
@@ -62,8 +67,11 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             let mut came = Vec::new();
             for op in [ReduceOp::Sum, ReduceOp::Mean] {
                 // The last ones are reduced in parts.
-                let large: [&[usize]; 2] =
-                    if step == 0 { [&[129, 260], &[35_001]] } else { [&[1]; 2] };
+                let large: [&[usize]; 2] = if step == 0 {
+                    [&[129, 260], &[35_001]]
+                } else {
+                    [&[1]; 2]
+                };
                 let nest = Value::tuple(vec![
                     Value::Tensor(own(1, &[7])),
                     Value::Tensor(own(2, &[])),
@@ -93,13 +101,31 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             let weight = [(replica % 2) as f64 * 0.75, f64::from(replica == 1)][step as usize];
             let has_mean = matches!(dtype, DType::Float32 | DType::Float64);
             let mean = mean.as_ref().filter(|_| has_mean);
-            let targets: Vec<_> =
-                [Some(&sum), Some(&first), mean].into_iter().flatten().cloned().collect();
-            let values = (11..).take(targets.len()).map(|seed| own(seed, &[5, 3])).collect();
+            let targets: Vec<_> = [Some(&sum), Some(&first), mean]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect();
+            let values = (11..)
+                .take(targets.len())
+                .map(|seed| own(seed, &[5, 3]))
+                .collect();
             assign_all(context, &targets, values, Some(weight))?;
-            context.add_metric("loss", Metric { sum: 0.1 * replica as f64, weight: 0.3 })?;
+            context.add_metric(
+                "loss",
+                Metric {
+                    sum: 0.1 * replica as f64,
+                    weight: 0.3,
+                },
+            )?;
             if replica % 2 == 1 {
-                context.add_metric("odd", Metric { sum: 1.0, weight: 1.0 })?;
+                context.add_metric(
+                    "odd",
+                    Metric {
+                        sum: 1.0,
+                        weight: 1.0,
+                    },
+                )?;
             }
             if context.replica() == 0 {
                 let mut results = results.lock().unwrap();
@@ -125,14 +151,22 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
         let mut results = results.lock().unwrap();
         for op in [ReduceOp::Sum, ReduceOp::Mean] {
             for axes in [None, Some(vec![0])] {
-                let how = ReductionOptions { axes, ..ReductionOptions::default() };
+                let how = ReductionOptions {
+                    axes,
+                    ..ReductionOptions::default()
+                };
                 let reduced = strategy.reduce(op, &result, &how).unwrap();
                 results.push(bytes(reduced.tensor_of(0).unwrap()));
             }
         }
-        let gathered = strategy.gather(&result, 1, &ReductionOptions::default()).unwrap();
+        let gathered = strategy
+            .gather(&result, 1, &ReductionOptions::default())
+            .unwrap();
         results.push(bytes(gathered.tensor_of(0).unwrap()));
-        for variable in [Some(&sum), Some(&first), mean.as_ref()].into_iter().flatten() {
+        for variable in [Some(&sum), Some(&first), mean.as_ref()]
+            .into_iter()
+            .flatten()
+        {
             results.push(bytes(&read(variable).unwrap()));
         }
         assert_eq!(strategy.metric_names(), ["loss", "odd"]);
@@ -146,7 +180,9 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
 
 #[test]
 fn ranks_of_replicas_are_as_one_process() {
-    let all = DTYPES.into_iter().flat_map(|dtype| SPLITS.map(|split| (dtype, split)));
+    let all = DTYPES
+        .into_iter()
+        .flat_map(|dtype| SPLITS.map(|split| (dtype, split)));
     // Every dtype and every split is among those that are tried elsewhere too.
     for (number, (dtype, (size, replicas))) in tried(all.enumerate()) {
         let expected = program(&alone(size * replicas), dtype);
@@ -157,7 +193,11 @@ fn ranks_of_replicas_are_as_one_process() {
             assert_eq!(strategy.num_replicas_in_sync(), size * replicas);
             program(&strategy, dtype)
         });
-        assert_same(&came, &expected, &format!("{dtype}, {size} ranks of {replicas}"));
+        assert_same(
+            &came,
+            &expected,
+            &format!("{dtype}, {size} ranks of {replicas}"),
+        );
     }
 }
 
@@ -168,13 +208,19 @@ fn the_place_in_the_global_batch_counts_all_ranks() {
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
             let own = &rows[rank * replicas..(rank + 1) * replicas];
-            let parts = own.iter().map(|&rows| tensor(&vec![0f32; rows], &[rows])).collect();
+            let parts = own
+                .iter()
+                .map(|&rows| tensor(&vec![0f32; rows], &[rows]))
+                .collect();
             let arguments = Value::per_replica(parts).unwrap();
             let look = |context: &ReplicaContext| {
                 let position = context.batch_position();
                 let replica = context.replica_in_sync();
                 assert_eq!(position.local_examples, Some(rows[replica] as u64));
-                assert_eq!(position.first_example, rows[..replica].iter().sum::<usize>() as u64);
+                assert_eq!(
+                    position.first_example,
+                    rows[..replica].iter().sum::<usize>() as u64
+                );
                 assert_eq!(position.global_examples, Some(15));
                 Ok(None)
             };
@@ -187,11 +233,14 @@ fn the_place_in_the_global_batch_counts_all_ranks() {
 fn a_rank_alone_needs_nobody() {
     let expected = program(&alone(2), DType::Float32);
     let ranks = ranks(1);
-    let came = on_ranks(&ranks, 2, |_, strategy| program(&strategy.unwrap(), DType::Float32));
+    let came = on_ranks(&ranks, 2, |_, strategy| {
+        program(&strategy.unwrap(), DType::Float32)
+    });
     assert_eq!((came[0].clone(), ranks[0].calls()), (expected, 0));
 }
 
-/// Variables of one name, made before runs and in them, have different elements, and those that one process draws.
+/// Variables of one name, made before runs and in them, have different elements, and those that one
+/// process draws.
 #[test]
 fn elements_are_drawn_alike_on_all_ranks() {
     let draw = |strategy: Option<&Strategy>, name: &str| {
@@ -204,7 +253,9 @@ fn elements_are_drawn_alike_on_all_ranks() {
         variables::create(strategy, named(name, Aggregation::None), initial)
     };
     let program = |strategy: &Strategy| {
-        let mut made = ["w", "w", "v"].map(|name| draw(Some(strategy), name).unwrap()).to_vec();
+        let mut made = ["w", "w", "v"]
+            .map(|name| draw(Some(strategy), name).unwrap())
+            .to_vec();
         let run = |_: &ReplicaContext| {
             let made = [draw(None, "w")?, draw(None, "v")?].map(Value::Variable);
             Ok(Some(Value::tuple(made.to_vec())?))
@@ -216,11 +267,16 @@ fn elements_are_drawn_alike_on_all_ranks() {
             };
             made.push(variable.clone());
         }
-        made.iter().map(|variable| bytes(&read(variable).unwrap())).collect::<Vec<_>>()
+        made.iter()
+            .map(|variable| bytes(&read(variable).unwrap()))
+            .collect::<Vec<_>>()
     };
     let expected = program(&alone(1));
     for (index, elements) in expected.iter().enumerate() {
-        assert!(expected[..index].iter().all(|other| other != elements), "variable {index}");
+        assert!(
+            expected[..index].iter().all(|other| other != elements),
+            "variable {index}"
+        );
     }
     for (size, replicas) in tried(SPLITS) {
         for found in on_ranks(&ranks(size), replicas, |_, made| program(&made.unwrap())) {

@@ -1,5 +1,5 @@
-//! Steps of ranks that are measured and traced: what goes between the ranks is a phase with time, and its
-//! bytes are those that the engine has moved; what a step does stays the same.
+//! Steps of ranks that are measured and traced: what goes between the ranks is a phase with time,
+//! and its bytes are those that the engine has moved; what a step does stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -63,33 +63,44 @@ fn train(strategy: &Strategy) -> Vec<Vec<u8>> {
 fn measured_steps_of_ranks_know_what_the_exchange_takes() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(&alone(size * replicas));
-        on_ranks(&job(size, Some(number as u64), None), replicas, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            // One rank in turn is not measured: this is each rank's own.
-            let is_measured = rank != number % size;
-            strategy.measure_steps(is_measured).unwrap();
-            assert!(train(&strategy) == expected, "rank {rank} of {size}×{replicas}");
-            if !is_measured {
-                assert!(strategy.step_report().is_err());
-                return;
-            }
-            let report = strategy.step_report().unwrap();
-            let summary = &report.summary;
-            assert_eq!(
-                (summary.replicas.len(), summary.setup.replicas),
-                (replicas, replicas as u32)
-            );
-            assert!((1..STEPS).contains(&summary.measured), "{summary:?}");
-            let exchange = summary.central(Phase::Exchange);
-            assert!(exchange > 0, "{summary:?}");
-            for replica in &summary.replicas {
-                assert_eq!(replica.spent[Phase::Exchange as usize], exchange, "{summary:?}");
-                assert_eq!(replica.spent[Phase::Input as usize], 0);
-                assert_eq!(replica.spent[Phase::Split as usize], 0);
-            }
-            let text = report.text();
-            assert!(text.contains("exchange"), "{text}");
-        });
+        on_ranks(
+            &job(size, Some(number as u64), None),
+            replicas,
+            |rank, strategy| {
+                let strategy = strategy.unwrap();
+                // One rank in turn is not measured: this is each rank's own.
+                let is_measured = rank != number % size;
+                strategy.measure_steps(is_measured).unwrap();
+                assert!(
+                    train(&strategy) == expected,
+                    "rank {rank} of {size}×{replicas}"
+                );
+                if !is_measured {
+                    assert!(strategy.step_report().is_err());
+                    return;
+                }
+                let report = strategy.step_report().unwrap();
+                let summary = &report.summary;
+                assert_eq!(
+                    (summary.replicas.len(), summary.setup.replicas),
+                    (replicas, replicas as u32)
+                );
+                assert!((1..STEPS).contains(&summary.measured), "{summary:?}");
+                let exchange = summary.central(Phase::Exchange);
+                assert!(exchange > 0, "{summary:?}");
+                for replica in &summary.replicas {
+                    assert_eq!(
+                        replica.spent[Phase::Exchange as usize],
+                        exchange,
+                        "{summary:?}"
+                    );
+                    assert_eq!(replica.spent[Phase::Input as usize], 0);
+                    assert_eq!(replica.spent[Phase::Split as usize], 0);
+                }
+                let text = report.text();
+                assert!(text.contains("exchange"), "{text}");
+            },
+        );
     }
 }
 
@@ -113,7 +124,9 @@ fn again_alone(name: &str, size: usize, replicas: usize) {
 fn traces_of_ranks_count_the_bytes_that_the_engine_moves() {
     let Ok(setting) = std::env::var(INSIDE) else {
         let name = "watching::traces_of_ranks_count_the_bytes_that_the_engine_moves";
-        return SPLITS.iter().for_each(|&(size, replicas)| again_alone(name, size, replicas));
+        return SPLITS
+            .iter()
+            .for_each(|&(size, replicas)| again_alone(name, size, replicas));
     };
     let (size, replicas) = setting.split_once(' ').unwrap();
     let (size, replicas): (usize, usize) = (size.parse().unwrap(), replicas.parse().unwrap());
@@ -140,27 +153,48 @@ fn traces_of_ranks_count_the_bytes_that_the_engine_moves() {
     let events: Vec<Json> = serde_json::from_str(&text).unwrap();
 
     let counts = events.iter().filter(|event| event["ph"] == "C");
-    let exchanged = counts.filter_map(|event| event["args"]["exchanged"].as_u64()).max();
+    let exchanged = counts
+        .filter_map(|event| event["args"]["exchanged"].as_u64())
+        .max();
     let moved: u64 = ranks.iter().map(|rank| rank.bytes()).sum();
     assert_eq!(exchanged, Some(moved));
-    let spans =
-        |name: &str| events.iter().filter(|it| it["ph"] == "X" && it["name"] == name).count();
+    let spans = |name: &str| {
+        events
+            .iter()
+            .filter(|it| it["ph"] == "X" && it["name"] == name)
+            .count()
+    };
     let steps = (STEPS as usize - 1) * size;
     assert_eq!(spans("step"), steps + 1);
     // Each call of the engine is one span.
     let calls: u64 = ranks.iter().map(|rank| rank.calls()).sum();
     assert_eq!(spans("exchange") as u64, calls);
     assert!(spans("exchange") > 4 * steps);
-    let exchanges = events.iter().filter(|it| it["name"] == "exchange" && it["ph"] == "X");
+    let exchanges = events
+        .iter()
+        .filter(|it| it["name"] == "exchange" && it["ph"] == "X");
     assert!(exchanges.clone().all(|it| it["cat"] == "exchange"));
     let threads: BTreeSet<u64> = exchanges.filter_map(|it| it["tid"].as_u64()).collect();
-    assert_eq!(threads.len(), size, "ranks meet on the threads that call their strategies");
+    assert_eq!(
+        threads.len(),
+        size,
+        "ranks meet on the threads that call their strategies"
+    );
 
     // The GPUs of all ranks have rows of their own, and something was done on each.
-    let gpus: BTreeSet<String> = gpus.concat().iter().map(|gpu| format!("{gpu} stream")).collect();
+    let gpus: BTreeSet<String> = gpus
+        .concat()
+        .iter()
+        .map(|gpu| format!("{gpu} stream"))
+        .collect();
     let names = events.iter().filter(|it| it["name"] == "thread_name");
     let names: BTreeMap<u64, &str> = names
-        .map(|it| (it["tid"].as_u64().unwrap(), it["args"]["name"].as_str().unwrap()))
+        .map(|it| {
+            (
+                it["tid"].as_u64().unwrap(),
+                it["args"]["name"].as_str().unwrap(),
+            )
+        })
         .collect();
     let spans = events.iter().filter(|it| it["ph"] == "X");
     let rows = spans.map(|it| names[&it["tid"].as_u64().unwrap()]);

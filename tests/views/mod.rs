@@ -20,9 +20,24 @@ pub fn view<'a>(
 /// Its elements, widened.
 pub fn numbers(tensor: &Tensor) -> Vec<f32> {
     match tensor.dtype() {
-        DType::Float16 => tensor.to_vec::<f16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        DType::BFloat16 => tensor.to_vec::<bf16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        DType::Int64 => tensor.to_vec::<i64>().unwrap().iter().map(|&x| x as f32).collect(),
+        DType::Float16 => tensor
+            .to_vec::<f16>()
+            .unwrap()
+            .iter()
+            .map(|x| x.to_f32())
+            .collect(),
+        DType::BFloat16 => tensor
+            .to_vec::<bf16>()
+            .unwrap()
+            .iter()
+            .map(|x| x.to_f32())
+            .collect(),
+        DType::Int64 => tensor
+            .to_vec::<i64>()
+            .unwrap()
+            .iter()
+            .map(|&x| x as f32)
+            .collect(),
         _ => tensor.to_vec().unwrap(),
     }
 }

@@ -1,5 +1,5 @@
-//! The values of options. All commands read them with this module. An impossible value is refused with the name of the
-//! option and the possible values.
+//! The values of options. All commands read them with this module. An impossible value is refused
+//! with the name of the option and the possible values.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -72,7 +72,11 @@ impl Number for Bytes {
         let unit = Bytes::UNITS.iter().find(|(name, _)| *name == last);
         let (digits, shift) =
             unit.map_or((text, 0), |&(_, shift)| (&text[..text.len() - 1], shift));
-        digits.parse::<usize>().ok()?.checked_mul(1 << shift).map(Bytes)
+        digits
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(1 << shift)
+            .map(Bytes)
     }
 
     fn shown(self) -> String {
@@ -100,7 +104,10 @@ pub fn numbers<T: Number>(
     range: RangeInclusive<T>,
 ) -> Result<Vec<T>, Failure> {
     let several = ", or several with commas between them";
-    text(arguments)?.split(',').map(|item| in_range(option, item, &range, several)).collect()
+    text(arguments)?
+        .split(',')
+        .map(|item| in_range(option, item, &range, several))
+        .collect()
 }
 
 fn in_range<T: Number>(
@@ -109,16 +116,19 @@ fn in_range<T: Number>(
     range: &RangeInclusive<T>,
     several: &str,
 ) -> Result<T, Failure> {
-    T::read(text).filter(|number| range.contains(number)).ok_or_else(|| {
-        let (kind, least, most) = (T::KIND, range.start().shown(), range.end().shown());
-        Failure::wrong(format!(
-            "--{option}: '{text}' is not possible here; give {kind} from {least} to {most}{several}"
-        ))
-    })
+    T::read(text)
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| {
+            let (kind, least, most) = (T::KIND, range.start().shown(), range.end().shown());
+            Failure::wrong(format!(
+                "--{option}: '{text}' is not possible here; give {kind} from {least} to \
+                 {most}{several}"
+            ))
+        })
 }
 
-/// Combines a first and a last value. Either can be omitted. If its default does not fit the other one, the default is
-/// adjusted.
+/// Combines a first and a last value. Either can be omitted. If its default does not fit the other
+/// one, the default is adjusted.
 pub fn first_to_last<T: Number>(
     [first_option, last_option]: [&str; 2],
     [first, last]: [Option<T>; 2],
@@ -153,7 +163,10 @@ pub fn some_of<T: Copy>(
     option: &str,
     possible: &[(&str, T)],
 ) -> Result<Vec<T>, Failure> {
-    text(arguments)?.split(',').map(|item| named(option, item, possible, "some")).collect()
+    text(arguments)?
+        .split(',')
+        .map(|item| named(option, item, possible, "some"))
+        .collect()
 }
 
 fn named<T: Copy>(
@@ -162,7 +175,9 @@ fn named<T: Copy>(
     possible: &[(&str, T)],
     how_many: &str,
 ) -> Result<T, Failure> {
-    let found = possible.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    let found = possible
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|&(_, item)| item).ok_or_else(|| {
         let names: Vec<&str> = possible.iter().map(|&(name, _)| name).collect();
         let names = names.join(",");
@@ -180,7 +195,9 @@ fn text(arguments: &mut Parser) -> Result<String, Failure> {
 pub fn file(arguments: &mut Parser, option: &str) -> Result<PathBuf, Failure> {
     let name = arguments.value()?;
     named_file(name).ok_or_else(|| {
-        Failure::wrong(format!("--{option}: '' is no name of a file; give the name of one"))
+        Failure::wrong(format!(
+            "--{option}: '' is no name of a file; give the name of one"
+        ))
     })
 }
 
@@ -193,14 +210,16 @@ fn named_file(name: OsString) -> Option<PathBuf> {
     (!name.is_empty()).then(|| PathBuf::from(name))
 }
 
-/// Refuses to write to a file that the command also reads, or to which it writes something else, even if the two names
-/// differ.
+/// Refuses to write to a file that the command also reads, or to which it writes something else,
+/// even if the two names differ.
 pub fn differs(option: &str, path: &Path, other: &Path, what: &str) -> Result<(), Failure> {
     let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
     let is_same = path == other || place(path).is_some_and(|own| place(other) == Some(own));
     if is_same {
         let path = path.display();
-        return Err(Failure::wrong(format!("--{option}: '{path}' is {what}; give another name")));
+        return Err(Failure::wrong(format!(
+            "--{option}: '{path}' is {what}; give another name"
+        )));
     }
     Ok(())
 }
@@ -230,15 +249,22 @@ mod tests {
     #[test]
     fn numbers_out_of_their_range_are_refused() {
         assert_eq!(number(&mut given("7"), "option", 1..=7usize).unwrap(), 7);
-        assert_eq!(numbers(&mut given("0.5,1"), "option", 0.1..=2.0).unwrap(), [0.5, 1.0]);
+        assert_eq!(
+            numbers(&mut given("0.5,1"), "option", 0.1..=2.0).unwrap(),
+            [0.5, 1.0]
+        );
         for text in ["0", "8", "-1", "NaN", "", "some", "1.5"] {
-            let refused = number(&mut given(text), "option", 1..=7usize).unwrap_err().to_string();
+            let refused = number(&mut given(text), "option", 1..=7usize)
+                .unwrap_err()
+                .to_string();
             let expected =
                 format!("--option: '{text}' is not possible here; give a whole number from 1 to 7");
             assert_eq!(refused, expected);
         }
         for text in ["NaN", "inf", "1,", "1,3"] {
-            let refused = numbers(&mut given(text), "option", 0.1..=2.0).unwrap_err().to_string();
+            let refused = numbers(&mut given(text), "option", 0.1..=2.0)
+                .unwrap_err()
+                .to_string();
             assert!(refused.contains("from 0.1 to 2, or several"), "{refused}");
         }
     }
@@ -246,10 +272,20 @@ mod tests {
     #[test]
     fn names_are_read_in_either_case() {
         let possible = [("sum", 1), ("mean", 2)];
-        assert_eq!(some_of(&mut given("mean,SUM"), "option", &possible).unwrap(), [2, 1]);
-        let refused = some_of(&mut given("sum,"), "option", &possible).unwrap_err().to_string();
-        assert_eq!(refused, "--option: '' is not possible here; give some of sum,mean");
-        let refused = one_of(&mut given("sum,mean"), "option", &possible).unwrap_err().to_string();
+        assert_eq!(
+            some_of(&mut given("mean,SUM"), "option", &possible).unwrap(),
+            [2, 1]
+        );
+        let refused = some_of(&mut given("sum,"), "option", &possible)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            refused,
+            "--option: '' is not possible here; give some of sum,mean"
+        );
+        let refused = one_of(&mut given("sum,mean"), "option", &possible)
+            .unwrap_err()
+            .to_string();
         assert!(refused.ends_with("give one of sum,mean"), "{refused}");
     }
 
@@ -263,6 +299,9 @@ mod tests {
         assert_eq!(between(None, Some(2)), Ok((2, 2)));
         assert_eq!(between(Some(3), Some(3)), Ok((3, 3)));
         let refused = between(Some(8), Some(4)).unwrap_err();
-        assert_eq!(refused, "--to: 4 is less than --from, 8; give at least as much");
+        assert_eq!(
+            refused,
+            "--to: 4 is less than --from, 8; give at least as much"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `umbo completions`: what a shell suggests after `umbo`. It is read from the helps, so that every described option is
-//! suggested.
+//! `umbo completions`: what a shell suggests after `umbo`. It is read from the helps, so that every
+//! described option is suggested.
 
 use std::ffi::OsStr;
 
@@ -35,7 +35,10 @@ fn places() -> Vec<(String, Vec<&'static str>)> {
         ("trace".into(), vec![trace::HELP]),
     ];
     for benchmark in &bench::BENCHMARKS {
-        places.push((format!("bench {}", benchmark.name), benchmark.helps.to_vec()));
+        places.push((
+            format!("bench {}", benchmark.name),
+            benchmark.helps.to_vec(),
+        ));
     }
     places
 }
@@ -62,20 +65,31 @@ impl Described<'_> {
     /// The possible names of the value. The value may be several of them, with commas between them.
     fn choices(&self) -> Vec<&str> {
         let lists = ["some of: ", "one of: "].into_iter();
-        let list = lists.filter_map(|before| self.description.split_once(before)).next();
+        let list = lists
+            .filter_map(|before| self.description.split_once(before))
+            .next();
         let list = list.map_or("", |(_, rest)| rest.split(" (").next().unwrap_or(rest));
-        list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+        list.split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .collect()
     }
 }
 
 /// The options that a help lists.
 fn described(help: &str) -> Vec<Described<'_>> {
     let mut all: Vec<Described<'_>> = Vec::new();
-    for line in help.lines().skip_while(|line| !line.trim_start().starts_with('-')) {
+    for line in help
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with('-'))
+    {
         let (head, text) = line.trim().split_once("  ").unwrap_or(("", line.trim()));
         if head.starts_with('-') {
             let is_name = |word: &&str| word.starts_with('-');
-            let words = || head.split_whitespace().map(|word| word.trim_end_matches(','));
+            let words = || {
+                head.split_whitespace()
+                    .map(|word| word.trim_end_matches(','))
+            };
             all.push(Described {
                 names: words().filter(is_name).collect(),
                 value: words().find(|word| !is_name(word)),
@@ -95,7 +109,10 @@ fn options(help: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a command reads a file whose name is not the value of an option.
 fn reads_file(helps: &[&str]) -> bool {
-    let usage = helps.first().and_then(|help| help.lines().next()).unwrap_or_default();
+    let usage = helps
+        .first()
+        .and_then(|help| help.lines().next())
+        .unwrap_or_default();
     let words: Vec<&str> = usage.split_whitespace().collect();
     words
         .windows(2)
@@ -104,21 +121,35 @@ fn reads_file(helps: &[&str]) -> bool {
 
 /// The words that can follow this beginning of a command line.
 fn words(place: &str, helps: &[&'static str]) -> Vec<&'static str> {
-    let shells = if place == "completions" { &SHELLS[..] } else { &[] };
+    let shells = if place == "completions" {
+        &SHELLS[..]
+    } else {
+        &[]
+    };
     let commands = helps.iter().flat_map(|help| commands(help));
     let options = helps.iter().flat_map(|help| options(help));
-    commands.chain(shells.iter().copied()).chain(options).collect()
+    commands
+        .chain(shells.iter().copied())
+        .chain(options)
+        .collect()
 }
 
-/// The long options of the command that these arguments name, for a message about an unknown option.
+/// The long options of the command that these arguments name, for a message about an unknown
+/// option.
 pub fn options_of(arguments: &[String]) -> Option<(String, Vec<&'static str>)> {
-    let mut named = arguments.iter().take_while(|word| !word.starts_with('-')).take(2);
+    let mut named = arguments
+        .iter()
+        .take_while(|word| !word.starts_with('-'))
+        .take(2);
     let typed = [named.next(), named.next()].into_iter().flatten();
     let typed: Vec<&str> = typed.map(String::as_str).collect();
     let mut places = places();
     places.retain(|(place, _)| typed.join(" ").starts_with(place));
     let (place, helps) = places.into_iter().max_by_key(|(place, _)| place.len())?;
-    let options = helps.iter().flat_map(|help| options(help)).filter(|word| word.starts_with("--"));
+    let options = helps
+        .iter()
+        .flat_map(|help| options(help))
+        .filter(|word| word.starts_with("--"));
     let options = options.collect();
     Some((place, options))
 }
@@ -126,7 +157,10 @@ pub fn options_of(arguments: &[String]) -> Option<(String, Vec<&'static str>)> {
 /// A line of the script for the words that can follow a beginning.
 fn case_of_place(place: &str, helps: &[&'static str]) -> String {
     let files = if reads_file(helps) { " files=yes" } else { "" };
-    format!("    '{place}') words='{}'{files} ;;\n", words(place, helps).join(" "))
+    format!(
+        "    '{place}') words='{}'{files} ;;\n",
+        words(place, helps).join(" ")
+    )
 }
 
 /// Lines for the values of the options after a beginning.
@@ -147,11 +181,22 @@ fn cases_of_values(place: &str, helps: &[&'static str]) -> String {
 
 fn bash() -> String {
     let places = places();
-    let all: String = places.iter().map(|(place, helps)| case_of_place(place, helps)).collect();
-    let values: String =
-        places.iter().map(|(place, helps)| cases_of_values(place, helps)).collect();
-    let named = places.iter().map(|(place, _)| place).filter(|place| !place.is_empty());
-    let named = named.map(|place| format!("'{place}'")).collect::<Vec<_>>().join("|");
+    let all: String = places
+        .iter()
+        .map(|(place, helps)| case_of_place(place, helps))
+        .collect();
+    let values: String = places
+        .iter()
+        .map(|(place, helps)| cases_of_values(place, helps))
+        .collect();
+    let named = places
+        .iter()
+        .map(|(place, _)| place)
+        .filter(|place| !place.is_empty());
+    let named = named
+        .map(|place| format!("'{place}'"))
+        .collect::<Vec<_>>()
+        .join("|");
     format!(
         "\
 # Completes 'umbo'. Written by 'umbo completions bash'.
@@ -227,7 +272,10 @@ mod tests {
     #[test]
     fn words_are_those_of_the_helps() {
         let words_of = |wanted: &str| {
-            let (place, helps) = places().into_iter().find(|(place, _)| place == wanted).unwrap();
+            let (place, helps) = places()
+                .into_iter()
+                .find(|(place, _)| place == wanted)
+                .unwrap();
             words(&place, &helps)
         };
         assert_eq!(

@@ -75,7 +75,10 @@ fn physical_devices() -> Vec<Physical> {
         capability: None,
         memory: registry::memory_info(DeviceId::HOST),
     };
-    let gpus = devices_of(DeviceKind::Gpu, registry::REGISTRY.physical_count(DeviceKind::Gpu));
+    let gpus = devices_of(
+        DeviceKind::Gpu,
+        registry::REGISTRY.physical_count(DeviceKind::Gpu),
+    );
     let gpus = gpus.map(|device| Physical {
         device,
         model: cuda::device_name(device.index).ok(),
@@ -102,7 +105,9 @@ fn logical_devices() -> Vec<Logical> {
 /// The kernel's name of the processor. Not all architectures report one.
 fn host_model() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("model name"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))?;
     Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
 }
 
@@ -144,11 +149,20 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
 }
 
 fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
-    let mut rows = vec![row(["PHYSICAL", "MEMORY", "AVAILABLE", "PROCESSORS", "MODEL"])];
+    let mut rows = vec![row([
+        "PHYSICAL",
+        "MEMORY",
+        "AVAILABLE",
+        "PROCESSORS",
+        "MODEL",
+    ])];
     let mut problems = String::new();
     for each in physical {
         let (total, available) = match &each.memory {
-            Ok(memory) => (bytes_text(memory.total_bytes), bytes_text(memory.available_bytes)),
+            Ok(memory) => (
+                bytes_text(memory.total_bytes),
+                bytes_text(memory.available_bytes),
+            ),
             Err(error) => {
                 // Writing to a string cannot fail.
                 let _ = writeln!(problems, "{error}");
@@ -166,7 +180,13 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
             }
             None => model.to_owned(),
         };
-        rows.push(row([&each.device.to_string(), &total, &available, processors, &model]));
+        rows.push(row([
+            &each.device.to_string(),
+            &total,
+            &available,
+            processors,
+            &model,
+        ]));
     }
     let mut text = aligned(&rows);
     if let Err(reason) = cuda::probe() {
@@ -175,7 +195,11 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
     let mut rows = vec![row(["LOGICAL", "PROCESSORS", "CANONICAL NAME"])];
     for each in logical {
         let processors = each.processors.as_deref().unwrap_or("-");
-        rows.push(row([&each.device.to_string(), processors, &each.device.canonical_name()]));
+        rows.push(row([
+            &each.device.to_string(),
+            processors,
+            &each.device.canonical_name(),
+        ]));
     }
     text + &problems + "\n" + &aligned(&rows)
 }
@@ -188,10 +212,15 @@ fn row<const COLUMNS: usize>(cells: [&str; COLUMNS]) -> Vec<String> {
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:width$}"));
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
@@ -211,14 +240,25 @@ mod tests {
     #[test]
     fn unknown_memory_is_said() {
         let physical = [Physical {
-            device: DeviceId { kind: DeviceKind::Gpu, index: 3 },
+            device: DeviceId {
+                kind: DeviceKind::Gpu,
+                index: 3,
+            },
             model: None,
             processors: None,
             capability: None,
-            memory: Err(umbo_core::error::Error::Unavailable("it fell off the bus".into())),
+            memory: Err(umbo_core::error::Error::Unavailable(
+                "it fell off the bus".into(),
+            )),
         }];
         let table = as_table(&physical, &[]);
-        assert!(table.contains("GPU:3") && table.contains("it fell off the bus"), "{table}");
-        assert_eq!(as_json(&physical, &[])["physical"][0]["total_bytes"], Value::Null);
+        assert!(
+            table.contains("GPU:3") && table.contains("it fell off the bus"),
+            "{table}"
+        );
+        assert_eq!(
+            as_json(&physical, &[])["physical"][0]["total_bytes"],
+            Value::Null
+        );
     }
 }

@@ -31,7 +31,8 @@ and what is wrong (problem). Ends with 1 if there is a problem.
 With FILE, a trace that umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it spend
 their time on, and what keeps them from being faster.
 
-With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep their
+With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep \
+                        their
 order, and how fast its memory and its bus are. Please paste that report into an issue.
 
 Options:
@@ -59,10 +60,14 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
         }
     }
     if of_trace.is_some() && gpu {
-        return Err(Failure::wrong("--gpu and a trace are two examinations; ask for one"));
+        return Err(Failure::wrong(
+            "--gpu and a trace are two examinations; ask for one",
+        ));
     }
     if bytes.is_some() && !gpu {
-        return Err(Failure::wrong("--bytes is for --gpu; leave it out, or ask for --gpu"));
+        return Err(Failure::wrong(
+            "--bytes is for --gpu; leave it out, or ask for --gpu",
+        ));
     }
     if let Some(path) = of_trace {
         return examine_trace(&path, json);
@@ -71,8 +76,14 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
         return Ok(gpu::examine(bytes.unwrap_or(Bytes(256 << 20)).0, json));
     }
     let findings = examine();
-    let fine = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
-    let text = if json { json_text(&as_json(&findings, fine)) } else { as_text(&findings) };
+    let fine = findings
+        .iter()
+        .all(|finding| finding.verdict != Verdict::Problem);
+    let text = if json {
+        json_text(&as_json(&findings, fine))
+    } else {
+        as_text(&findings)
+    };
     Ok(Report { text, fine })
 }
 
@@ -112,7 +123,11 @@ struct Finding {
 
 impl Finding {
     fn new(verdict: Verdict, subject: &'static str, text: impl Into<String>) -> Finding {
-        Finding { verdict, subject, text: text.into() }
+        Finding {
+            verdict,
+            subject,
+            text: text.into(),
+        }
     }
 }
 
@@ -122,10 +137,17 @@ fn examine() -> Vec<Finding> {
     let mut findings = vec![
         version(),
         instructions(),
-        processors_finding(processors, online.as_deref().map(str::trim), affinity::usable()),
+        processors_finding(
+            processors,
+            online.as_deref().map(str::trim),
+            affinity::usable(),
+        ),
         speed::hyperthreads(&speed::siblings(processors)),
         speed::frequencies(&speed::Frequency::of(processors)),
-        load(machine::load_now(), std::fs::read_to_string("/proc/loadavg").ok().as_deref()),
+        load(
+            machine::load_now(),
+            std::fs::read_to_string("/proc/loadavg").ok().as_deref(),
+        ),
         binding(),
         central_work(),
         other_pools(processors.count(), env::var("OMP_NUM_THREADS").ok()),
@@ -135,7 +157,10 @@ fn examine() -> Vec<Finding> {
         joins_ranks("MPI", "UMBO_MPI_LIBRARY", mpi::find()),
         joins_ranks("NCCL", "UMBO_NCCL_LIBRARY", nccl::find()),
     ];
-    findings.extend(speed::computing_libraries(&libraries::loaded(), Vectors::of_processor()));
+    findings.extend(speed::computing_libraries(
+        &libraries::loaded(),
+        Vectors::of_processor(),
+    ));
     findings
 }
 
@@ -146,8 +171,9 @@ fn central_work() -> Finding {
     Finding::new(Verdict::Fine, "central work", text)
 }
 
-/// The finding about the threads that a computing library would use in the callback of each replica. OpenBLAS, MKL and
-/// BLIS have their own variables. If these are not set, they use OpenMP's variables.
+/// The finding about the threads that a computing library would use in the callback of each
+/// replica. OpenBLAS, MKL and BLIS have their own variables. If these are not set, they use
+/// OpenMP's variables.
 fn other_pools(processors: usize, threads: Option<String>) -> Finding {
     let subject = "other libraries";
     match threads {
@@ -163,18 +189,26 @@ fn other_pools(processors: usize, threads: Option<String>) -> Finding {
             Verdict::Note,
             subject,
             format!(
-                "OMP_NUM_THREADS is not set: OpenMP, OpenBLAS, MKL and BLIS compute with {processors} \
-                 threads in each replica's callback. With several replicas set it, or \
-                 OPENBLAS_NUM_THREADS and MKL_NUM_THREADS, to the processors that each replica has"
+                "OMP_NUM_THREADS is not set: OpenMP, OpenBLAS, MKL and BLIS compute with \
+                 {processors} threads in each replica's callback. With several replicas set it, \
+                 or OPENBLAS_NUM_THREADS and MKL_NUM_THREADS, to the processors that each replica \
+                 has"
             ),
         ),
     }
 }
 
 fn version() -> Finding {
-    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
     let (architecture, system) = (std::env::consts::ARCH, std::env::consts::OS);
-    let text = format!("umbo {}, {build}, {architecture} {system}", env!("CARGO_PKG_VERSION"));
+    let text = format!(
+        "umbo {}, {build}, {architecture} {system}",
+        env!("CARGO_PKG_VERSION")
+    );
     if cfg!(debug_assertions) {
         let text = format!("{text}: a debug build is many times slower; build with --release");
         return Finding::new(Verdict::Note, "version", text);
@@ -182,7 +216,8 @@ fn version() -> Finding {
     Finding::new(Verdict::Fine, "version", text)
 }
 
-/// The finding about the processor's vector instructions, which determine how fast the central work can be.
+/// The finding about the processor's vector instructions, which determine how fast the central work
+/// can be.
 fn instructions() -> Finding {
     #[cfg(target_arch = "x86_64")]
     let present = [
@@ -195,7 +230,11 @@ fn instructions() -> Finding {
     let present = [("NEON", std::arch::is_aarch64_feature_detected!("neon"))];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let present: [(&str, bool); 0] = [];
-    let names: Vec<&str> = present.iter().filter(|each| each.1).map(|each| each.0).collect();
+    let names: Vec<&str> = present
+        .iter()
+        .filter(|each| each.1)
+        .map(|each| each.0)
+        .collect();
     if names.is_empty() {
         let text = "none of those that umbo looks for; central work runs at its portable speed";
         return Finding::new(Verdict::Note, "vector instructions", text);
@@ -203,8 +242,8 @@ fn instructions() -> Finding {
     Finding::new(Verdict::Fine, "vector instructions", names.join(", "))
 }
 
-/// The finding about processors. `quota` is the processor time that the system grants, as a number of processors, if it
-/// is limited.
+/// The finding about processors. `quota` is the processor time that the system grants, as a number
+/// of processors, if it is limited.
 fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -> Finding {
     let count = processors.count();
     let text = format!("{count} for this process: {processors}");
@@ -227,11 +266,18 @@ fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -
     }
 }
 
-/// The finding about the present use of the processors by others, and the system's averages: how many threads were
-/// ready or on a processor in the last 1, 5 and 15 minutes.
+/// The finding about the present use of the processors by others, and the system's averages: how
+/// many threads were ready or on a processor in the last 1, 5 and 15 minutes.
 fn load(now: Option<Load>, averages: Option<&str>) -> Finding {
-    let averages: Vec<&str> = averages.unwrap_or_default().split_whitespace().take(3).collect();
-    let last: f64 = averages.first().and_then(|last| last.parse().ok()).unwrap_or(0.0);
+    let averages: Vec<&str> = averages
+        .unwrap_or_default()
+        .split_whitespace()
+        .take(3)
+        .collect();
+    let last: f64 = averages
+        .first()
+        .and_then(|last| last.parse().ok())
+        .unwrap_or(0.0);
     let mut text = match now {
         Some(load) => load.in_words("use"),
         None => "the system does not say what others use of the processors".to_owned(),
@@ -277,14 +323,17 @@ fn memory(info: Result<MemoryInfo>) -> Finding {
     Finding::new(Verdict::Fine, "memory", text)
 }
 
-/// The finding about huge pages. `setting` is the kernel's list of choices with the current one in brackets.
+/// The finding about huge pages. `setting` is the kernel's list of choices with the current one in
+/// brackets.
 fn huge_pages(setting: Option<&str>) -> Finding {
     let subject = "huge pages";
     let current = setting.and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0));
     match current {
-        Some(choice @ ("always" | "madvise")) => {
-            Finding::new(Verdict::Fine, subject, format!("transparent huge pages: {choice}"))
-        }
+        Some(choice @ ("always" | "madvise")) => Finding::new(
+            Verdict::Fine,
+            subject,
+            format!("transparent huge pages: {choice}"),
+        ),
         Some(choice) => Finding::new(
             Verdict::Note,
             subject,
@@ -293,7 +342,11 @@ fn huge_pages(setting: Option<&str>) -> Finding {
                  slower. As root: echo madvise > {HUGE_PAGES}"
             ),
         ),
-        None => Finding::new(Verdict::Note, subject, "this kernel has no transparent huge pages"),
+        None => Finding::new(
+            Verdict::Note,
+            subject,
+            "this kernel has no transparent huge pages",
+        ),
     }
 }
 
@@ -303,22 +356,25 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
             Verdict::Note,
             "GPUs",
             format!(
-                "{count} found; umbo's GPU code is young, and one model has run its tests: see what \
-                 umbo doctor --gpu says"
+                "{count} found; umbo's GPU code is young, and one model has run its tests: see \
+                 what umbo doctor --gpu says"
             ),
         ),
-        Err(reason) => {
-            Finding::new(Verdict::Fine, "GPUs", format!("none: {reason}; CPU training needs none"))
-        }
+        Err(reason) => Finding::new(
+            Verdict::Fine,
+            "GPUs",
+            format!("none: {reason}; CPU training needs none"),
+        ),
     }
 }
 
-/// The finding about a library that connects ranks, which only trainings with several processes need. If `variable`
-/// names such a library, the user wants it.
+/// The finding about a library that connects ranks, which only trainings with several processes
+/// need. If `variable` names such a library, the user wants it.
 fn joins_ranks(subject: &'static str, variable: &str, found: Result<()>) -> Finding {
     let none = || {
         format!(
-            "none; only several processes need one. Set {variable} to a library to see whether it will do"
+            "none; only several processes need one. Set {variable} to a library to see whether it \
+             will do"
         )
     };
     match (found, env::var_os(variable)) {
@@ -344,16 +400,29 @@ fn as_json(findings: &[Finding], fine: bool) -> Value {
 
 fn as_text(findings: &[Finding]) -> String {
     let mut text = String::new();
-    for Finding { verdict, subject, text: found } in findings {
+    for Finding {
+        verdict,
+        subject,
+        text: found,
+    } in findings
+    {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:<8} {subject:<20} {found}", verdict.name());
     }
-    let count = |verdict| findings.iter().filter(|each| each.verdict == verdict).count();
+    let count = |verdict| {
+        findings
+            .iter()
+            .filter(|each| each.verdict == verdict)
+            .count()
+    };
     let _ = match (count(Verdict::Problem), count(Verdict::Note)) {
         (0, 0) => writeln!(text, "\nEverything is fine."),
         (0, notes) => writeln!(text, "\nNothing is wrong. Worth knowing: {notes}."),
         (problems, notes) => {
-            writeln!(text, "\nProblems: {problems}. Worth knowing besides: {notes}.")
+            writeln!(
+                text,
+                "\nProblems: {problems}. Worth knowing besides: {notes}."
+            )
         }
     };
     text
@@ -367,53 +436,125 @@ mod tests {
     #[track_caller]
     pub(super) fn check(finding: &Finding, verdict: Verdict, part: &str) {
         assert_eq!(finding.verdict, verdict, "{finding:?}");
-        assert!(finding.text.contains(part), "no '{part}' in: {}", finding.text);
+        assert!(
+            finding.text.contains(part),
+            "no '{part}' in: {}",
+            finding.text
+        );
     }
 
     #[test]
     fn withheld_processors_are_noted() {
         let two: CpuSet = [0, 1].into_iter().collect();
-        check(&processors_finding(&two, Some("0-1"), 2), Verdict::Fine, "2 for this process: 0-1");
+        check(
+            &processors_finding(&two, Some("0-1"), 2),
+            Verdict::Fine,
+            "2 for this process: 0-1",
+        );
         check(&processors_finding(&two, None, 2), Verdict::Fine, "0-1");
-        check(&processors_finding(&two, Some("0-7"), 2), Verdict::Note, "0-7 are online");
-        check(&processors_finding(&two, Some("0-1"), 1), Verdict::Note, "the time of 1");
+        check(
+            &processors_finding(&two, Some("0-7"), 2),
+            Verdict::Note,
+            "0-7 are online",
+        );
+        check(
+            &processors_finding(&two, Some("0-1"), 1),
+            Verdict::Note,
+            "the time of 1",
+        );
     }
 
     #[test]
     fn a_busy_machine_is_worth_knowing() {
-        let of = |others| Some(Load { others, processors: 2 });
+        let of = |others| {
+            Some(Load {
+                others,
+                processors: 2,
+            })
+        };
         let quiet = Some("0.10 0.20 0.30 1/100 4242\n");
-        check(&load(of(0.0), quiet), Verdict::Fine, "load average 0.10, 0.20, 0.30");
-        check(&load(of(1.5), quiet), Verdict::Note, "use 1.5 of 2 processors");
+        check(
+            &load(of(0.0), quiet),
+            Verdict::Fine,
+            "load average 0.10, 0.20, 0.30",
+        );
+        check(
+            &load(of(1.5), quiet),
+            Verdict::Note,
+            "use 1.5 of 2 processors",
+        );
         // If two processes take turns, the machine may look quiet for a tenth of a second.
-        check(&load(of(0.0), Some("16.1 9.0 2.0 1/1 1")), Verdict::Note, "load average 16.1");
+        check(
+            &load(of(0.0), Some("16.1 9.0 2.0 1/1 1")),
+            Verdict::Note,
+            "load average 16.1",
+        );
         check(&load(None, None), Verdict::Fine, "does not say");
         let all = as_json(&examine(), true);
         let subjects = all["findings"].as_array().unwrap().iter();
-        assert_eq!(subjects.filter(|finding| finding["subject"] == "load").count(), 1, "{all}");
+        assert_eq!(
+            subjects
+                .filter(|finding| finding["subject"] == "load")
+                .count(),
+            1,
+            "{all}"
+        );
     }
 
     #[test]
     fn threads_of_other_libraries_are_worth_knowing() {
-        check(&other_pools(4, None), Verdict::Note, "compute with 4 threads");
+        check(
+            &other_pools(4, None),
+            Verdict::Note,
+            "compute with 4 threads",
+        );
         check(&other_pools(1, None), Verdict::Fine, "one thread");
-        check(&other_pools(4, Some("2".into())), Verdict::Fine, "OMP_NUM_THREADS=2");
+        check(
+            &other_pools(4, Some("2".into())),
+            Verdict::Fine,
+            "OMP_NUM_THREADS=2",
+        );
     }
 
     #[test]
     fn scarce_or_unknown_memory_is_a_problem() {
-        let info = |available_bytes| Ok(MemoryInfo { total_bytes: 1000, available_bytes });
+        let info = |available_bytes| {
+            Ok(MemoryInfo {
+                total_bytes: 1000,
+                available_bytes,
+            })
+        };
         check(&memory(info(100)), Verdict::Fine, "100 bytes of 1000 bytes");
         check(&memory(info(99)), Verdict::Problem, "less than a tenth");
-        check(&memory(Err(Error::Unavailable("who knows".into()))), Verdict::Problem, "who knows");
+        check(
+            &memory(Err(Error::Unavailable("who knows".into()))),
+            Verdict::Problem,
+            "who knows",
+        );
     }
 
     #[test]
     fn the_huge_page_setting_is_read() {
-        check(&huge_pages(Some("[always] madvise never\n")), Verdict::Fine, "always");
-        check(&huge_pages(Some("always [madvise] never\n")), Verdict::Fine, "madvise");
-        check(&huge_pages(Some("always madvise [never]\n")), Verdict::Note, "echo madvise");
-        check(&huge_pages(Some("nonsense")), Verdict::Note, "no transparent");
+        check(
+            &huge_pages(Some("[always] madvise never\n")),
+            Verdict::Fine,
+            "always",
+        );
+        check(
+            &huge_pages(Some("always [madvise] never\n")),
+            Verdict::Fine,
+            "madvise",
+        );
+        check(
+            &huge_pages(Some("always madvise [never]\n")),
+            Verdict::Note,
+            "echo madvise",
+        );
+        check(
+            &huge_pages(Some("nonsense")),
+            Verdict::Note,
+            "no transparent",
+        );
         check(&huge_pages(None), Verdict::Note, "no transparent");
     }
 
@@ -421,9 +562,21 @@ mod tests {
     fn what_joins_ranks_is_not_needed() {
         let missing = || Err(Error::Unavailable("no such file".into()));
         let (unset, set) = ("UMBO_OF_NOBODY", "PATH");
-        check(&joins_ranks("MPI", set, Ok(())), Verdict::Fine, "can be joined");
-        check(&joins_ranks("NCCL", unset, missing()), Verdict::Fine, "Set UMBO_OF_NOBODY");
-        check(&joins_ranks("NCCL", set, missing()), Verdict::Note, "no such file");
+        check(
+            &joins_ranks("MPI", set, Ok(())),
+            Verdict::Fine,
+            "can be joined",
+        );
+        check(
+            &joins_ranks("NCCL", unset, missing()),
+            Verdict::Fine,
+            "Set UMBO_OF_NOBODY",
+        );
+        check(
+            &joins_ranks("NCCL", set, missing()),
+            Verdict::Note,
+            "no such file",
+        );
     }
 
     #[test]
@@ -435,13 +588,19 @@ mod tests {
     #[test]
     fn the_last_line_sums_up() {
         let finding = |verdict| Finding::new(verdict, "subject", "text");
-        let (fine, note, problem) =
-            (finding(Verdict::Fine), finding(Verdict::Note), finding(Verdict::Problem));
+        let (fine, note, problem) = (
+            finding(Verdict::Fine),
+            finding(Verdict::Note),
+            finding(Verdict::Problem),
+        );
         let last = |findings: &[Finding]| as_text(findings).lines().last().unwrap().to_owned();
         let findings = [problem, note, fine];
         assert_eq!(last(&findings), "Problems: 1. Worth knowing besides: 1.");
         assert_eq!(last(&findings[1..]), "Nothing is wrong. Worth knowing: 1.");
         assert_eq!(last(&findings[2..]), "Everything is fine.");
-        assert_eq!(as_json(&findings, false)["findings"][0]["verdict"], "problem");
+        assert_eq!(
+            as_json(&findings, false)["findings"][0]["verdict"],
+            "problem"
+        );
     }
 }

@@ -17,8 +17,8 @@ pub type Font = (&'static str, u32);
 pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
-/// A file for a drawing. It is made before anything is measured, so that an error is reported at once. It takes its name
-/// when it is written, and replaces an older one then.
+/// A file for a drawing. It is made before anything is measured, so that an error is reported at
+/// once. It takes its name when it is written, and replaces an older one then.
 pub struct Page {
     path: PathBuf,
     file: AtomicFile,
@@ -27,7 +27,9 @@ pub struct Page {
 impl Page {
     #[cfg(not(feature = "plot"))]
     pub fn create(_: &Path) -> Result<Page, Failure> {
-        Err(Failure::wrong("this tool was built without its feature 'plot', and draws nothing"))
+        Err(Failure::wrong(
+            "this tool was built without its feature 'plot', and draws nothing",
+        ))
     }
 
     #[cfg(feature = "plot")]
@@ -40,7 +42,10 @@ impl Page {
             )));
         }
         let file = AtomicFile::create(path).map_err(Failure::of_output)?;
-        Ok(Page { path: path.to_owned(), file })
+        Ok(Page {
+            path: path.to_owned(),
+            file,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -49,13 +54,16 @@ impl Page {
 
     pub fn write(mut self, drawn: Result<String, String>) -> Result<(), Failure> {
         let text = drawn.map_err(|problem| Failure::of_file(&self.path, problem))?;
-        self.file.write(text.as_bytes()).map_err(Failure::of_output)?;
+        self.file
+            .write(text.as_bytes())
+            .map_err(Failure::of_output)?;
         self.file.finish().map_err(Failure::of_output)
     }
 }
 
-/// An estimate of the width of a text in pixels. A drawing cannot know the fonts of its viewer. In common fonts, a
-/// letter is on average half as wide as the font is high, and this adds a fifth to that.
+/// An estimate of the width of a text in pixels. A drawing cannot know the fonts of its viewer. In
+/// common fonts, a letter is on average half as wide as the font is high, and this adds a fifth to
+/// that.
 pub fn width_of(text: &str, font: Font) -> u32 {
     let letters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     letters.saturating_mul(font.1).saturating_mul(3) / 5
@@ -63,22 +71,33 @@ pub fn width_of(text: &str, font: Font) -> u32 {
 
 /// The width of the widest text.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, font: Font) -> u32 {
-    texts.into_iter().map(|text| width_of(text, font)).max().unwrap_or(0)
+    texts
+        .into_iter()
+        .map(|text| width_of(text, font))
+        .max()
+        .unwrap_or(0)
 }
 
 /// A range for all values that can be drawn on a logarithmic axis, with space on both sides.
 pub fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
     let finite = values.filter(|value| value.is_finite() && *value > 0.0);
-    let (least, most) = finite
-        .fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
-    if least > most { 1.0..2.0 } else { least * 0.8..most * 1.25 }
+    let (least, most) = finite.fold((f64::INFINITY, 0.0f64), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
+    if least > most {
+        1.0..2.0
+    } else {
+        least * 0.8..most * 1.25
+    }
 }
 
 /// Checks in tests that every text of a drawing ends before its page does.
 #[cfg(all(test, feature = "plot"))]
 pub fn assert_fits(drawing: &str) {
     fn number(tag: &str, name: &str) -> f64 {
-        let from = tag.find(&format!(" {name}=\"")).unwrap_or_else(|| panic!("no {name} in {tag}"));
+        let from = tag
+            .find(&format!(" {name}=\""))
+            .unwrap_or_else(|| panic!("no {name} in {tag}"));
         let value = &tag[from + name.len() + 3..];
         value[..value.find('"').unwrap()].parse().unwrap()
     }
@@ -99,7 +118,13 @@ pub fn assert_fits(drawing: &str) {
         } else {
             (x, x + long)
         };
-        assert!(left >= 0.0 && right <= width, "'{text}' is from {left} to {right} of {width}");
-        assert!(number(attributes, "y") < height, "'{text}' is below the page");
+        assert!(
+            left >= 0.0 && right <= width,
+            "'{text}' is from {left} to {right} of {width}"
+        );
+        assert!(
+            number(attributes, "y") < height,
+            "'{text}' is below the page"
+        );
     }
 }

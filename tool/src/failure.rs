@@ -20,7 +20,8 @@ impl Failure {
         Failure::CommandLine(problem.into().into())
     }
 
-    /// The failure for a file that cannot be read or written, or whose contents are not as expected.
+    /// The failure for a file that cannot be read or written, or whose contents are not as
+    /// expected.
     pub fn of_file(path: &Path, problem: impl Display) -> Failure {
         Failure::Task(format!("{}: {problem}", path.display()))
     }

@@ -1,5 +1,5 @@
-//! The command-line tool. It shows the devices that Umbo finds on this machine and how fast it is there. Each
-//! subcommand has its own file.
+//! The command-line tool. It shows the devices that Umbo finds on this machine and how fast it is
+//! there. Each subcommand has its own file.
 
 mod arguments;
 mod bench;
@@ -45,17 +45,23 @@ struct Report {
 
 impl Report {
     fn fine(text: impl Into<String>) -> Report {
-        Report { text: text.into(), fine: true }
+        Report {
+            text: text.into(),
+            fine: true,
+        }
     }
 }
 
-/// The exit code is 0 if there is no problem, 1 if there is one, and 2 if the command line is wrong.
+/// The exit code is 0 if there is no problem, 1 if there is one, and 2 if the command line is
+/// wrong.
 fn main() -> ExitCode {
     let report = match run(lexopt::Parser::from_env()) {
         Ok(report) => report,
         Err(failure) => {
             eprintln!("umbo: {failure}");
-            let Failure::CommandLine(error) = failure else { return ExitCode::FAILURE };
+            let Failure::CommandLine(error) = failure else {
+                return ExitCode::FAILURE;
+            };
             explain(&error);
             return ExitCode::from(2);
         }
@@ -74,15 +80,19 @@ fn main() -> ExitCode {
 
 /// Prints what would be right.
 fn explain(error: &lexopt::Error) {
-    let arguments: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let place = completions::options_of(&arguments);
     if let (lexopt::Error::UnexpectedOption(_), Some((place, options))) = (error, &place) {
         let command = format!("umbo {place}");
         eprintln!("'{}' has {}", command.trim_end(), options.join(", "));
     }
-    let command =
-        place.map(|(place, _)| place + " ").filter(|place| place != " ").unwrap_or_default();
+    let command = place
+        .map(|(place, _)| place + " ")
+        .filter(|place| place != " ")
+        .unwrap_or_default();
     eprintln!("Try 'umbo {command}--help'.");
 }
 
@@ -90,9 +100,10 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     match arguments.next()? {
         None => Err(Failure::wrong("which command?")),
         Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
-        Some(Short('V') | Long("version")) => {
-            Ok(Report::fine(format!("umbo {}\n", env!("CARGO_PKG_VERSION"))))
-        }
+        Some(Short('V') | Long("version")) => Ok(Report::fine(format!(
+            "umbo {}\n",
+            env!("CARGO_PKG_VERSION")
+        ))),
         Some(Value(command)) => match command.to_str() {
             Some("bench") => bench::run(arguments),
             Some("completions") => completions::run(arguments),
@@ -102,7 +113,9 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
             Some("trace") => trace::run(arguments),
             _ => {
                 let command = command.to_string_lossy();
-                Err(Failure::wrong(format!("unknown command '{command}'; there are {COMMANDS}")))
+                Err(Failure::wrong(format!(
+                    "unknown command '{command}'; there are {COMMANDS}"
+                )))
             }
         },
         Some(other) => Err(other.unexpected().into()),

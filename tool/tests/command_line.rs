@@ -1,5 +1,5 @@
-//! Command lines of the tool: what is refused and how, helps, completions, files, and what commands print.
-//! The drawings need the feature 'plot', which is on by default.
+//! Command lines of the tool: what is refused and how, helps, completions, files, and what commands
+//! print. The drawings need the feature 'plot', which is on by default.
 
 mod program;
 
@@ -15,40 +15,77 @@ fn help_and_version() {
     assert!(printed(&["--help"]).contains("umbo COMMAND"));
     assert!(printed(&["devices", "--help"]).contains("--logical-cpus"));
     assert!(printed(&["doctor", "-h"]).contains("umbo doctor"));
-    assert_eq!(printed(&["--version"]), format!("umbo {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        printed(&["--version"]),
+        format!("umbo {}\n", env!("CARGO_PKG_VERSION"))
+    );
 }
 
 #[test]
 fn wrong_command_lines_are_explained() {
-    let drawn_as_svg = if cfg!(feature = "plot") { "ends in .svg" } else { "'plot'" };
+    let drawn_as_svg = if cfg!(feature = "plot") {
+        "ends in .svg"
+    } else {
+        "'plot'"
+    };
     for (arguments, problem) in [
         (&[][..], "which command?"),
         (
             &["train"],
             "unknown command 'train'; there are bench, completions, devices, doctor, plot",
         ),
-        (&["devices", "--colour"], "'umbo devices' has --logical-cpus, --json, --help"),
-        (&["bench", "rows", "--colour"], "Try 'umbo bench rows --help'"),
+        (
+            &["devices", "--colour"],
+            "'umbo devices' has --logical-cpus, --json, --help",
+        ),
+        (
+            &["bench", "rows", "--colour"],
+            "Try 'umbo bench rows --help'",
+        ),
         (&["completions", "fish"], "'fish'; there are bash, zsh"),
         (&["completions"], "which shell? There are bash, zsh"),
-        (&["completions", "bash", "zsh"], "'zsh' is one shell too many"),
+        (
+            &["completions", "bash", "zsh"],
+            "'zsh' is one shell too many",
+        ),
         (&["devices", "extra"], "extra"),
         (&["doctor", "--json=yes"], "yes"),
         (&["bench"], "which benchmark?"),
-        (&["bench", "walk"], "unknown benchmark 'walk'; there are run, reduce, gather, input"),
+        (
+            &["bench", "walk"],
+            "unknown benchmark 'walk'; there are run, reduce, gather, input",
+        ),
         (&["bench", "run", "--plot", "x.jpg"], drawn_as_svg),
         (&["bench", "run", "--plot", "x.jpg"], drawn_as_svg),
-        (&["bench", "reduce", "--from", "8M", "--to", "4M"], "--to: 4M is less than --from, 8M"),
-        (&["bench", "exchange", "--from", "8M", "--to", "4M"], "--to: 4M is less than --from, 8M"),
-        (&["bench", "update", "--variables", "17", "--from", "64"], "17 do not fit in 64 bytes"),
-        (&["bench", "update", "--copy", "float16", "--dtype", "float64"], "leave --dtype out"),
+        (
+            &["bench", "reduce", "--from", "8M", "--to", "4M"],
+            "--to: 4M is less than --from, 8M",
+        ),
+        (
+            &["bench", "exchange", "--from", "8M", "--to", "4M"],
+            "--to: 4M is less than --from, 8M",
+        ),
+        (
+            &["bench", "update", "--variables", "17", "--from", "64"],
+            "17 do not fit in 64 bytes",
+        ),
+        (
+            &["bench", "update", "--copy", "float16", "--dtype", "float64"],
+            "leave --dtype out",
+        ),
         (
             &["bench", "reduce", "--device", "CPU:7"],
             "--device: 'CPU:7' is not possible here; give CPU:0",
         ),
-        (&["bench", "workers", "--plot", "x.svg"], "'umbo bench workers' has --dtype"),
+        (
+            &["bench", "workers", "--plot", "x.svg"],
+            "'umbo bench workers' has --dtype",
+        ),
         (&["bench", "run", "--plot"], "--plot"),
-        (&["bench", "run", "--plot", ""], "--plot: '' is no name of a file"),
+        (
+            &["bench", "run", "--plot", ""],
+            "--plot: '' is no name of a file",
+        ),
         (
             &["bench", "break-even", "--to-us", "8", "--from-us", "9"],
             "--to-us: 8 is less than --from-us, 9; give at least as much",
@@ -56,7 +93,10 @@ fn wrong_command_lines_are_explained() {
         (&["doctor", "--bytes", "64K"], "--bytes is for --gpu"),
         (&["doctor", ""], "'' is no name of a file"),
         (&["plot"], "which file?"),
-        (&["plot", "a.csv", "--columns", "a", "--columns", "b"], "--columns is there twice"),
+        (
+            &["plot", "a.csv", "--columns", "a", "--columns", "b"],
+            "--columns is there twice",
+        ),
     ] {
         assert_refused(arguments, problem);
     }
@@ -68,8 +108,14 @@ fn assert_refused(arguments: &[&str], problem: &str) {
     let output = umbo(arguments);
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-    assert!(message.starts_with("umbo: ") && message.contains(problem), "{arguments:?}: {message}");
-    assert!(!message.contains("processors:"), "the machine was looked at before: {message}");
+    assert!(
+        message.starts_with("umbo: ") && message.contains(problem),
+        "{arguments:?}: {message}"
+    );
+    assert!(
+        !message.contains("processors:"),
+        "the machine was looked at before: {message}"
+    );
     assert!(output.stdout.is_empty(), "{arguments:?}");
 }
 
@@ -78,12 +124,22 @@ fn helps() -> Vec<(Vec<String>, String)> {
     let listed = |help: &str, title: &str| -> Vec<String> {
         let lines = help.split(title).nth(1).unwrap().lines();
         let lines = lines.take_while(|line| !line.is_empty());
-        lines.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+        lines
+            .map(|line| line.split_whitespace().next().unwrap().to_owned())
+            .collect()
     };
     let mut places = vec![Vec::new()];
-    places.extend(listed(&printed(&["--help"]), "Commands:\n").into_iter().map(|name| vec![name]));
+    places.extend(
+        listed(&printed(&["--help"]), "Commands:\n")
+            .into_iter()
+            .map(|name| vec![name]),
+    );
     let benchmarks = listed(&printed(&["bench", "--help"]), "Benchmarks:\n");
-    places.extend(benchmarks.into_iter().map(|name| vec!["bench".to_owned(), name]));
+    places.extend(
+        benchmarks
+            .into_iter()
+            .map(|name| vec!["bench".to_owned(), name]),
+    );
     let with_help = |place: Vec<String>| {
         let words: Vec<&str> = place.iter().map(String::as_str).chain(["--help"]).collect();
         let help = printed(&words);
@@ -102,7 +158,11 @@ struct Described {
 impl Described {
     /// What stands in parentheses up to a semicolon: `1 to 1024`.
     fn range(&self) -> Option<(&str, &str)> {
-        let groups = self.text.split('(').skip(1).filter_map(|rest| rest.split([')', ';']).next());
+        let groups = self
+            .text
+            .split('(')
+            .skip(1)
+            .filter_map(|rest| rest.split([')', ';']).next());
         groups.filter_map(|group| group.split_once(" to ")).next()
     }
 
@@ -114,16 +174,28 @@ impl Described {
         units.iter().any(|unit| self.name.ends_with(unit)) && !counted
     }
 
-    /// What a range does not have: less than its least, more than its most, and what is no such number at all.
+    /// What a range does not have: less than its least, more than its most, and what is no such
+    /// number at all.
     fn outside(&self, least: &str, most: &str) -> Vec<String> {
         let split = |text: &str| {
             let digits = text.trim_end_matches(['K', 'M', 'G']);
-            (digits.parse::<f64>().unwrap(), text[digits.len()..].to_owned())
+            (
+                digits.parse::<f64>().unwrap(),
+                text[digits.len()..].to_owned(),
+            )
         };
         let ((least, _), (most, unit)) = (split(least), split(most));
-        let mut wrong = ["-1", "NaN", "inf", "", "some", "1e400", "99999999999999999999999"]
-            .map(str::to_owned)
-            .to_vec();
+        let mut wrong = [
+            "-1",
+            "NaN",
+            "inf",
+            "",
+            "some",
+            "1e400",
+            "99999999999999999999999",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         wrong.push(format!("{}{unit}", most + 1.0));
         if least > 0.0 {
             wrong.push("0".to_owned());
@@ -140,7 +212,9 @@ impl Described {
     /// What stands behind "some of:" or "one of:", with commas between.
     fn choices(&self) -> Option<String> {
         let list = ["some of: ", "one of: "];
-        let (_, rest) = list.iter().find_map(|before| self.text.split_once(before))?;
+        let (_, rest) = list
+            .iter()
+            .find_map(|before| self.text.split_once(before))?;
         Some(rest.split(" (").next().unwrap().replace(", ", ","))
     }
 }
@@ -148,16 +222,27 @@ impl Described {
 fn options_with_values(help: &str) -> Vec<Described> {
     let mut all: Vec<Described> = Vec::new();
     let mut is_one = false;
-    for line in help.lines().skip_while(|line| !line.starts_with("Options:")).skip(1) {
+    for line in help
+        .lines()
+        .skip_while(|line| !line.starts_with("Options:"))
+        .skip(1)
+    {
         let line = line.trim();
         if line.starts_with('-') {
             let (head, text) = line.split_once("  ").unwrap();
             let words: Vec<&str> = head.split_whitespace().collect();
-            let name = words.iter().position(|word| word.starts_with("--")).unwrap();
+            let name = words
+                .iter()
+                .position(|word| word.starts_with("--"))
+                .unwrap();
             is_one = name + 1 < words.len();
             if is_one {
                 let [name, value] = [words[name], words[name + 1]].map(str::to_owned);
-                all.push(Described { name, value, text: text.trim().to_owned() });
+                all.push(Described {
+                    name,
+                    value,
+                    text: text.trim().to_owned(),
+                });
             }
         } else if is_one && !line.is_empty() {
             let last = all.last_mut().unwrap();
@@ -168,8 +253,8 @@ fn options_with_values(help: &str) -> Vec<Described> {
     all
 }
 
-/// Every option that takes numbers says in its help which, and refuses all others with the same words; so does every
-/// option that takes one of some names.
+/// Every option that takes numbers says in its help which, and refuses all others with the same
+/// words; so does every option that takes one of some names.
 #[test]
 fn values_that_are_not_possible_are_refused_with_those_that_are() {
     let (mut numbers, mut names) = (0, 0);
@@ -177,8 +262,10 @@ fn values_that_are_not_possible_are_refused_with_those_that_are() {
         for option in options_with_values(&help) {
             let place: Vec<&str> = place.iter().map(String::as_str).collect();
             let refused = |value: &str, expected: &str| {
-                let expected =
-                    format!("{}: '{value}' is not possible here; give {expected}", option.name);
+                let expected = format!(
+                    "{}: '{value}' is not possible here; give {expected}",
+                    option.name
+                );
                 assert_refused(&[&place[..], &[&option.name, value]].concat(), &expected);
             };
             if let Some((least, most)) = option.range() {
@@ -193,7 +280,11 @@ fn values_that_are_not_possible_are_refused_with_those_that_are() {
                 }
             } else if let Some(choices) = option.choices() {
                 names += 1;
-                let how_many = if option.value == "LIST" { "some" } else { "one" };
+                let how_many = if option.value == "LIST" {
+                    "some"
+                } else {
+                    "one"
+                };
                 for wrong in ["", "none", "-1"] {
                     refused(wrong, &format!("{how_many} of {choices}\n"));
                 }
@@ -201,11 +292,18 @@ fn values_that_are_not_possible_are_refused_with_those_that_are() {
                 // Files, the name of a device, and columns that only the file knows.
                 let free =
                     ["FILE", "NAME"].contains(&option.value.as_str()) || option.name == "--columns";
-                assert!(free, "the help of {place:?} does not say what {} can be", option.name);
+                assert!(
+                    free,
+                    "the help of {place:?} does not say what {} can be",
+                    option.name
+                );
             }
         }
     }
-    assert!(numbers > 50 && names > 12, "{numbers} options of numbers, {names} of names");
+    assert!(
+        numbers > 50 && names > 12,
+        "{numbers} options of numbers, {names} of names"
+    );
 }
 
 /// Options stand below each other in every help, and what they are for, too.
@@ -251,10 +349,16 @@ fn files_that_cannot_be_used_are_named() {
     let missing = format!("{nowhere}: No such file");
     let no_folder = "'no/such/folder': the folder to write to: No such file";
     for (arguments, problem) in [
-        (&["trace", nowhere, "--html", "x.html", "--plot", "x.svg"][..], missing.as_str()),
+        (
+            &["trace", nowhere, "--html", "x.html", "--plot", "x.svg"][..],
+            missing.as_str(),
+        ),
         (&["doctor", nowhere], &missing),
         (&["doctor", nowhere, "--json"], &missing),
-        (&["plot", "no/such/folder/a.csv"], "no/such/folder/a.csv: No such file"),
+        (
+            &["plot", "no/such/folder/a.csv"],
+            "no/such/folder/a.csv: No such file",
+        ),
         (&["trace", &trace, "--html", nowhere], no_folder),
         (&["trace", &trace, "--plot", nowhere], no_folder),
         (&["plot", &history, "-o", nowhere], no_folder),
@@ -262,9 +366,18 @@ fn files_that_cannot_be_used_are_named() {
         (&["bench", "run", "--plot", nowhere], no_folder),
         (&["bench", "reduce", "--plot", nowhere], no_folder),
         (&["bench", "break-even", "--plot", nowhere], no_folder),
-        (&["trace", &history, "--html", "x.html"], "named.csv: the first line is not '['"),
-        (&["trace", &trace, "--plot", "x.svg", "--step", "9"], "named.json: it has no step 9"),
-        (&["plot", &uneven], "uneven.csv: line 3 has 3 values, but the first line names 2 columns"),
+        (
+            &["trace", &history, "--html", "x.html"],
+            "named.csv: the first line is not '['",
+        ),
+        (
+            &["trace", &trace, "--plot", "x.svg", "--step", "9"],
+            "named.json: it has no step 9",
+        ),
+        (
+            &["plot", &uneven],
+            "uneven.csv: line 3 has 3 values, but the first line names 2 columns",
+        ),
         (&["plot", "."], ".: Is a directory"),
     ] {
         let output = umbo(arguments);
@@ -297,24 +410,44 @@ fn outputs_are_files() {
     fs::write(path("history.csv"), "epoch,loss\n1,0.5\n").unwrap();
     let step = r#"{"name":"step","cat":"step","ph":"X","pid":1,"tid":1,"ts":1,"dur":2}"#;
     fs::write(path("trace.json"), format!("[\n{step}\n]\n")).unwrap();
-    assert!(Command::new("mkfifo").arg(path("pipe.svg")).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(path("pipe.svg"))
+            .status()
+            .unwrap()
+            .success()
+    );
     fs::write(path("target.svg"), "old").unwrap();
     for (link, target) in [("link.svg", "target.svg"), ("piped.svg", "pipe.svg")] {
         std::os::unix::fs::symlink(target, path(link)).unwrap();
     }
-    for command in [["plot", "history.csv", "-o"], ["trace", "trace.json", "--html"]] {
+    for command in [
+        ["plot", "history.csv", "-o"],
+        ["trace", "trace.json", "--html"],
+    ] {
         let [command, input, option] = command;
         for refused in ["pipe.svg", "piped.svg", "folder.svg"] {
             let output = umbo(&[command, &path(input), option, &path(refused)]);
             let message = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{command}, {refused}: {message}");
+            assert_eq!(
+                output.status.code(),
+                Some(1),
+                "{command}, {refused}: {message}"
+            );
             assert!(message.contains(refused), "{command}, {refused}: {message}");
         }
         fs::write(path("target.svg"), "old").unwrap();
         let output = umbo(&[command, &path(input), option, &path("link.svg")]);
         assert!(output.status.success(), "{command}");
-        assert!(fs::symlink_metadata(path("link.svg")).unwrap().is_symlink(), "{command}");
-        assert_ne!(fs::read_to_string(path("target.svg")).unwrap(), "old", "{command}");
+        assert!(
+            fs::symlink_metadata(path("link.svg")).unwrap().is_symlink(),
+            "{command}"
+        );
+        assert_ne!(
+            fs::read_to_string(path("target.svg")).unwrap(),
+            "old",
+            "{command}"
+        );
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 7);
 }
@@ -344,10 +477,18 @@ fn what_is_read_is_not_written_over() {
             );
         }
     }
-    assert_refused(&["trace", &file, "--html", &page, "--plot", &page], "is the page of --html");
+    assert_refused(
+        &["trace", &file, "--html", &page, "--plot", &page],
+        "is the page of --html",
+    );
     assert_eq!(fs::read_to_string(&file).unwrap(), trace);
     fs::write(&file, history).unwrap();
-    for output in [&["--output", &file][..], &["-o", &link], &["-o", around], &[]] {
+    for output in [
+        &["--output", &file][..],
+        &["-o", &link],
+        &["-o", around],
+        &[],
+    ] {
         let arguments = [&["plot", &file], output].concat();
         assert_refused(&arguments, "is the history itself; give another name");
     }
@@ -359,15 +500,24 @@ fn offered_by_bash(typed: &[&str]) -> Option<Vec<String>> {
     let script = "source <(\"$UMBO\" completions bash) && { _umbo
         for word in \"${COMPREPLY[@]}\"; do printf '%s\\n' \"$word\"; done; }";
     let words: Vec<String> = typed.iter().map(|word| format!("'{word}'")).collect();
-    let script =
-        format!("COMP_WORDS=({}); COMP_CWORD={}; {script}", words.join(" "), typed.len() - 1);
+    let script = format!(
+        "COMP_WORDS=({}); COMP_CWORD={}; {script}",
+        words.join(" "),
+        typed.len() - 1
+    );
     let output = Command::new("bash")
         .args(["--norc", "-c", &script])
         .env("UMBO", env!("CARGO_BIN_EXE_umbo"))
         .output()
         .ok()?;
     assert!(output.status.success(), "{output:?}");
-    Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+    Some(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 #[test]
@@ -376,7 +526,10 @@ fn bash_completes_commands_and_options() {
         (&["umbo", "d"][..], &["devices", "doctor"][..]),
         (&["umbo", "bench", "r"], &["run", "reduce", "rows"]),
         (&["umbo", "bench", "rows", "--wi"], &["--width"]),
-        (&["umbo", "completions", ""], &["bash", "zsh", "-h", "--help"]),
+        (
+            &["umbo", "completions", ""],
+            &["bash", "zsh", "-h", "--help"],
+        ),
         (&["umbo", "devices", "--json", "--log"], &["--logical-cpus"]),
         (&["umbo", "plot", "Cargo.to"], &["Cargo.toml"]),
         (&["umbo", "trace", "Cargo.to"], &["Cargo.toml"]),
@@ -384,15 +537,39 @@ fn bash_completes_commands_and_options() {
         (&["umbo", "doctor", ""], &["Cargo.toml", "src", "tests"]),
         (&["umbo", "trace", "x.json", "--h"], &["--html", "--help"]),
         (&["umbo", "plot", "x.csv", "--c"], &["--columns"]),
-        (&["umbo", "trace", "x.json", "--html", "Cargo.to"], &["Cargo.toml"]),
-        (&["umbo", "plot", "x.csv", "-o", "Cargo.to"], &["Cargo.toml"]),
-        (&["umbo", "bench", "rows", "--plot", "Cargo.to"], &["Cargo.toml"]),
-        (&["umbo", "bench", "rows", "--rule", "ada"], &["adagrad", "adam", "adamw"]),
-        (&["umbo", "bench", "rows", "--rule", "sgd,mo"], &["sgd,momentum"]),
-        (&["umbo", "bench", "rows", "--rule", "sgd", "--wi"], &["--width"]),
+        (
+            &["umbo", "trace", "x.json", "--html", "Cargo.to"],
+            &["Cargo.toml"],
+        ),
+        (
+            &["umbo", "plot", "x.csv", "-o", "Cargo.to"],
+            &["Cargo.toml"],
+        ),
+        (
+            &["umbo", "bench", "rows", "--plot", "Cargo.to"],
+            &["Cargo.toml"],
+        ),
+        (
+            &["umbo", "bench", "rows", "--rule", "ada"],
+            &["adagrad", "adam", "adamw"],
+        ),
+        (
+            &["umbo", "bench", "rows", "--rule", "sgd,mo"],
+            &["sgd,momentum"],
+        ),
+        (
+            &["umbo", "bench", "rows", "--rule", "sgd", "--wi"],
+            &["--width"],
+        ),
         (&["umbo", "bench", "reduce", "--op", ""], &["sum", "mean"]),
-        (&["umbo", "bench", "gather", "--dtype", "b"], &["bfloat16", "bool"]),
-        (&["umbo", "bench", "update", "--copy", ""], &["float16", "bfloat16"]),
+        (
+            &["umbo", "bench", "gather", "--dtype", "b"],
+            &["bfloat16", "bool"],
+        ),
+        (
+            &["umbo", "bench", "update", "--copy", ""],
+            &["float16", "bfloat16"],
+        ),
         (&["umbo", "bench", "update", "--rounds", ""], &[]),
         (&["umbo", "bench", "workers", "--p"], &["--pause-us"]),
     ] {
@@ -418,7 +595,11 @@ fn bash_completes_commands_and_options() {
 #[test]
 fn devices_as_a_table() {
     let text = printed(&["devices", "--logical-cpus", "3"]);
-    for name in ["CPU:0", "CPU:1", "/job:localhost/replica:0/task:0/device:CPU:2"] {
+    for name in [
+        "CPU:0",
+        "CPU:1",
+        "/job:localhost/replica:0/task:0/device:CPU:2",
+    ] {
         assert!(text.contains(name), "no {name} in:\n{text}");
     }
     assert!(!text.contains("CPU:3"), "{text}");
@@ -430,10 +611,18 @@ fn devices_as_json() {
     let (physical, logical) = (&devices["physical"], &devices["logical"]);
     assert_eq!(physical[0]["name"], "CPU:0");
     assert!(physical[0]["total_bytes"].as_u64() > Some(0));
-    assert_eq!(logical[0]["canonical_name"], "/job:localhost/replica:0/task:0/device:CPU:0");
+    assert_eq!(
+        logical[0]["canonical_name"],
+        "/job:localhost/replica:0/task:0/device:CPU:0"
+    );
     // One logical CPU has all processors.
     assert_eq!(logical[0]["processors"], physical[0]["processors"]);
-    let gpus = logical.as_array().unwrap().iter().filter(|each| each["kind"] == "GPU").count();
+    let gpus = logical
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|each| each["kind"] == "GPU")
+        .count();
     assert_eq!(gpus == 0, devices["no_gpu_because"].is_string());
 }
 
@@ -444,7 +633,14 @@ fn the_doctor_gives_a_verdict() {
     assert_eq!(output.status.success(), report["fine"].as_bool().unwrap());
     let findings = report["findings"].as_array().unwrap();
     let has = |subject: &str| findings.iter().any(|each| each["subject"] == subject);
-    for subject in ["version", "processors", "thread binding", "memory", "huge pages", "GPUs"] {
+    for subject in [
+        "version",
+        "processors",
+        "thread binding",
+        "memory",
+        "huge pages",
+        "GPUs",
+    ] {
         assert!(has(subject), "no {subject} in {report}");
     }
     let text = String::from_utf8(umbo(&["doctor"]).stdout).unwrap();

@@ -1,4 +1,5 @@
-//! `umbo doctor` with a computing library that is loaded beside it: one that says which kernels it has.
+//! `umbo doctor` with a computing library that is loaded beside it: one that says which kernels it
+//! has.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +27,11 @@ fn doctor(folder: &Path, before: &str, after: &str, kernels: &str) -> String {
         .status();
     assert!(compiled.unwrap().success());
     let mut tool = Command::new(env!("CARGO_BIN_EXE_umbo"));
-    let output = tool.args(["doctor", "--json"]).env("LD_PRELOAD", &library).output().unwrap();
+    let output = tool
+        .args(["doctor", "--json"])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -46,7 +51,10 @@ fn the_doctor_names_old_kernels_and_what_mends_them() {
         let file = format!("lib{before}blas{after}.so");
         assert!(said.contains(&format!("OpenBLAS ({file})")), "{said}");
         let said = doctor(&folder, before, after, "Haswell");
-        assert!(said.contains(&format!("OpenBLAS ({file}), Haswell kernels, 3 threads")), "{said}");
+        assert!(
+            said.contains(&format!("OpenBLAS ({file}), Haswell kernels, 3 threads")),
+            "{said}"
+        );
         assert!(!said.contains("OPENBLAS_CORETYPE="), "{said}");
     }
     fs::remove_dir_all(&folder).unwrap();

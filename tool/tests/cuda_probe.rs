@@ -81,10 +81,16 @@ fn devices_with_driver(name: &str, source: &str) -> Value {
     fs::write(&file, source).unwrap();
     // Rust links with cc, so it is there.
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &file]);
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &file]);
     assert!(compiler.status().unwrap().success());
     let mut tool = Command::new(env!("CARGO_BIN_EXE_umbo"));
-    let output = tool.args(["devices", "--json"]).env("LD_LIBRARY_PATH", &folder).output().unwrap();
+    let output = tool
+        .args(["devices", "--json"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -93,11 +99,23 @@ fn devices_with_driver(name: &str, source: &str) -> Value {
 fn a_driver_that_cannot_serve_is_explained() {
     let count = |body: &str| format!("{STARTS} int cuDeviceGetCount(int *count) {{ {body} }}");
     for (name, source, reason) in [
-        ("no_card", "int cuInit(unsigned flags) { return 100; }".to_owned(), "CUDA error 100"),
-        ("stub", "int cuInit(unsigned flags) { return 34; }".to_owned(), "stub"),
+        (
+            "no_card",
+            "int cuInit(unsigned flags) { return 100; }".to_owned(),
+            "CUDA error 100",
+        ),
+        (
+            "stub",
+            "int cuInit(unsigned flags) { return 34; }".to_owned(),
+            "stub",
+        ),
         ("zero", count("*count = 0; return 0;"), "no device"),
         ("count_fails", count("return 999;"), "CUDA error 999"),
-        ("not_a_driver", "int nothing;".to_owned(), "lacks a function"),
+        (
+            "not_a_driver",
+            "int nothing;".to_owned(),
+            "lacks a function",
+        ),
         ("half_a_driver", STARTS.to_owned(), "lacks a function"),
     ] {
         let devices = devices_with_driver(name, &source);
@@ -110,7 +128,9 @@ fn a_driver_that_cannot_serve_is_explained() {
 
 #[test]
 fn cards_are_listed_with_their_memory() {
-    let others = NOT_CALLED.map(|name| format!("int {name}(void) {{ return 999; }}\n")).concat();
+    let others = NOT_CALLED
+        .map(|name| format!("int {name}(void) {{ return 999; }}\n"))
+        .concat();
     let devices = devices_with_driver("two_cards", &format!("{TWO_CARDS}{others}"));
     assert_eq!(devices["no_gpu_because"], Value::Null);
     let physical = &devices["physical"];
@@ -122,5 +142,8 @@ fn cards_are_listed_with_their_memory() {
     assert_eq!(physical[2]["name"], "GPU:1");
     assert_eq!(physical[2]["total_bytes"], Value::Null);
     let last = &devices["logical"][2];
-    assert_eq!(last["canonical_name"], "/job:localhost/replica:0/task:0/device:GPU:1");
+    assert_eq!(
+        last["canonical_name"],
+        "/job:localhost/replica:0/task:0/device:GPU:1"
+    );
 }

@@ -1,5 +1,5 @@
-//! What the search for MPI makes of libraries whose ABI is the standard one or their own, played by small
-//! libraries that are named to it or that the program has already.
+//! What the search for MPI makes of libraries whose ABI is the standard one or their own, played by
+//! small libraries that are named to it or that the program has already.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,16 @@ fn library(name: &str, abi: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mpi");
     fs::create_dir_all(&folder).unwrap();
     let [file, library] = ["c", "so"].map(|ending| folder.join(format!("{name}.{ending}")));
-    fs::write(&file, format!("int MPI_Init(void *count, void *words) {{ return 0; }}\n{abi}"))
-        .unwrap();
+    fs::write(
+        &file,
+        format!("int MPI_Init(void *count, void *words) {{ return 0; }}\n{abi}"),
+    )
+    .unwrap();
     // Rust links with cc, so it is there.
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &file]);
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &file]);
     assert!(compiler.status().unwrap().success());
     library
 }
@@ -25,11 +30,16 @@ fn library(name: &str, abi: &str) -> PathBuf {
 fn doctor(variable: &str, library: &Path) -> String {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_umbo"));
     // Doctor says what is wrong where a library is named.
-    let tool = tool.args(["doctor", "--json"]).env("UMBO_MPI_LIBRARY", "/no/library");
+    let tool = tool
+        .args(["doctor", "--json"])
+        .env("UMBO_MPI_LIBRARY", "/no/library");
     let output = tool.env(variable, library).output().unwrap();
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = said["findings"].as_array().unwrap();
-    let mpi = findings.iter().find(|finding| finding["subject"] == "MPI").unwrap();
+    let mpi = findings
+        .iter()
+        .find(|finding| finding["subject"] == "MPI")
+        .unwrap();
     assert_eq!(mpi["verdict"], "note", "{mpi}");
     mpi["text"].as_str().unwrap().to_owned()
 }
@@ -48,8 +58,15 @@ fn an_abi_of_a_library_s_own_is_refused() {
         let named = doctor("UMBO_MPI_LIBRARY", &library);
         assert!(named.contains(reason), "{name}: {named}");
         let linked = doctor("LD_PRELOAD", &library);
-        let expected = if name == "standard" { "/no/library" } else { "the program has an MPI" };
+        let expected = if name == "standard" {
+            "/no/library"
+        } else {
+            "the program has an MPI"
+        };
         assert!(linked.contains(expected), "{name}: {linked}");
-        assert!(name == "standard" || linked.contains(reason), "{name}: {linked}");
+        assert!(
+            name == "standard" || linked.contains(reason),
+            "{name}: {linked}"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! A trace of real steps, from the library's file to a page that a browser shows, and to the report.
+//! A trace of real steps, from the library's file to a page that a browser shows, and to the
+//! report.
 //!
-//! The browser is Chromium without a window (Debian: `chromium-headless-shell`). Where it is not, that
-//! part says so.
+//! The browser is Chromium without a window (Debian: `chromium-headless-shell`). Where it is not,
+//! that part says so.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -33,20 +34,32 @@ impl Drop for Folder {
 }
 
 fn umbo(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_umbo")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_umbo"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Some steps of two replicas, with input that is made ahead and an all-reduce. A process has one trace
-/// at a time.
+/// Some steps of two replicas, with input that is made ahead and an all-reduce. A process has one
+/// trace at a time.
 fn write_trace(path: &Path) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
-    let dataset = Dataset::range(0, 400, 1).unwrap().batch(8, false).unwrap().prefetch(2).unwrap();
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 2,
+        ..Options::default()
+    })
+    .unwrap();
+    let dataset = Dataset::range(0, 400, 1)
+        .unwrap()
+        .batch(8, false)
+        .unwrap()
+        .prefetch(2)
+        .unwrap();
     let iterator = dataset.iterator().unwrap();
     trace::start(path, trace::MOST_EVENTS).unwrap();
     own::begin("an <epoch>");
@@ -77,8 +90,15 @@ fn browser() -> Option<&'static str> {
 /// Says that a part is skipped, which fails where it may not be.
 fn skip(why: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/skip.sh");
-    let status = Command::new(script).args(["trace.page", why]).status().unwrap();
-    assert_eq!(status.code(), Some(77), "trace.page may not be skipped here: {why}");
+    let status = Command::new(script)
+        .args(["trace.page", why])
+        .status()
+        .unwrap();
+    assert_eq!(
+        status.code(),
+        Some(77),
+        "trace.page may not be skipped here: {why}"
+    );
 }
 
 /// What a person would do with the page, and what they would see: in the attributes of its body.
@@ -94,14 +114,17 @@ const painted = (top) => {
   return colours.size;
 };
 tell('rows', umboTrace.rows);
-tell('colours', [...document.querySelectorAll('#labels div')].map((label) => painted(label.offsetTop)));
+tell('colours', [...document.querySelectorAll('#labels div')].map((label) => \
+                       painted(label.offsetTop)));
 tell('all', shown());
-canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: -900, clientX: canvas.getBoundingClientRect().left + 300 }));
+canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: -900, clientX: \
+                       canvas.getBoundingClientRect().left + 300 }));
 tell('zoomed', shown());
 document.getElementById('in').click();
 tell('button', shown());
 for (const [type, x] of [['pointerdown', 300], ['pointermove', 200], ['pointerup', 200]])
-  canvas.dispatchEvent(new PointerEvent(type, { clientX: canvas.getBoundingClientRect().left + x }));
+  canvas.dispatchEvent(new PointerEvent(type, { clientX: canvas.getBoundingClientRect().left + x \
+                       }));
 tell('moved', shown());
 dispatchEvent(new KeyboardEvent('keydown', { key: '0' }));
 tell('fit', shown());
@@ -110,7 +133,10 @@ tell('fit', shown());
 /// What the visitor has written down under a name.
 fn told(page: &str, name: &str) -> serde_json::Value {
     let start = format!("data-{name}=\"");
-    let from = page.find(&start).unwrap_or_else(|| panic!("no {name} in the page")) + start.len();
+    let from = page
+        .find(&start)
+        .unwrap_or_else(|| panic!("no {name} in the page"))
+        + start.len();
     let value = &page[from..from + page[from..].find('"').unwrap()];
     serde_json::from_str(&value.replace("&quot;", "\"").replace("&lt;", "<")).unwrap()
 }
@@ -125,44 +151,90 @@ fn a_page_shows_the_replicas_and_zooms() {
     let folder = Folder::new("page");
     let (file, html) = (folder.0.join("trace.json"), folder.0.join("trace.html"));
     write_trace(&file);
-    let made = umbo(&["trace", file.to_str().unwrap(), "--html", html.to_str().unwrap()]);
+    let made = umbo(&[
+        "trace",
+        file.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+    ]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    assert!(text(&made.stdout).contains("spans in"), "{}", text(&made.stdout));
+    assert!(
+        text(&made.stdout).contains("spans in"),
+        "{}",
+        text(&made.stdout)
+    );
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(!page.contains("://"), "the page needs the network");
 
-    let Some(browser) = browser() else { return skip("no Chromium was found") };
+    let Some(browser) = browser() else {
+        return skip("no Chromium was found");
+    };
     std::fs::write(&html, page.replace("</body>", &format!("{VISITOR}</body>"))).unwrap();
     let visit = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700"])
-        .arg(format!("--user-data-dir={}", folder.0.join("profile").display()))
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--window-size=1200,700",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.0.join("profile").display()
+        ))
         .args(["--virtual-time-budget=5000", "--dump-dom"])
         .arg(format!("file://{}", html.display()))
         .output()
         .unwrap();
     let seen = text(&visit.stdout);
-    assert!(seen.contains("data-fit"), "{browser}: {seen}\n{}", text(&visit.stderr));
+    assert!(
+        seen.contains("data-fit"),
+        "{browser}: {seen}\n{}",
+        text(&visit.stderr)
+    );
 
     let rows = told(&seen, "rows");
-    let rows: Vec<&str> = rows.as_array().unwrap().iter().filter_map(|row| row.as_str()).collect();
-    assert!(rows[0].starts_with("replica 0") && rows[1] == "replica 1", "{rows:?}");
+    let rows: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| row.as_str())
+        .collect();
+    assert!(
+        rows[0].starts_with("replica 0") && rows[1] == "replica 1",
+        "{rows:?}"
+    );
     assert!(rows.iter().any(|row| row.contains("prefetch")), "{rows:?}");
     for row in &rows {
-        assert!(seen.contains(&format!(">{row}</div>")), "no label for {row}");
+        assert!(
+            seen.contains(&format!(">{row}</div>")),
+            "no label for {row}"
+        );
     }
     let colours = told(&seen, "colours");
     for (at, row) in rows.iter().enumerate() {
-        assert!(colours[at].as_u64().unwrap() >= 2, "nothing is drawn for {row}: {colours}");
+        assert!(
+            colours[at].as_u64().unwrap() >= 2,
+            "nothing is drawn for {row}: {colours}"
+        );
     }
     let (all, zoomed) = (pair(&seen, "all"), pair(&seen, "zoomed"));
     assert_eq!(all.0, 0.0);
-    assert!(zoomed.1 - zoomed.0 < 0.5 * (all.1 - all.0), "{all:?} {zoomed:?}");
+    assert!(
+        zoomed.1 - zoomed.0 < 0.5 * (all.1 - all.0),
+        "{all:?} {zoomed:?}"
+    );
     assert!(zoomed.0 > all.0 && zoomed.1 < all.1, "{all:?} {zoomed:?}");
     let button = pair(&seen, "button");
-    assert!((button.1 - button.0) * 1.9 < zoomed.1 - zoomed.0, "{zoomed:?} {button:?}");
+    assert!(
+        (button.1 - button.0) * 1.9 < zoomed.1 - zoomed.0,
+        "{zoomed:?} {button:?}"
+    );
     let moved = pair(&seen, "moved");
     assert!(moved.0 > button.0, "{button:?} {moved:?}");
-    assert!(((moved.1 - moved.0) - (button.1 - button.0)).abs() < 1.0, "{button:?} {moved:?}");
+    assert!(
+        ((moved.1 - moved.0) - (button.1 - button.0)).abs() < 1.0,
+        "{button:?} {moved:?}"
+    );
     assert_eq!(pair(&seen, "fit"), all);
 }
 
@@ -174,7 +246,10 @@ fn the_doctor_reads_traces() {
     let whole = umbo(&["doctor", file.to_str().unwrap()]);
     assert!(whole.status.success());
     let report = text(&whole.stdout);
-    assert!(report.contains("2 replicas on") && report.contains("replica 1"), "{report}");
+    assert!(
+        report.contains("2 replicas on") && report.contains("replica 1"),
+        "{report}"
+    );
     assert!(report.contains("50 steps measured of 50"), "{report}");
     assert!(!report.contains("no end"), "{report}");
 
@@ -182,12 +257,16 @@ fn the_doctor_reads_traces() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["report"], report.as_str());
 
-    // As a process leaves it that dies: the file lacks the latest events of the thread that comes last in it.
+    // As a process leaves it that dies: the file lacks the latest events of the thread that comes
+    // last in it.
     let all = std::fs::read(&file).unwrap();
     std::fs::write(&file, &all[..all.len() - all.len() / 20]).unwrap();
     let cut = umbo(&["doctor", file.to_str().unwrap()]);
     let report = text(&cut.stdout);
-    assert!(report.contains("The trace has no end") && report.contains("replica 1"), "{report}");
+    assert!(
+        report.contains("The trace has no end") && report.contains("replica 1"),
+        "{report}"
+    );
 
     let missing = umbo(&["doctor", "/nowhere/trace.json"]);
     assert_eq!(missing.status.code(), Some(1));
@@ -201,18 +280,34 @@ fn what_cannot_be_made_into_a_page_is_refused() {
     for (arguments, expected) in [
         (&["trace"][..], "which trace?"),
         (&["trace", "a.json"], "--html"),
-        (&["trace", "a.json", "--html", "b.html", "--step", "3"], "give --plot"),
+        (
+            &["trace", "a.json", "--html", "b.html", "--step", "3"],
+            "give --plot",
+        ),
         (&["trace", "a.json", "b.json"], "b.json"),
     ] {
         let refused = umbo(arguments);
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+        assert!(
+            text(&refused.stderr).contains(expected),
+            "{}",
+            text(&refused.stderr)
+        );
     }
     let folder = Folder::new("refused");
     let (file, html) = (folder.0.join("other.json"), folder.0.join("page.html"));
     std::fs::write(&file, "{\"traceEvents\":[]}").unwrap();
-    let refused = umbo(&["trace", file.to_str().unwrap(), "--html", html.to_str().unwrap()]);
+    let refused = umbo(&[
+        "trace",
+        file.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+    ]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("a trace is expected"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("a trace is expected"),
+        "{}",
+        text(&refused.stderr)
+    );
     assert!(!html.exists());
 }

@@ -1,8 +1,8 @@
 //! Everything that can fail, by cause, and the canonical status of each cause.
 //!
-//! The core returns [`Error`]; the C layer converts it to a status code and a message. A message names the argument,
-//! what was wrong with it and what would be right. Failures of several replicas are returned together in
-//! [`Error::Replicas`], in replica order.
+//! The core returns [`Error`]; the C layer converts it to a status code and a message. A message
+//! names the argument, what was wrong with it and what would be right. Failures of several replicas
+//! are returned together in [`Error::Replicas`], in replica order.
 
 pub mod memory;
 mod system;
@@ -14,8 +14,8 @@ use std::fmt;
 /// The result of everything in the core that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An object that a callback attached to its failure, such as a C++ exception. It is returned unchanged in the thread
-/// that called the library. Dropping it releases it.
+/// An object that a callback attached to its failure, such as a C++ exception. It is returned
+/// unchanged in the thread that called the library. Dropping it releases it.
 pub type Payload = Box<dyn Any + Send>;
 
 /// The text of a panic, if it has one.
@@ -52,7 +52,9 @@ listed! {
 impl Status {
     /// The status with this code, if there is one.
     pub fn from_code(code: i32) -> Option<Status> {
-        usize::try_from(code).ok().and_then(|index| Self::ALL.get(index).copied())
+        usize::try_from(code)
+            .ok()
+            .and_then(|index| Self::ALL.get(index).copied())
     }
 
     /// The code's number.
@@ -103,14 +105,16 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         problem: String,
     },
-    /// The call is right, but not now or not here: a wrong context, a wrong order, a strategy that drains.
+    /// The call is right, but not now or not here: a wrong context, a wrong order, a strategy that
+    /// drains.
     #[error("{0}")]
     FailedPrecondition(String),
     /// A device, file or name does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Memory or threads were not available. If the text names the resource that is lacking, that is, if it begins with
-    /// `memory` or with a number of bytes, the message says that there is not enough of it ([`NotEnough`]).
+    /// Memory or threads were not available. If the text names the resource that is lacking, that
+    /// is, if it begins with `memory` or with a number of bytes, the message says that there is
+    /// not enough of it ([`NotEnough`]).
     #[error("{}", NotEnough(.0))]
     ResourceExhausted(String),
     /// This strategy or this build does not offer it.
@@ -147,7 +151,8 @@ pub enum Error {
     /// One or more replicas failed; all of them are listed.
     #[error("{0}")]
     Replicas(ReplicaFailures),
-    /// Another process of this training failed, is at another point of the program, or cannot be reached.
+    /// Another process of this training failed, is at another point of the program, or cannot be
+    /// reached.
     #[error("{message}")]
     Rank {
         /// The rank of that process, if it is known.
@@ -165,8 +170,8 @@ pub enum Error {
         /// The error in this part.
         error: Box<Error>,
     },
-    /// Another error, of a dataset's item that did not just take the place of one item: what follows it follows in
-    /// another place than without the failure. See [`Error::shifting`].
+    /// Another error, of a dataset's item that did not just take the place of one item: what
+    /// follows it follows in another place than without the failure. See [`Error::shifting`].
     #[error("{0}")]
     Shifting(Box<Error>),
     /// Another error, of an operation that the caller knows by this name.
@@ -198,7 +203,10 @@ impl fmt::Display for NotEnough<'_> {
 impl Error {
     /// The error for a wrong value, shape, dtype or name of `argument`.
     pub fn invalid(argument: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Error {
-        Error::InvalidArgument { argument: argument.into(), problem: problem.into() }
+        Error::InvalidArgument {
+            argument: argument.into(),
+            problem: problem.into(),
+        }
     }
 
     /// The error if the axis, index or position `argument` is out of range.
@@ -206,7 +214,10 @@ impl Error {
         argument: impl Into<Cow<'static, str>>,
         problem: impl Into<String>,
     ) -> Error {
-        Error::OutOfRange { argument: argument.into(), problem: problem.into() }
+        Error::OutOfRange {
+            argument: argument.into(),
+            problem: problem.into(),
+        }
     }
 
     /// The error for a call that is right, but not now or not here.
@@ -214,23 +225,31 @@ impl Error {
         Error::FailedPrecondition(problem.into())
     }
 
-    /// Returns this error with the name of the failed operation in front of its message. If the error already has a
-    /// name, it keeps it: that is the name of the innermost operation, which failed by itself. Failures of replicas
-    /// stay as they are, because their messages name the replicas.
+    /// Returns this error with the name of the failed operation in front of its message. If the
+    /// error already has a name, it keeps it: that is the name of the innermost operation,
+    /// which failed by itself. Failures of replicas stay as they are, because their messages
+    /// name the replicas.
     pub fn named(self, operation: impl Into<Cow<'static, str>>) -> Error {
         match self {
             Error::Named { .. } | Error::Replicas(_) => self,
-            error => Error::Named { operation: operation.into(), error: Box::new(error) },
+            error => Error::Named {
+                operation: operation.into(),
+                error: Box::new(error),
+            },
         }
     }
 
     /// Returns this error as one of a part of the work.
     pub fn within(self, place: impl Into<String>) -> Error {
-        Error::Within { place: place.into(), error: Box::new(self) }
+        Error::Within {
+            place: place.into(),
+            error: Box::new(self),
+        }
     }
 
-    /// Returns this error as one behind which a dataset's items follow in other places, so that they no longer belong to
-    /// the items of other datasets. If memory was lacking, the item comes again, and the error stays as it is.
+    /// Returns this error as one behind which a dataset's items follow in other places, so that
+    /// they no longer belong to the items of other datasets. If memory was lacking, the item
+    /// comes again, and the error stays as it is.
     pub fn shifting(self) -> Error {
         match self {
             error if error.status() == Status::ResourceExhausted => error,
@@ -298,7 +317,8 @@ pub struct ReplicaFailure {
     pub device: String,
     /// Its error.
     pub error: Error,
-    /// Whether it was stopped because of another replica, a deadline or a cancellation, and did not fail by itself.
+    /// Whether it was stopped because of another replica, a deadline or a cancellation, and did
+    /// not fail by itself.
     pub stopped: bool,
 }
 
@@ -314,26 +334,33 @@ pub struct ReplicaFailures {
 }
 
 impl ReplicaFailures {
-    /// The status of the step: that of the first failed replica in replica order. Replicas that were stopped because of
-    /// another one count only if no other failed.
+    /// The status of the step: that of the first failed replica in replica order. Replicas that
+    /// were stopped because of another one count only if no other failed.
     pub fn status(&self) -> Status {
         self.overruling_status
             .or_else(|| {
                 let own = self.failures.iter().find(|failure| !failure.stopped);
-                own.or(self.failures.first()).map(|failure| failure.error.status())
+                own.or(self.failures.first())
+                    .map(|failure| failure.error.status())
             })
             .unwrap_or(Status::Internal)
     }
 
-    /// A shorter text for places with little space: without the names of devices, and without replicas that were
-    /// stopped because others failed.
+    /// A shorter text for places with little space: without the names of devices, and without
+    /// replicas that were stopped because others failed.
     pub fn brief(&self) -> String {
         let all_were_stopped = self.failures.iter().all(|failure| failure.stopped);
         let mut lines = Vec::new();
         if !self.summary.is_empty() {
             lines.push(self.summary.clone());
         }
-        for ReplicaFailure { replica, error, stopped, .. } in &self.failures {
+        for ReplicaFailure {
+            replica,
+            error,
+            stopped,
+            ..
+        } in &self.failures
+        {
             if *stopped && !(all_were_stopped && self.summary.is_empty()) {
                 continue;
             }
@@ -355,12 +382,23 @@ impl fmt::Display for ReplicaFailures {
             separator = "\n";
         }
         for failure in &self.failures {
-            let ReplicaFailure { replica, device, error, .. } = failure;
+            let ReplicaFailure {
+                replica,
+                device,
+                error,
+                ..
+            } = failure;
             let status = error.status().name();
             // The rest of the name is the same for all.
-            let device = device.rsplit_once("/device:").map_or(device.as_str(), |(_, short)| short);
-            write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
-            // The part that all messages share was written above. The name of the called operation may precede it.
+            let device = device
+                .rsplit_once("/device:")
+                .map_or(device.as_str(), |(_, short)| short);
+            write!(
+                formatter,
+                "{separator}replica {replica} ({device}): {status}"
+            )?;
+            // The part that all messages share was written above. The name of the called operation
+            // may precede it.
             let text = error.to_string();
             let own = match text.strip_suffix(&self.summary) {
                 Some(name) if !self.summary.is_empty() => name.trim_end_matches(": "),

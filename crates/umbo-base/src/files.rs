@@ -1,4 +1,5 @@
-//! Files that are written: where their paths lead, and descriptors that are not those of the standard streams.
+//! Files that are written: where their paths lead, and descriptors that are not those of the
+//! standard streams.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -29,8 +30,8 @@ pub struct Place {
 impl Place {
     /// Follows the symbolic links at `path`. The last one may lead to a file that does not exist.
     ///
-    /// INVALID_ARGUMENT: a folder, a device, a pipe, a socket, links that lead in a circle. Otherwise as the system
-    /// reports.
+    /// INVALID_ARGUMENT: a folder, a device, a pipe, a socket, links that lead in a circle.
+    /// Otherwise as the system reports.
     pub fn of(path: &Path) -> Result<Place> {
         let refused =
             |error: &io::Error| Error::of_system(format_args!("'{}'", path.display()), error);
@@ -40,7 +41,9 @@ impl Place {
             Err(error) => Err(refused(&error)),
         };
         let led_to = found(fs::metadata(path))?;
-        led_to.as_ref().map_or(Ok(()), |there| check_regular(path, there))?;
+        led_to
+            .as_ref()
+            .map_or(Ok(()), |there| check_regular(path, there))?;
         let mut target = path.to_owned();
         for _ in 0..MOST_LINKS {
             let existing = found(fs::symlink_metadata(&target))?;
@@ -58,9 +61,16 @@ impl Place {
                 ));
             }
             if target.as_os_str().as_bytes().ends_with(b"/") {
-                return Err(invalid!("path", "'{}' is the name of a folder", path.display()));
+                return Err(invalid!(
+                    "path",
+                    "'{}' is the name of a folder",
+                    path.display()
+                ));
             }
-            return Ok(Place { path: target, existing });
+            return Ok(Place {
+                path: target,
+                existing,
+            });
         }
         Err(refused(&io::Error::from_raw_os_error(libc::ELOOP)))
     }
@@ -77,20 +87,27 @@ fn check_regular(path: &Path, found: &Metadata) -> Result<()> {
 
 /// The folder in which the file at `path` is.
 pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
-/// A path that leads to the same folder after the process has changed its working folder, if there is one.
+/// A path that leads to the same folder after the process has changed its working folder, if there
+/// is one.
 pub fn lasting(folder: &Path) -> PathBuf {
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let identity = |path: &Path| {
+        fs::metadata(path)
+            .map(|found| (found.dev(), found.ino()))
+            .ok()
+    };
     // From above, the system may not let the process through, or the path may be too long.
     let absolute = std::path::absolute(folder).ok();
     let same = absolute.filter(|absolute| identity(absolute) == identity(folder));
     same.unwrap_or_else(|| folder.to_owned())
 }
 
-/// Opens a file whose descriptor is not that of a standard stream, even if the process has closed one. Otherwise what
-/// any thread prints would be written into the file.
+/// Opens a file whose descriptor is not that of a standard stream, even if the process has closed
+/// one. Otherwise what any thread prints would be written into the file.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
@@ -98,23 +115,27 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     match file.as_raw_fd() > LAST_STANDARD {
         true => Ok(file),
-        // Another thread has closed a stream in the meantime. A copy never has one of these descriptors.
+        // Another thread has closed a stream in the meantime. A copy never has one of these
+        // descriptors.
         false => file.try_clone(),
     }
 }
 
-/// Takes the descriptors of standard streams that are closed, until the files are dropped. They still behave as if they
-/// were closed, because nobody can read or write through a descriptor that is only a path.
+/// Takes the descriptors of standard streams that are closed, until the files are dropped. They
+/// still behave as if they were closed, because nobody can read or write through a descriptor that
+/// is only a path.
 fn hold_closed_streams() -> Vec<File> {
     let mut only_path = OpenOptions::new();
     only_path.read(true).custom_flags(libc::O_PATH);
     let held = std::iter::from_fn(|| only_path.open("/").ok());
-    held.take_while(|file| file.as_raw_fd() <= LAST_STANDARD).collect()
+    held.take_while(|file| file.as_raw_fd() <= LAST_STANDARD)
+        .collect()
 }
 
 /// Opens a file that is overwritten from its beginning, or makes it.
 ///
-/// INVALID_ARGUMENT: not a regular file. Otherwise as the system reports; the argument `failed` makes that error.
+/// INVALID_ARGUMENT: not a regular file. Otherwise as the system reports; the argument `failed`
+/// makes that error.
 pub fn overwrite(path: &Path, failed: impl Fn(&io::Error) -> Error) -> Result<File> {
     // The type is checked before the file is opened, because opening a device may have an effect.
     if let Ok(existing) = fs::metadata(path) {
@@ -122,7 +143,11 @@ pub fn overwrite(path: &Path, failed: impl Fn(&io::Error) -> Error) -> Result<Fi
     }
     let mut options = OpenOptions::new();
     // If it has become a pipe in the meantime, this does not wait for a reader.
-    options.write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK);
+    options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(libc::O_NONBLOCK);
     let file = open(&options, path).map_err(|error| failed(&error))?;
     check_regular(path, &file.metadata().map_err(|error| failed(&error))?)?;
     file.set_len(0).map_err(|error| failed(&error))?;

@@ -27,8 +27,8 @@ macro_rules! listed {
     };
 }
 
-/// The error for a wrong value, shape, dtype or name of an argument: the argument's name, then the message as for
-/// `format!`.
+/// The error for a wrong value, shape, dtype or name of an argument: the argument's name, then the
+/// message as for `format!`.
 #[macro_export]
 macro_rules! invalid {
     ($argument:expr, $($problem:tt)+) => {

@@ -19,18 +19,23 @@ pub fn with_article(kind: &str) -> String {
 /// The start of a text from outside, escaped for a message.
 pub fn shortened(text: &str) -> String {
     const SHOWN: usize = 200;
-    let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    let mut start: String = text
+        .chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
     if text.chars().nth(SHOWN).is_some() {
         start.push_str("...");
     }
     start
 }
 
-/// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to the same characters,
-/// which stay in place as long as a reference exists.
+/// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to
+/// the same characters, which stay in place as long as a reference exists.
 ///
-/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign. Formatted for a message,
-/// control characters are escaped, the ends of lines among them, so that no name looks like a message of its own.
+/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign. Formatted
+/// for a message, control characters are escaped, the ends of lines among them, so that no name
+/// looks like a message of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(Arc<str>);
 
@@ -72,7 +77,8 @@ impl Deref for Text {
     }
 }
 
-/// Texts are ordered like their characters: the NUL, at the end of each text, comes before all other characters.
+/// Texts are ordered like their characters: the NUL, at the end of each text, comes before all
+/// other characters.
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
         self.as_str()
@@ -116,9 +122,24 @@ mod tests {
 
     #[test]
     fn kinds_have_their_articles() {
-        let kinds = ["variable", "optimizer", "iterator", "uint8", "gradients", "metrics", ""];
-        let said =
-            ["a variable", "an optimizer", "an iterator", "a uint8", "gradients", "metrics", "a "];
+        let kinds = [
+            "variable",
+            "optimizer",
+            "iterator",
+            "uint8",
+            "gradients",
+            "metrics",
+            "",
+        ];
+        let said = [
+            "a variable",
+            "an optimizer",
+            "an iterator",
+            "a uint8",
+            "gradients",
+            "metrics",
+            "a ",
+        ];
         assert_eq!(kinds.map(with_article), said);
     }
 

@@ -8,7 +8,9 @@ use umbo_strategy::metrics::What;
 /// The finding about the metric. Cells whose numbers differ by at most `near` are treated as equal.
 pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
     const REMEDY: &str = "add each example of the part once";
-    let Some(others) = &case.evidence.others else { return case.alone() };
+    let Some(others) = &case.evidence.others else {
+        return case.alone();
+    };
     let same = |left: &[u32], right: &[u32]| differing(left, right, near) == 0;
     for (once, again) in case.evidence.repeated() {
         if !same(&all(case, once), &all(case, again)) {
@@ -18,11 +20,14 @@ pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
     }
     let whole = all(case, &others.whole);
     let (split, uneven) = (all(case, &case.evidence.split), all(case, &others.uneven));
-    let first = (all(case, &others.uneven[..1]), all(case, &others.first[..1]));
+    let first = (
+        all(case, &others.uneven[..1]),
+        all(case, &others.first[..1]),
+    );
     if split.len() != whole.len() || uneven.len() != whole.len() {
         let text = format!(
-            "it counts {} examples on one replica, {} on {}, and {} on two with parts of other sizes; \
-             {REMEDY}",
+            "it counts {} examples on one replica, {} on {}, and {} on two with parts of other \
+             sizes; {REMEDY}",
             whole.len(),
             split.len(),
             case.evidence.split.len(),
@@ -33,15 +38,17 @@ pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
     if !same(&split, &whole) || !same(&uneven, &whole) {
         let most = differing(&split, &whole, near).max(differing(&uneven, &whole, near));
         let text = format!(
-            "of {} examples {most} are counted in another cell where replicas share them; what is counted \
-             depends on which examples a replica has",
+            "of {} examples {most} are counted in another cell where replicas share them; what is \
+             counted depends on which examples a replica has",
             whole.len()
         );
-        return case.finding(Verdict::Different, text).by(most as f64 / whole.len() as f64);
+        return case
+            .finding(Verdict::Different, text)
+            .by(most as f64 / whole.len() as f64);
     }
     if !same(&first.0, &first.1) {
-        let text = "the same however the batch is split, but other cells for the same examples as a batch of \
-                    their own: it depends on what else is in the batch";
+        let text = "the same however the batch is split, but other cells for the same examples as \
+                    a batch of their own: it depends on what else is in the batch";
         return case.finding(Verdict::SizeDependent, text);
     }
     case.equal()
@@ -58,7 +65,8 @@ fn all(case: &Case<'_>, parts: &[DryRunPart]) -> Vec<u32> {
     all
 }
 
-/// The length of the longer of two ordered lists, less the number of pairs whose entries differ by at most `near`.
+/// The length of the longer of two ordered lists, less the number of pairs whose entries differ by
+/// at most `near`.
 fn differing(left: &[u32], right: &[u32], near: u32) -> usize {
     let (mut at, mut other, mut pairs) = (0, 0, 0);
     while let (Some(&here), Some(&there)) = (left.get(at), right.get(other)) {

@@ -60,7 +60,8 @@ pub(super) type Parts = Vec<DryRunPart>;
 /// The result of a run.
 pub(super) struct DryRunOutcome {
     pub parts: Result<Parts, Failure>,
-    /// The variables that the callback wrote through views of them. Their values have been restored.
+    /// The variables that the callback wrote through views of them. Their values have been
+    /// restored.
     pub written: Vec<WrittenVariable>,
 }
 
@@ -69,7 +70,8 @@ pub(super) struct DryRunOutcome {
 pub(super) enum Failure {
     /// The callback has failed, or its replicas return or merge values that do not match.
     Callback(Error),
-    /// The failure does not depend on the callback: there was no turn for the run, or no memory for its evidence.
+    /// The failure does not depend on the callback: there was no turn for the run, or no memory for
+    /// its evidence.
     Library(Error),
 }
 
@@ -82,17 +84,24 @@ impl Failure {
 }
 
 impl DryRun<'_> {
-    /// Runs the callback with the rows from `first` on. Replica k gets the next `sizes[k]` rows, and gradient buffers
-    /// are filled with `prefill`. Whatever the result, all state is then as before.
+    /// Runs the callback with the rows from `first` on. Replica k gets the next `sizes[k]` rows,
+    /// and gradient buffers are filled with `prefill`. Whatever the result, all state is then
+    /// as before.
     pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> DryRunOutcome {
         let devices = self.strategy.replica_devices();
         let arguments = match input::split_rows(self.batch, first, sizes, devices) {
             Ok(arguments) => arguments,
             Err(error) => {
-                return DryRunOutcome { parts: Err(Failure::Library(error)), written: Vec::new() };
+                return DryRunOutcome {
+                    parts: Err(Failure::Library(error)),
+                    written: Vec::new(),
+                };
             }
         };
-        let part = |&examples: &usize| DryRunPart { examples, ..DryRunPart::default() };
+        let part = |&examples: &usize| DryRunPart {
+            examples,
+            ..DryRunPart::default()
+        };
         let parts = sizes.iter().map(part).collect();
         let observer = Arc::new(Observer::new(self.gradients.cloned(), parts));
         let observed = |context: &ReplicaContext| {
@@ -100,8 +109,11 @@ impl DryRun<'_> {
             observer.called.store(true, Ordering::Release);
             let result = (self.function)(context)?;
             let metrics = observer.own(context.metrics())?.into_iter();
-            let metrics =
-                metrics.map(|(name, metric)| Added { of: 0, name, what: What::Mean(metric) });
+            let metrics = metrics.map(|(name, metric)| Added {
+                of: 0,
+                name,
+                what: What::Mean(metric),
+            });
             observer.parts.lock()[context.replica()].metrics = metrics.collect();
             Ok(result)
         };
@@ -113,9 +125,14 @@ impl DryRun<'_> {
             }
             Err(error) if observer.blames_callback() => Err(Failure::Callback(error)),
             Err(error) => Err(Failure::Library(error)),
-            Ok(_) => Err(Failure::Library(Error::Internal("a dry run was committed".into()))),
+            Ok(_) => Err(Failure::Library(Error::Internal(
+                "a dry run was committed".into(),
+            ))),
         };
-        DryRunOutcome { parts, written: std::mem::take(&mut *observer.written.lock()) }
+        DryRunOutcome {
+            parts,
+            written: std::mem::take(&mut *observer.written.lock()),
+        }
     }
 }
 
@@ -143,7 +160,11 @@ struct Observer {
 
 impl Observer {
     fn new(gradients: Option<Arc<Gradients>>, parts: Parts) -> Observer {
-        Observer { gradients, parts: Mutex::new(parts), ..Observer::default() }
+        Observer {
+            gradients,
+            parts: Mutex::new(parts),
+            ..Observer::default()
+        }
     }
 
     /// Returns the result of an operation other than the callback, and notes a failure.
@@ -154,8 +175,9 @@ impl Observer {
         result
     }
 
-    /// Whether the run's failure, if there is one, is that of the callback. If anything else has failed, it is not,
-    /// even if a callback has failed too, which may only have been stopped because of that.
+    /// Whether the run's failure, if there is one, is that of the callback. If anything else has
+    /// failed, it is not, even if a callback has failed too, which may only have been stopped
+    /// because of that.
     fn blames_callback(&self) -> bool {
         self.called.load(Ordering::Acquire) && !self.failed.load(Ordering::Acquire)
     }
@@ -164,19 +186,27 @@ impl Observer {
         {
             let mut is_vetoed = self.is_vetoed.lock();
             if !*is_vetoed {
-                // The veto precedes everything that a callback defers, so that nothing deferred is prepared. It also
-                // precedes all notes, so that they are undone whatever fails from here on.
+                // The veto precedes everything that a callback defers, so that nothing deferred is
+                // prepared. It also precedes all notes, so that they are undone
+                // whatever fails from here on.
                 let (observer, step) = (Arc::clone(self), context.step_id());
-                context.strategy().defer(Box::new(Veto { observer, step }))?;
+                context
+                    .strategy()
+                    .defer(Box::new(Veto { observer, step }))?;
                 *is_vetoed = true;
             }
         }
-        let Some(gradients) = &self.gradients else { return Ok(()) };
+        let Some(gradients) = &self.gradients else {
+            return Ok(());
+        };
         {
             let mut before = self.before.lock();
             if before.is_none() {
                 // Variables that the callback has viewed before are also watched.
-                gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
+                gradients
+                    .variables()
+                    .iter()
+                    .try_for_each(|variable| self.watch(variable))?;
                 *before = Some(gradients.remember()?);
             }
         }
@@ -215,7 +245,9 @@ impl Observer {
                 part.metrics.extend(metrics.added(step, replica)?);
             }
         }
-        let Some(gradients) = &self.gradients else { return Ok(()) };
+        let Some(gradients) = &self.gradients else {
+            return Ok(());
+        };
         for (replica, part) in self.parts.lock().iter_mut().enumerate() {
             let contributed = gradients.contributed(step, replica);
             part.weight = contributed.weight;
@@ -244,8 +276,9 @@ fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
     for_gradient_dtype!(buffer.dtype(), T => widened::<T>(buffer))
 }
 
-/// All elements of a gradient to which rows were added. Rows that were submitted with weight 0 do not count, and nobody
-/// has checked their indices. Such rows are left out if the table has no row with their index.
+/// All elements of a gradient to which rows were added. Rows that were submitted with weight 0 do
+/// not count, and nobody has checked their indices. Such rows are left out if the table has no row
+/// with their index.
 fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
     let count = table.shape().elements();
     let mut all = memory::filled(count, 0.0, "elements of a gradient")?;
@@ -253,19 +286,24 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
     for AddedRows { indices, values } in added {
         let values = elements_of(values)?;
         for (row, index) in indices.to_vec::<i64>()?.into_iter().enumerate() {
-            let place = usize::try_from(index).ok().and_then(|index| index.checked_mul(width));
+            let place = usize::try_from(index)
+                .ok()
+                .and_then(|index| index.checked_mul(width));
             let sum = place.and_then(|place| all.get_mut(place..)?.get_mut(..width));
             let sum = match sum {
                 Some(sum) => sum,
                 None if !counts => continue,
-                // Submitting has checked that the table has these rows, so the index was changed later.
+                // Submitting has checked that the table has these rows, so the index was changed
+                // later.
                 None => {
                     let problem = format!("{index} is no row of {table:?}");
                     return Err(Error::out_of_range("indices", problem));
                 }
             };
             let values = &values[row * width..][..width];
-            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            sum.iter_mut()
+                .zip(values)
+                .for_each(|(sum, value)| *sum += value);
         }
     }
     Ok(all)
@@ -334,9 +372,14 @@ mod tests {
     use umbo_tensor::Shape;
     use umbo_tensor::values::variable::{Aggregation, Synchronization};
 
-    /// A variable, which is zero, and gradients to which each of two replicas has contributed 1, which were applied.
+    /// A variable, which is zero, and gradients to which each of two replicas has contributed 1,
+    /// which were applied.
     fn contributed() -> (Strategy, Variable, Arc<Gradients>) {
-        let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
+        let strategy = Strategy::new(&Options {
+            cpu_replicas: 2,
+            ..Options::default()
+        })
+        .unwrap();
         let new = NewVariable {
             name: "w".into(),
             trainable: None,
@@ -347,9 +390,14 @@ mod tests {
         let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
         let (devices, variables) = (strategy.replica_devices(), vec![variable.clone()]);
         let reduction = LossReduction::Sum;
-        let gradients =
-            Gradients::new(strategy.id(), devices, variables, reduction, Default::default())
-                .unwrap();
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            variables,
+            reduction,
+            Default::default(),
+        )
+        .unwrap();
         let contribute = |context: &ReplicaContext| {
             let one = Tensor::scalar(1.0f32)?;
             let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
@@ -385,8 +433,14 @@ mod tests {
         assert!(!observer.blames_callback());
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         let error = apply(&optimizer, &gradients).unwrap_err();
-        assert!(error.to_string().contains("they have been applied"), "{error}");
-        assert_eq!(variables::read(&variable).unwrap().to_vec::<f32>().unwrap(), [-0.5]);
+        assert!(
+            error.to_string().contains("they have been applied"),
+            "{error}"
+        );
+        assert_eq!(
+            variables::read(&variable).unwrap().to_vec::<f32>().unwrap(),
+            [-0.5]
+        );
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(super) struct Evidence<'a> {
     pub failures: Vec<Finding>,
     /// The variables that the callback wrote through views, each once.
     pub written: Vec<WrittenVariable>,
-    /// For each variable, the mean magnitude of the gradients of single examples, if it was measured.
+    /// For each variable, the mean magnitude of the gradients of single examples, if it was
+    /// measured.
     magnitudes: Vec<Option<Vec<f64>>>,
     /// For each metric, the mean magnitude that single examples add, if it was measured.
     metric_magnitudes: Vec<(Id, f64)>,
@@ -51,14 +52,16 @@ pub(super) struct Others {
     pub whole: Parts,
     /// The same run again, with buffers full of NaN.
     pub whole_again: Parts,
-    /// The run with the first examples on replica 0, and the others, which are fewer, on replica 1.
+    /// The run with the first examples on replica 0, and the others, which are fewer, on replica
+    /// 1.
     pub uneven: Parts,
     /// The run with only those first examples, on replica 0: a smaller batch.
     pub first: Parts,
 }
 
 impl<'a> Evidence<'a> {
-    /// Makes the runs. It fails if the run with the usual split fails. If other runs fail, these failures are findings.
+    /// Makes the runs. It fails if the run with the usual split fails. If other runs fail, these
+    /// failures are findings.
     pub fn collect(
         dry_run: &DryRun<'a>,
         rows: usize,
@@ -81,7 +84,9 @@ impl<'a> Evidence<'a> {
             sizes,
         };
         let sizes = evidence.sizes.clone();
-        evidence.split = evidence.run(dry_run, 0, &sizes, 0.0).map_err(Failure::into_error)?;
+        evidence.split = evidence
+            .run(dry_run, 0, &sizes, 0.0)
+            .map_err(Failure::into_error)?;
         let again = "when it runs again on the same parts, with buffers full of NaN";
         evidence.split_again = evidence.attempt(dry_run, &sizes, f64::NAN, again)?;
         if replicas > 1 && evidence.failures.is_empty() {
@@ -97,17 +102,31 @@ impl<'a> Evidence<'a> {
         let mut sizes = vec![0; replicas];
         sizes[0] = rows;
         let text = format!("with all {rows} examples on replica 0 and empty parts on the others");
-        let Some(whole) = self.attempt(dry_run, &sizes, 0.0, &text)? else { return Ok(None) };
+        let Some(whole) = self.attempt(dry_run, &sizes, 0.0, &text)? else {
+            return Ok(None);
+        };
         let text = format!("when it runs again {text} and buffers full of NaN");
         let again = self.attempt(dry_run, &sizes, f64::NAN, &text)?;
-        let Some(whole_again) = again else { return Ok(None) };
+        let Some(whole_again) = again else {
+            return Ok(None);
+        };
         (sizes[0], sizes[1]) = (first, rows - first);
-        let text = format!("with {first} and {} examples on replicas 0 and 1", rows - first);
-        let Some(uneven) = self.attempt(dry_run, &sizes, 0.0, &text)? else { return Ok(None) };
+        let text = format!(
+            "with {first} and {} examples on replicas 0 and 1",
+            rows - first
+        );
+        let Some(uneven) = self.attempt(dry_run, &sizes, 0.0, &text)? else {
+            return Ok(None);
+        };
         sizes[1] = 0;
         let text = format!("on a batch of {first} examples, all of them on replica 0");
         let first = self.attempt(dry_run, &sizes, 0.0, &text)?;
-        Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
+        Ok(first.map(|first| Others {
+            whole,
+            whole_again,
+            uneven,
+            first,
+        }))
     }
 
     /// Makes a run, and notes the variables that it wrote.
@@ -120,7 +139,11 @@ impl<'a> Evidence<'a> {
     ) -> Result<Parts, Failure> {
         let outcome = dry_run.run(first, sizes, prefill);
         for written in outcome.written {
-            if !self.written.iter().any(|known| known.variable.is_same(&written.variable)) {
+            if !self
+                .written
+                .iter()
+                .any(|known| known.variable.is_same(&written.variable))
+            {
                 self.written.push(written);
             }
         }
@@ -140,7 +163,8 @@ impl<'a> Evidence<'a> {
             Err(Failure::Library(error)) => Err(error),
             Err(Failure::Callback(error)) => {
                 let text = format!("the callback fails {split}: {error}");
-                self.failures.push(Finding::new(Subject::Step, Verdict::Failed, text));
+                self.failures
+                    .push(Finding::new(Subject::Step, Verdict::Failed, text));
                 Ok(None)
             }
         }
@@ -148,7 +172,9 @@ impl<'a> Evidence<'a> {
 
     /// Measures how large the gradients and metrics of single examples are.
     pub fn measure_examples(&mut self, dry_run: &DryRun<'_>) -> Result<()> {
-        let variables = self.gradients.map_or(0, |gradients| gradients.variables().len());
+        let variables = self
+            .gradients
+            .map_or(0, |gradients| gradients.variables().len());
         let mut magnitudes: Vec<Option<Vec<f64>>> = vec![None; variables];
         let count = self.rows.min(SAMPLE);
         let mut sizes = vec![0; dry_run.strategy.num_replicas()];
@@ -156,11 +182,14 @@ impl<'a> Evidence<'a> {
         for example in 0..count {
             let parts = match self.run(dry_run, example * self.rows / count, &sizes, 0.0) {
                 Ok(parts) => parts,
-                // Some callbacks cannot process a single example. Then the magnitude of this example is unknown.
+                // Some callbacks cannot process a single example. Then the magnitude of this
+                // example is unknown.
                 Err(Failure::Callback(_)) => continue,
                 Err(Failure::Library(error)) => return Err(error),
             };
-            let Some(part) = parts.into_iter().next() else { continue };
+            let Some(part) = parts.into_iter().next() else {
+                continue;
+            };
             for Added { of, name, what } in part.metrics {
                 let size = match what {
                     What::Mean(metric) => metric.mean().abs() / count as f64,
@@ -168,7 +197,10 @@ impl<'a> Evidence<'a> {
                     What::Cells { .. } => continue,
                 };
                 let id = (of, name);
-                let known = self.metric_magnitudes.iter_mut().find(|(known, _)| *known == id);
+                let known = self
+                    .metric_magnitudes
+                    .iter_mut()
+                    .find(|(known, _)| *known == id);
                 match known {
                     Some((_, sum)) if size.is_finite() => *sum += size,
                     None if size.is_finite() => self.metric_magnitudes.push((id, size)),
@@ -176,7 +208,9 @@ impl<'a> Evidence<'a> {
                 }
             }
             for (magnitude, gradient) in magnitudes.iter_mut().zip(part.gradients) {
-                let Some(mut gradient) = gradient else { continue };
+                let Some(mut gradient) = gradient else {
+                    continue;
+                };
                 for element in &mut gradient {
                     let size = element.abs() / count as f64;
                     *element = if size.is_finite() { size } else { 0.0 };
@@ -184,7 +218,9 @@ impl<'a> Evidence<'a> {
                 match magnitude {
                     None => *magnitude = Some(gradient),
                     Some(sum) => {
-                        sum.iter_mut().zip(gradient).for_each(|(sum, one)| *sum += one);
+                        sum.iter_mut()
+                            .zip(gradient)
+                            .for_each(|(sum, one)| *sum += one);
                     }
                 }
             }
@@ -195,7 +231,8 @@ impl<'a> Evidence<'a> {
 
     /// The variables whose gradients are checked.
     pub fn variables(&self) -> &'a [Variable] {
-        self.gradients.map_or(&[], |gradients| gradients.variables())
+        self.gradients
+            .map_or(&[], |gradients| gradients.variables())
     }
 
     /// The runs that are compared, the usual one first.
@@ -205,17 +242,22 @@ impl<'a> Evidence<'a> {
         std::iter::once(&self.split).chain(others)
     }
 
-    /// The runs that were made twice, the second time with buffers full of NaN. The run with the usual split comes
-    /// last.
+    /// The runs that were made twice, the second time with buffers full of NaN. The run with the
+    /// usual split comes last.
     pub fn repeated(&self) -> impl Iterator<Item = (&Parts, &Parts)> {
-        let whole = self.others.iter().map(|others| (&others.whole, &others.whole_again));
+        let whole = self
+            .others
+            .iter()
+            .map(|others| (&others.whole, &others.whole_again));
         whole.chain(self.split_again.iter().map(|again| (&self.split, again)))
     }
 
     /// The measure with which gradients of `variable`, which is at position `index`, are compared.
     pub fn measure(&self, index: usize, variable: &Variable) -> VectorMeasure<'_> {
         // Gradients may have fewer bits than their variable.
-        let dtype = self.gradients.map_or(variable.dtype(), |gradients| gradients.dtype(index));
+        let dtype = self
+            .gradients
+            .map_or(variable.dtype(), |gradients| gradients.dtype(index));
         VectorMeasure {
             elements: variable.shape().elements(),
             tolerance: self.tolerance(dtype),
@@ -223,8 +265,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The mean magnitude that single examples add to a metric; if its sum is compared, the magnitude of the batch's
-    /// sum. 0 if it was not measured.
+    /// The mean magnitude that single examples add to a metric; if its sum is compared, the
+    /// magnitude of the batch's sum. 0 if it was not measured.
     pub fn metric_magnitude(&self, id: &Id) -> f64 {
         let found = self.metric_magnitudes.iter().find(|(known, _)| known == id);
         found.map_or(0.0, |(_, magnitude)| *magnitude)
@@ -234,12 +276,20 @@ impl<'a> Evidence<'a> {
     pub fn tolerance(&self, dtype: DType) -> Tolerance {
         let absolute = self.options.absolute_tolerance;
         match self.options.relative_tolerance {
-            None => Tolerance { absolute, ..Tolerance::of_sums(dtype, self.rows) },
-            Some(relative) => Tolerance { relative, absolute, spacing: 0.0 },
+            None => Tolerance {
+                absolute,
+                ..Tolerance::of_sums(dtype, self.rows)
+            },
+            Some(relative) => Tolerance {
+                relative,
+                absolute,
+                spacing: 0.0,
+            },
         }
     }
 
-    /// Whether all examples of the batch are equal. The results then do not show which examples a replica has read.
+    /// Whether all examples of the batch are equal. The results then do not show which examples a
+    /// replica has read.
     pub fn has_equal_examples(&self) -> Result<bool> {
         let mut differing = Ok(false);
         self.batch.find_leaf(&mut |leaf| {

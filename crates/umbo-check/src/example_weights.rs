@@ -1,8 +1,8 @@
 //! Checks whether the weights with which replicas submit fit their examples.
 //!
-//! Weights may be numbers other than those of examples, such as numbers of tokens. They must be additive: the weight of
-//! a part does not depend on the other parts, an empty part has none, and the weights of parts add up to that of the
-//! whole.
+//! Weights may be numbers other than those of examples, such as numbers of tokens. They must be
+//! additive: the weight of a part does not depend on the other parts, an empty part has none, and
+//! the weights of parts add up to that of the whole.
 
 use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Others};
@@ -34,10 +34,20 @@ pub(super) fn any_submits(evidence: &Evidence<'_>) -> bool {
 
 /// Whether the weights of parts add up to that of the whole.
 pub(super) fn are_additive(evidence: &Evidence<'_>) -> bool {
-    let Some(Others { whole, uneven, first, .. }) = &evidence.others else { return true };
+    let Some(Others {
+        whole,
+        uneven,
+        first,
+        ..
+    }) = &evidence.others
+    else {
+        return true;
+    };
     let all = total(whole);
     let no_weight_without_examples = |parts: &Parts| {
-        parts.iter().all(|part| part.examples > 0 || part.weight.unwrap_or(0.0) == 0.0)
+        parts
+            .iter()
+            .all(|part| part.examples > 0 || part.weight.unwrap_or(0.0) == 0.0)
     };
     all > 0.0
         && evidence.runs().all(no_weight_without_examples)
@@ -67,9 +77,12 @@ fn not_submitted(evidence: &Evidence<'_>) -> Option<String> {
     if !any_submits(evidence) {
         return Some("no replica submits these gradients; submit them once in each run".into());
     }
-    let (replica, part) = evidence
-        .runs()
-        .find_map(|parts| parts.iter().enumerate().find(|(_, part)| part.weight.is_none()))?;
+    let (replica, part) = evidence.runs().find_map(|parts| {
+        parts
+            .iter()
+            .enumerate()
+            .find(|(_, part)| part.weight.is_none())
+    })?;
     let when = match part.examples {
         0 => "is empty".into(),
         count => format!("has {count} examples"),
@@ -97,13 +110,22 @@ fn wrong_weights(evidence: &Evidence<'_>) -> String {
         });
         words.collect::<Vec<_>>().join(" and ")
     };
-    let whole = evidence.others.as_ref().map(|others| in_words(&others.whole));
-    let uneven = evidence.others.as_ref().map(|others| in_words(&others.uneven));
-    let all = evidence.runs().flatten().filter_map(|part| part.weight.filter(|&w| w != 0.0));
+    let whole = evidence
+        .others
+        .as_ref()
+        .map(|others| in_words(&others.whole));
+    let uneven = evidence
+        .others
+        .as_ref()
+        .map(|others| in_words(&others.uneven));
+    let all = evidence
+        .runs()
+        .flatten()
+        .filter_map(|part| part.weight.filter(|&w| w != 0.0));
     let (least, most) = all.fold((f64::INFINITY, 0.0f64), |(a, b), w| (a.min(w), b.max(w)));
     let mut text = format!(
-        "the weights with which replicas submit do not follow their examples: {} on one replica, {} \
-         on two",
+        "the weights with which replicas submit do not follow their examples: {} on one replica, \
+         {} on two",
         whole.unwrap_or_default(),
         uneven.unwrap_or_default()
     );

@@ -1,5 +1,5 @@
-//! The check of a step on the first batch of a pass, for programs that do not call it themselves. Its findings are
-//! logged, each verdict once for a strategy.
+//! The check of a step on the first batch of a pass, for programs that do not call it themselves.
+//! Its findings are logged, each verdict once for a strategy.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -26,12 +26,13 @@ enum FirstBatchVerdict {
 /// The verdicts that have been logged, with the ids of the strategies.
 static LOGGED: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
-/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the same. The
-/// level is information if the equivalence holds, and warning if not. If there was no check, the log says why. The step
-/// writes `gradients`, or none, like a step that only evaluates.
+/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier
+/// pass had the same. The level is information if the equivalence holds, and warning if not. If
+/// there was no check, the log says why. The step writes `gradients`, or none, like a step that
+/// only evaluates.
 ///
-/// Fails if the strategy is strict and the equivalence does not hold. The check commits nothing, and gradients and
-/// metrics are as they were before.
+/// Fails if the strategy is strict and the equivalence does not hold. The check commits nothing,
+/// and gradients and metrics are as they were before.
 pub fn check_first(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
@@ -39,13 +40,24 @@ pub fn check_first(
     gradients: Option<&Arc<Gradients>>,
 ) -> Result<()> {
     match compare(strategy, function, element, gradients) {
-        Ok(report) if report.equivalent => {
-            say(strategy, Level::Info, FirstBatchVerdict::Holds, &report.text)
-        }
+        Ok(report) if report.equivalent => say(
+            strategy,
+            Level::Info,
+            FirstBatchVerdict::Holds,
+            &report.text,
+        ),
         Ok(report) if strategy.is_strict() => {
-            return Err(strict_callbacks::mistake(format_args!("UMBO_CHECK: {}", report.text)));
+            return Err(strict_callbacks::mistake(format_args!(
+                "UMBO_CHECK: {}",
+                report.text
+            )));
         }
-        Ok(report) => say(strategy, Level::Warning, FirstBatchVerdict::Fails, &report.text),
+        Ok(report) => say(
+            strategy,
+            Level::Warning,
+            FirstBatchVerdict::Fails,
+            &report.text,
+        ),
         Err(error) => not_checked(strategy, &error.to_string()),
     }
     Ok(())
@@ -53,7 +65,12 @@ pub fn check_first(
 
 /// Logs why no step of the strategy was checked.
 pub fn not_checked(strategy: &Strategy, why: &str) {
-    say(strategy, Level::Warning, FirstBatchVerdict::NotChecked, &format!("not checked: {why}"));
+    say(
+        strategy,
+        Level::Warning,
+        FirstBatchVerdict::NotChecked,
+        &format!("not checked: {why}"),
+    );
 }
 
 fn say(strategy: &Strategy, level: Level, verdict: FirstBatchVerdict, text: &str) {
@@ -80,7 +97,11 @@ fn compare(
     let check = |gradients| check(strategy, function, &batch, gradients, &options);
     let report = check(gradients)?;
     // If the step does not use the gradients, the check is repeated without them.
-    if gradients.is_none() || report.submits { Ok(report) } else { check(None) }
+    if gradients.is_none() || report.submits {
+        Ok(report)
+    } else {
+        check(None)
+    }
 }
 
 /// The global batch of a distributed element, in host memory.

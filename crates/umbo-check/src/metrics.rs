@@ -13,12 +13,19 @@ use umbo_tensor::DType;
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
     let mut known: Vec<Id> = Vec::new();
     for Added { of, name, what } in evidence.runs().flatten().flat_map(|part| &part.metrics) {
-        if known.iter().any(|(number, known)| number == of && known == name) {
+        if known
+            .iter()
+            .any(|(number, known)| number == of && known == name)
+        {
             continue;
         }
         let id = (*of, name.clone());
         let of_sum = matches!(what, What::Sum(_));
-        let case = Case { evidence, id: &id, of_sum };
+        let case = Case {
+            evidence,
+            id: &id,
+            of_sum,
+        };
         findings.push(match *what {
             What::Cells { near, .. } => cells::judge(&case, near),
             _ => case.judge(),
@@ -29,7 +36,9 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
 
 impl Case<'_> {
     fn judge(&self) -> Finding {
-        let Some(others) = &self.evidence.others else { return self.alone() };
+        let Some(others) = &self.evidence.others else {
+            return self.alone();
+        };
         if let Some(text) = self.not_finite() {
             return self.finding(Verdict::NotFinite, text);
         }
@@ -43,36 +52,53 @@ impl Case<'_> {
         }
         let whole = self.total(&others.whole);
         let (split, uneven) = (self.total(&self.evidence.split), self.total(&others.uneven));
-        let first = (self.of(others.uneven.first()), self.of(others.first.first()));
+        let first = (
+            self.of(others.uneven.first()),
+            self.of(others.first.first()),
+        );
         if self.same(split, whole) && self.same(uneven, whole) && self.same(first.0, first.1) {
             return self.equal();
         }
         let expected = self.value(whole);
         let largest = |metric: Metric| (self.value(metric) - expected).abs() / expected.abs();
         let difference = largest(split).max(largest(uneven));
-        self.explain(others).by(if difference.is_finite() { difference } else { 0.0 })
+        self.explain(others).by(if difference.is_finite() {
+            difference
+        } else {
+            0.0
+        })
     }
 
     /// The additions as a sum and a weight. A sum has no weight.
     fn of(&self, part: Option<&DryRunPart>) -> Metric {
         match part.and_then(|part| self.what(part)) {
             Some(What::Mean(metric)) => *metric,
-            Some(What::Sum(sum)) => Metric { sum: *sum, weight: 0.0 },
+            Some(What::Sum(sum)) => Metric {
+                sum: *sum,
+                weight: 0.0,
+            },
             Some(What::Cells { .. }) | None => Metric::default(),
         }
     }
 
     /// The value that is compared.
     fn value(&self, metric: Metric) -> f64 {
-        if self.of_sum { metric.sum } else { metric.mean() }
+        if self.of_sum {
+            metric.sum
+        } else {
+            metric.mean()
+        }
     }
 
     /// The additions of all replicas together.
     fn total(&self, parts: &Parts) -> Metric {
-        parts.iter().map(|part| self.of(Some(part))).fold(Metric::default(), |sum, one| Metric {
-            sum: sum.sum + one.sum,
-            weight: sum.weight + one.weight,
-        })
+        parts
+            .iter()
+            .map(|part| self.of(Some(part)))
+            .fold(Metric::default(), |sum, one| Metric {
+                sum: sum.sum + one.sum,
+                weight: sum.weight + one.weight,
+            })
     }
 
     fn tolerance(&self) -> Tolerance {
@@ -84,7 +110,8 @@ impl Case<'_> {
     fn same(&self, left: Metric, right: Metric) -> bool {
         let (a, b) = (self.value(left), self.value(right));
         let of_examples = self.evidence.metric_magnitude(self.id);
-        self.tolerance().allows(a, b, a.abs().max(b.abs()).max(of_examples))
+        self.tolerance()
+            .allows(a, b, a.abs().max(b.abs()).max(of_examples))
     }
 
     fn not_finite(&self) -> Option<String> {
@@ -100,7 +127,9 @@ impl Case<'_> {
                 _ => "",
             };
             let examples = part.examples;
-            Some(format!("a part of {examples} examples adds {sum} with weight {weight}{hint}"))
+            Some(format!(
+                "a part of {examples} examples adds {sum} with weight {weight}{hint}"
+            ))
         })
     }
 
@@ -110,9 +139,14 @@ impl Case<'_> {
         let whole = self.total(&others.whole);
         let split = &self.evidence.split;
         let of_parts = [self.total(split), self.total(&others.uneven)];
-        let (first, alone) = (self.of(others.uneven.first()), self.of(others.first.first()));
+        let (first, alone) = (
+            self.of(others.uneven.first()),
+            self.of(others.first.first()),
+        );
         let close = |a: f64, b: f64| self.tolerance().allows(a, b, a.abs().max(b.abs()));
-        let additive = of_parts.iter().all(|parts| close(parts.weight, whole.weight))
+        let additive = of_parts
+            .iter()
+            .all(|parts| close(parts.weight, whole.weight))
             && close(first.weight, alone.weight);
         let numbers = self.means(&of_parts, whole);
         if !additive {
@@ -120,8 +154,8 @@ impl Case<'_> {
             let (weight, examples) = (self.of(part).weight, part.map_or(0, |part| part.examples));
             let all = whole.weight;
             let text = format!(
-                "{numbers}; it is added with weight {weight} for {examples} examples and with {all} for \
-                 all {}, so its mean is one over replicas, not examples; {REMEDY}",
+                "{numbers}; it is added with weight {weight} for {examples} examples and with \
+                 {all} for all {}, so its mean is one over replicas, not examples; {REMEDY}",
                 self.evidence.rows
             );
             return self.finding(Verdict::WrongWeight, text);
@@ -132,25 +166,29 @@ impl Case<'_> {
         };
         let weighted = |parts: &Parts| -> f64 {
             let weights: f64 = parts.iter().map(weight).sum();
-            parts.iter().map(|part| self.of(Some(part)).sum * weight(part)).sum::<f64>() / weights
+            parts
+                .iter()
+                .map(|part| self.of(Some(part)).sum * weight(part))
+                .sum::<f64>()
+                / weights
         };
         if close(weighted(split), whole.sum) && close(weighted(&others.uneven), whole.sum) {
             let why = match self.of_sum {
-                true => {
-                    "the callback adds a mean over its examples, or one number for each replica; add the \
-                     sum over the examples of the part"
-                        .to_owned()
-                }
+                true => "the callback adds a mean over its examples, or one number for each \
+                         replica; add the sum over the examples of the part"
+                    .to_owned(),
                 false => format!(
-                    "the callback adds a mean with the number of its examples as the weight; {REMEDY}"
+                    "the callback adds a mean with the number of its examples as the weight; \
+                     {REMEDY}"
                 ),
             };
             return self.finding(Verdict::WrongReduction, format!("{numbers}; {why}"));
         }
         if self.same(of_parts[0], whole) && self.same(of_parts[1], whole) {
             let text = format!(
-                "the same however the batch is split, but {:.6} of some examples in it and {:.6} of the \
-                 same examples as a batch of their own: it depends on what else is in the batch",
+                "the same however the batch is split, but {:.6} of some examples in it and {:.6} \
+                 of the same examples as a batch of their own: it depends on what else is in the \
+                 batch",
                 self.value(first),
                 self.value(alone)
             );
@@ -165,7 +203,8 @@ impl Case<'_> {
     fn means(&self, of_parts: &[Metric; 2], whole: Metric) -> String {
         let [split, uneven] = of_parts;
         format!(
-            "its {} is {:.6} on one replica, {:.6} on {}, and {:.6} on two with parts of other sizes",
+            "its {} is {:.6} on one replica, {:.6} on {}, and {:.6} on two with parts of other \
+             sizes",
             if self.of_sum { "sum" } else { "mean" },
             self.value(whole),
             self.value(*split),

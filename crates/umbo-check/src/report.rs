@@ -41,7 +41,8 @@ pub enum Verdict {
     NotSubmitted,
     /// Weights do not follow the examples.
     WrongWeight,
-    /// Elements of a buffer were not written, or were added to, although the buffer was viewed to be overwritten.
+    /// Elements of a buffer were not written, or were added to, although the buffer was viewed to
+    /// be overwritten.
     NotOverwritten,
     /// It is not a finite number.
     NotFinite,
@@ -68,7 +69,10 @@ pub enum Verdict {
 impl Verdict {
     /// Whether the equivalence holds with this verdict.
     pub fn is_equivalent(self) -> bool {
-        matches!(self, Verdict::Equal | Verdict::NotWritten | Verdict::SizeDependent)
+        matches!(
+            self,
+            Verdict::Equal | Verdict::NotWritten | Verdict::SizeDependent
+        )
     }
 }
 
@@ -79,8 +83,8 @@ pub struct Finding {
     pub subject: Subject,
     /// Its verdict.
     pub verdict: Verdict,
-    /// By which factor the gradient on all replicas is too large; less than 1 if it is too small, 0 if there is no such
-    /// number.
+    /// By which factor the gradient on all replicas is too large; less than 1 if it is too small,
+    /// 0 if there is no such number.
     pub factor: f64,
     /// The largest difference between the splits, as a fraction of the largest element.
     pub difference: f64,
@@ -93,12 +97,22 @@ pub struct Finding {
 impl Finding {
     /// A finding with neither numbers nor an element.
     pub(super) fn new(subject: Subject, verdict: Verdict, text: String) -> Finding {
-        Finding { subject, verdict, factor: 0.0, difference: 0.0, element: None, text }
+        Finding {
+            subject,
+            verdict,
+            factor: 0.0,
+            difference: 0.0,
+            element: None,
+            text,
+        }
     }
 
     /// The finding, with the element to which its text refers.
     pub(super) fn at(self, element: usize) -> Finding {
-        Finding { element: Some(element), ..self }
+        Finding {
+            element: Some(element),
+            ..self
+        }
     }
 
     /// The finding, with the largest difference.
@@ -112,7 +126,8 @@ impl Finding {
 pub struct Report {
     /// Whether an update and the metrics are the same however the batch is split.
     pub equivalent: bool,
-    /// The findings: first about the step, then one for each variable and each metric, even if it is equivalent.
+    /// The findings: first about the step, then one for each variable and each metric, even if it
+    /// is equivalent.
     pub findings: Vec<Finding>,
     /// The report as text: a line of summary, then a line for each finding that is not equivalent.
     pub text: String,
@@ -122,8 +137,14 @@ pub struct Report {
 
 impl Report {
     pub(super) fn new(replicas: usize, sizes: &[usize], findings: Vec<Finding>) -> Report {
-        let equivalent = findings.iter().all(|finding| finding.verdict.is_equivalent());
-        let mut text = String::from(if equivalent { "equivalent" } else { "not equivalent" });
+        let equivalent = findings
+            .iter()
+            .all(|finding| finding.verdict.is_equivalent());
+        let mut text = String::from(if equivalent {
+            "equivalent"
+        } else {
+            "not equivalent"
+        });
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         text += &match replicas {
             1 => " as far as one replica shows (check with several)".to_owned(),
@@ -139,10 +160,18 @@ impl Report {
             let plural = if count == 1 { "" } else { "s" };
             text += &format!(", {count} {noun}{plural}");
         }
-        for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Equal) {
+        for finding in findings
+            .iter()
+            .filter(|finding| finding.verdict != Verdict::Equal)
+        {
             text += &format!("\n{}", finding.text);
         }
-        Report { equivalent, findings, text, submits: false }
+        Report {
+            equivalent,
+            findings,
+            text,
+            submits: false,
+        }
     }
 }
 

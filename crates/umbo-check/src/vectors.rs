@@ -1,16 +1,18 @@
 //! The comparison of sums of gradients.
 //!
-//! Sums of floats depend on the order of the additions. The difference is bounded by the rounding error of one
-//! addition, times the number of terms, times the sum of the terms' magnitudes, however small the sum itself is. So
-//! differences are measured relative to the terms, not to the sums.
+//! Sums of floats depend on the order of the additions. The difference is bounded by the rounding
+//! error of one addition, times the number of terms, times the sum of the terms' magnitudes,
+//! however small the sum itself is. So differences are measured relative to the terms, not to the
+//! sums.
 //!
-//! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients. This matters with
-//! 16 bits. It does not grow with the number of replicas, because each of the roundings is a fraction of its own term.
+//! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients.
+//! This matters with 16 bits. It does not grow with the number of replicas, because each of the
+//! roundings is a fraction of its own term.
 
 use umbo_tensor::DType;
 
-/// Elements whose terms are smaller than this fraction of the largest terms get the tolerance of terms of this size,
-/// because they may have been computed from terms as large as that.
+/// Elements whose terms are smaller than this fraction of the largest terms get the tolerance of
+/// terms of this size, because they may have been computed from terms as large as that.
 const NOISE_FLOOR: f64 = 0.1;
 
 /// Numbers that differ by more than the tolerance are different.
@@ -18,8 +20,8 @@ const NOISE_FLOOR: f64 = 0.1;
 pub(super) struct Tolerance {
     pub relative: f64,
     pub absolute: f64,
-    /// The distance between the smallest numbers of the dtype. It bounds the rounding error of a term, however small
-    /// the term is.
+    /// The distance between the smallest numbers of the dtype. It bounds the rounding error of a
+    /// term, however small the term is.
     pub spacing: f64,
 }
 
@@ -32,7 +34,8 @@ impl Tolerance {
             DType::BFloat16 => (f64::from(half::bf16::EPSILON), 1e-4),
             _ => (f64::from(f32::EPSILON), 1e-4),
         };
-        // With a limit above a hundredth, a wrong weight of one example among hundreds would not be found.
+        // With a limit above a hundredth, a wrong weight of one example among hundreds would not be
+        // found.
         let of_order = (8.0 * epsilon * (examples as f64 + 16.0)).clamp(least, 0.01);
         // The sums of both sides have been rounded to the dtype, or truncated.
         let of_buffers = 2.0 * epsilon;
@@ -41,7 +44,11 @@ impl Tolerance {
             // Gradients near the smallest numbers of the other dtypes do not occur.
             _ => 0.0,
         };
-        Tolerance { relative: of_order + of_buffers, absolute: 0.0, spacing }
+        Tolerance {
+            relative: of_order + of_buffers,
+            absolute: 0.0,
+            spacing,
+        }
     }
 
     /// Whether two numbers count as equal, as sums of terms of this magnitude.
@@ -64,7 +71,10 @@ impl<'a> LinearCombination<'a> {
 
     /// One element of the sum; 0 if there are no terms.
     pub fn at(&self, element: usize) -> f64 {
-        self.0.iter().map(|(factor, term)| factor * term[element]).sum()
+        self.0
+            .iter()
+            .map(|(factor, term)| factor * term[element])
+            .sum()
     }
 
     /// The sum of the factors' magnitudes.
@@ -74,7 +84,10 @@ impl<'a> LinearCombination<'a> {
 
     /// The sum of the magnitudes of one element's terms.
     fn magnitude(&self, element: usize) -> f64 {
-        self.0.iter().map(|(factor, term)| (factor * term[element]).abs()).sum()
+        self.0
+            .iter()
+            .map(|(factor, term)| (factor * term[element]).abs())
+            .sum()
     }
 }
 
@@ -106,15 +119,25 @@ pub(super) fn difference(
 ) -> Distance {
     let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
     let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
-    let Tolerance { relative, absolute, spacing } = measure.tolerance;
+    let Tolerance {
+        relative,
+        absolute,
+        spacing,
+    } = measure.tolerance;
     let absolute = absolute + spacing * (left.factors() + right.factors());
-    let tolerance = Tolerance { relative, absolute, spacing };
+    let tolerance = Tolerance {
+        relative,
+        absolute,
+        spacing,
+    };
     let mut found = Distance::default();
     let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
     for element in 0..measure.elements {
         let (a, b) = (left.at(element), right.at(element));
         let of_examples = measure.examples.map_or(0.0, |examples| examples[element]);
-        let magnitude = of_terms(element).max(of_examples).max(NOISE_FLOOR * largest);
+        let magnitude = of_terms(element)
+            .max(of_examples)
+            .max(NOISE_FLOOR * largest);
         widest = widest.max((a - b).abs());
         longest = longest.max(a.abs()).max(b.abs());
         if tolerance.allows(a, b, magnitude) {
@@ -156,7 +179,10 @@ pub(super) fn proportion(
     }
     let factor = both / others;
     let rest = (own - factor * both).max(0.0);
-    Some(Proportion { factor, residual: (rest / own).sqrt() })
+    Some(Proportion {
+        factor,
+        residual: (rest / own).sqrt(),
+    })
 }
 
 #[cfg(test)]
@@ -164,8 +190,16 @@ mod tests {
     use super::*;
 
     fn measure(examples: Option<&[f64]>) -> VectorMeasure<'_> {
-        let tolerance = Tolerance { relative: 1e-3, absolute: 0.0, spacing: 0.0 };
-        VectorMeasure { elements: 2, tolerance, examples }
+        let tolerance = Tolerance {
+            relative: 1e-3,
+            absolute: 0.0,
+            spacing: 0.0,
+        };
+        VectorMeasure {
+            elements: 2,
+            tolerance,
+            examples,
+        }
     }
 
     #[test]
@@ -184,9 +218,16 @@ mod tests {
     /// The sum of two truncated buffers, and one truncated buffer with the whole sum.
     #[test]
     fn roundings_of_16_bits_are_no_difference() {
-        for (dtype, epsilon) in [(DType::Float16, 1.0 / 1024.0), (DType::BFloat16, 1.0 / 128.0)] {
+        for (dtype, epsilon) in [
+            (DType::Float16, 1.0 / 1024.0),
+            (DType::BFloat16, 1.0 / 128.0),
+        ] {
             let tolerance = Tolerance::of_sums(dtype, 3);
-            let measure = VectorMeasure { elements: 2, tolerance, examples: None };
+            let measure = VectorMeasure {
+                elements: 2,
+                tolerance,
+                examples: None,
+            };
             let (one, two) = ([1.0, 1.0], [2.0, 2.0 * (1.0 + epsilon)]);
             let parts = LinearCombination::of([(1.0, &one[..]), (1.0, &one[..])]);
             assert!(
@@ -210,11 +251,20 @@ mod tests {
         let (whole, parts) = ([20.0 * spacing, 0.0], [9.0 * spacing, 0.0]);
         for factor in [1.0, 1e-3] {
             let two = LinearCombination::of([(factor, &parts[..]), (factor, &parts[..])]);
-            let found = difference(&two, &LinearCombination::of([(factor, &whole[..])]), &measure);
+            let found = difference(
+                &two,
+                &LinearCombination::of([(factor, &whole[..])]),
+                &measure,
+            );
             assert!(!found.exceeds, "{found:?}");
             let one = LinearCombination::of([(factor, &parts[..])]);
             assert!(
-                difference(&one, &LinearCombination::of([(factor, &whole[..])]), &measure).exceeds
+                difference(
+                    &one,
+                    &LinearCombination::of([(factor, &whole[..])]),
+                    &measure
+                )
+                .exceeds
             );
         }
     }
@@ -230,8 +280,10 @@ mod tests {
     #[test]
     fn proportions_tell_multiples_from_others() {
         let (one, other) = ([1.0, 2.0], [2.0, -1.0]);
-        let (a, b) =
-            (LinearCombination::of([(3.0, &one[..])]), LinearCombination::of([(1.0, &one[..])]));
+        let (a, b) = (
+            LinearCombination::of([(3.0, &one[..])]),
+            LinearCombination::of([(1.0, &one[..])]),
+        );
         let found = proportion(&a, &b, 2).unwrap();
         assert!((found.factor - 3.0).abs() < 1e-12 && found.residual < 1e-6);
         let found = proportion(&LinearCombination::of([(1.0, &other[..])]), &b, 2).unwrap();

@@ -1,11 +1,15 @@
 //! Variables that a callback writes through views of them.
 //!
-//! A view is for reading. A write through one changes the committed value itself, or a copy of it for a device or in
-//! lower precision that later steps also use, so a failing step does not undo it. Each run of a check therefore keeps
-//! copies of the variables that the callback may view. When all replicas have returned, it compares the variables and
-//! their derived copies with these, and restores them.
+//! A view is for reading. A write through one changes the committed value itself, or a copy of it
+//! for a device or in lower precision that later steps also use, so a failing step does not undo
+//! it. Each run of a check therefore keeps copies of the variables that the callback may view. When
+//! all replicas have returned, it compares the variables and their derived copies with these, and
+//! restores them.
 
-#![expect(unsafe_code, reason = "a variable gets its value back when no replica is at it")]
+#![expect(
+    unsafe_code,
+    reason = "a variable gets its value back when no replica is at it"
+)]
 
 use umbo_base::error::{Result, memory};
 use umbo_device::DeviceId;
@@ -23,7 +27,8 @@ pub(super) struct Watched {
 #[derive(Clone)]
 pub(super) struct WrittenVariable {
     pub variable: Variable,
-    /// The dtype and the device of the copy that was written; none if it was the variable's own memory.
+    /// The dtype and the device of the copy that was written; none if it was the variable's own
+    /// memory.
     pub copy: Option<(DType, DeviceId)>,
     /// The first element that differs.
     pub element: usize,
@@ -36,7 +41,10 @@ impl Watched {
     pub fn new(variable: &Variable) -> Result<Watched> {
         // SAFETY: the caller promises that nobody writes the variable before or while it is copied.
         let was = copy_to(unsafe { variable.committed() }, variable.device())?;
-        Ok(Watched { variable: variable.clone(), was })
+        Ok(Watched {
+            variable: variable.clone(),
+            was,
+        })
     }
 
     pub fn is_of(&self, variable: &Variable) -> bool {
@@ -47,13 +55,16 @@ impl Watched {
         &self.variable
     }
 
-    /// Returns whether the value or a copy of it differs, bit by bit. If so, everything is restored. It is called when
-    /// no replica is in the step any more and no other step has begun.
+    /// Returns whether the value or a copy of it differs, bit by bit. If so, everything is
+    /// restored. It is called when no replica is in the step any more and no other step has
+    /// begun.
     pub fn restored(&self) -> Result<Option<WrittenVariable>> {
-        // SAFETY: no replica is in the step and no other step has begun, so nobody writes the variable.
+        // SAFETY: no replica is in the step and no other step has begun, so nobody writes the
+        // variable.
         let committed = unsafe { self.variable.committed() };
         if let Some(written) = self.difference(None, &self.was, committed)? {
-            // SAFETY: as above, and nobody reads it either. Copies that were made of it meanwhile are made again.
+            // SAFETY: as above, and nobody reads it either. Copies that were made of it meanwhile
+            // are made again.
             unsafe { self.variable.changing() }.copy_from(&self.was)?;
             return Ok(Some(written));
         }
@@ -82,7 +93,12 @@ impl Watched {
         };
         let element = first / is.dtype().size();
         let values = (value(was, element)?, value(is, element)?);
-        Ok(Some(WrittenVariable { variable: self.variable.clone(), copy, element, values }))
+        Ok(Some(WrittenVariable {
+            variable: self.variable.clone(),
+            copy,
+            element,
+            values,
+        }))
     }
 }
 
@@ -97,7 +113,14 @@ pub(super) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
 /// A text for one element.
 fn value(tensor: &Tensor, element: usize) -> Result<String> {
     let flat = tensor.reshape(Shape::new(&[tensor.shape().elements()])?)?;
-    let one = flat.slice(0, element, element + 1, 1)?.reshape(Shape::scalar())?;
+    let one = flat
+        .slice(0, element, element + 1, 1)?
+        .reshape(Shape::scalar())?;
     // The first line of the text names the kind of the tensor.
-    Ok(one.to_string().lines().last().unwrap_or_default().to_owned())
+    Ok(one
+        .to_string()
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .to_owned())
 }

@@ -1,7 +1,8 @@
 //! Tensors as NumPy's files: `.npy` for one array, and `.npz` for several named arrays.
 //!
-//! The input module reads them. They are written in version 1.0 of the format, in C order, little-endian. An archive is
-//! not compressed, like those of `numpy.savez`. Files are replaced as a whole.
+//! The input module reads them. They are written in version 1.0 of the format, in C order,
+//! little-endian. An archive is not compressed, like those of `numpy.savez`. Files are replaced as
+//! a whole.
 
 use std::io::Write;
 use std::path::Path;
@@ -51,9 +52,13 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(is_large);
-        archive.start_file(format!("{name}.npy"), options).map_err(refused)?;
+        archive
+            .start_file(format!("{name}.npy"), options)
+            .map_err(refused)?;
         for part in [&header, elements] {
-            archive.write_all(part).map_err(|error| failed(path, "writing", &error))?;
+            archive
+                .write_all(part)
+                .map_err(|error| failed(path, "writing", &error))?;
         }
     }
     archive.finish().map_err(refused)?;
@@ -63,9 +68,16 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
 /// The bytes before the elements.
 fn header(tensor: &Tensor) -> Vec<u8> {
     let dtype = tensor.dtype();
-    let code = CODES.iter().find(|(_, known)| *known == dtype).map_or("", |(code, _)| code);
+    let code = CODES
+        .iter()
+        .find(|(_, known)| *known == dtype)
+        .map_or("", |(code, _)| code);
     let order = if dtype.size() == 1 { '|' } else { '<' };
-    let sizes: String = tensor.shape().iter().map(|size| format!("{size}, ")).collect();
+    let sizes: String = tensor
+        .shape()
+        .iter()
+        .map(|size| format!("{size}, "))
+        .collect();
     // A tuple of one item ends with a comma, and others do not.
     let sizes = match tensor.shape().rank() {
         1 => sizes.trim_end(),

@@ -1,15 +1,15 @@
 //! A file that is replaced as a whole.
 //!
-//! The new contents go to a file beside the target, are synchronised with the disk, and then take the target's name.
-//! The folder is synchronised, too. So after a failure of any call, a kill or a power cut, the target's name leads to
-//! the old contents or to the new ones.
+//! The new contents go to a file beside the target, are synchronised with the disk, and then take
+//! the target's name. The folder is synchronised, too. So after a failure of any call, a kill or a
+//! power cut, the target's name leads to the old contents or to the new ones.
 //!
-//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and is locked while it is written. If a process is
-//! killed, the next process that writes the same target removes its file. If that name is too long for the file system,
-//! a checksum of the target's name stands for it.
+//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and is locked while it is written.
+//! If a process is killed, the next process that writes the same target removes its file. If that
+//! name is too long for the file system, a checksum of the target's name stands for it.
 //!
-//! If the path is a symbolic link, the target is the file to which it leads. The new file has the old one's mode, and
-//! its owner and group if the system permits that.
+//! If the path is a symbolic link, the target is the file to which it leads. The new file has the
+//! old one's mode, and its owner and group if the system permits that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
@@ -26,7 +26,8 @@ use umbo_base::observe::log::{self, Level};
 
 const ENDING: &str = ".partial";
 
-/// A file that is being written. If it is dropped before [`AtomicFile::finish`], it leaves no trace.
+/// A file that is being written. If it is dropped before [`AtomicFile::finish`], it leaves no
+/// trace.
 pub struct AtomicFile {
     /// The path, as the caller has given it.
     shown: PathBuf,
@@ -40,7 +41,8 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Creates the file that will replace the file at `path`.
     ///
-    /// INVALID_ARGUMENT: a folder, or another file that is not regular. Otherwise as the system reports.
+    /// INVALID_ARGUMENT: a folder, or another file that is not regular. Otherwise as the system
+    /// reports.
     pub fn create(path: &Path) -> Result<AtomicFile> {
         let place = Place::of(path)?;
         let nameless = || invalid!("path", "'{}' has no file name", path.display());
@@ -52,7 +54,8 @@ impl AtomicFile {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if let Some(existing) = &place.existing {
-            // Nobody else may read or write more than of the old file. It gets exactly its mode in the end.
+            // Nobody else may read or write more than of the old file. It gets exactly its mode in
+            // the end.
             options.mode(existing.mode() & 0o777 | 0o600);
         }
         let mut start = name;
@@ -74,16 +77,26 @@ impl AtomicFile {
                     });
                 }
             };
-            // Between its creation and its lock, another process may remove the file as one that was left over.
+            // Between its creation and its lock, another process may remove the file as one that
+            // was left over.
             let ours = match file.try_lock() {
-                Ok(()) => file.metadata().map_or(true, |metadata| metadata.nlink() > 0),
+                Ok(()) => file
+                    .metadata()
+                    .map_or(true, |metadata| metadata.nlink() > 0),
                 Err(TryLockError::WouldBlock) => false,
                 // The file system has no locks, so no process can lock a left-over file, either.
                 Err(TryLockError::Error(_)) => true,
             };
             if ours {
                 let (shown, target) = (path.to_owned(), folder.join(name));
-                return Ok(AtomicFile { shown, target, folder, partial, file, finished: false });
+                return Ok(AtomicFile {
+                    shown,
+                    target,
+                    folder,
+                    partial,
+                    file,
+                    finished: false,
+                });
             }
         }
         let problem = format!("'{}': no free name beside it could be had", path.display());
@@ -97,22 +110,31 @@ impl AtomicFile {
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| failed(&self.shown, "writing", &error))
+        self.file
+            .write_all(bytes)
+            .map_err(|error| failed(&self.shown, "writing", &error))
     }
 
-    /// Gives the file the target's name. If this returns an error, the old file is unchanged. Otherwise the new file is
-    /// in place, and it survives a power cut, unless the folder could not be synchronised, which is logged.
+    /// Gives the file the target's name. If this returns an error, the old file is unchanged.
+    /// Otherwise the new file is in place, and it survives a power cut, unless the folder could
+    /// not be synchronised, which is logged.
     pub fn finish(mut self) -> Result<()> {
         let failed = |doing: &str, error: io::Error| failed(&self.shown, doing, &error);
         // If a folder or a device has taken the name in the meantime, it stays.
         let place = Place::of(&self.target)?;
         if place.path != self.target {
-            return Err(invalid!("path", "'{}' has become a link", self.shown.display()));
+            return Err(invalid!(
+                "path",
+                "'{}' has become a link",
+                self.shown.display()
+            ));
         }
         if let Some(existing) = &place.existing {
             keep_attributes(&self.file, existing);
         }
-        self.file.sync_all().map_err(|error| failed("synchronising", error))?;
+        self.file
+            .sync_all()
+            .map_err(|error| failed("synchronising", error))?;
         // The folder is opened first, because a failure of that can still be returned.
         let folder = match files::open(OpenOptions::new().read(true), &self.folder) {
             // A process may be allowed to write to a folder that it may not read.
@@ -129,8 +151,8 @@ impl AtomicFile {
             let path = self.shown.display();
             log::log(Level::Warning, || {
                 format!(
-                    "'{path}': the new file is in place, but its folder could not be synchronised, so a power \
-                     cut might bring the old file back: {error}"
+                    "'{path}': the new file is in place, but its folder could not be \
+                     synchronised, so a power cut might bring the old file back: {error}"
                 )
             });
         }
@@ -138,15 +160,18 @@ impl AtomicFile {
     }
 }
 
-/// Whether the error of synchronising a folder says that the file system has nothing of the kind. Some file systems of
-/// networks and of user space know it for files only. Nobody can change that, so nothing is said about it; SQLite and
-/// PostgreSQL ignore these errors, too.
+/// Whether the error of synchronising a folder says that the file system has nothing of the kind.
+/// Some file systems of networks and of user space know it for files only. Nobody can change that,
+/// so nothing is said about it; SQLite and PostgreSQL ignore these errors, too.
 fn means_nothing_to_do(error: &io::Error) -> bool {
     let codes = [libc::EINVAL, libc::EBADF, libc::ENOSYS, libc::ENOTSUP];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
 }
 
-/// Gives a new file the mode of the file that it will replace, and the owner and the group if the system permits that.
+/// Gives a new file the mode of the file that it will replace, and the owner and the group if the
+/// system permits that.
 fn keep_attributes(file: &File, existing: &Metadata) {
     let Ok(made) = file.metadata() else { return };
     let (owner, group) = (existing.uid(), existing.gid());
@@ -173,10 +198,12 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Removes the files of processes that were killed while they wrote a target whose name `is_target` accepts. Errors are
-/// ignored, because the next call tries again.
+/// Removes the files of processes that were killed while they wrote a target whose name `is_target`
+/// accepts. Errors are ignored, because the next call tries again.
 pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
     for entry in entries.flatten() {
         if !target_of(&entry.file_name()).is_some_and(&is_target) {
             continue;
@@ -186,7 +213,9 @@ pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool
             continue;
         }
         let path = entry.path();
-        let Ok(file) = files::open(OpenOptions::new().write(true), &path) else { continue };
+        let Ok(file) = files::open(OpenOptions::new().write(true), &path) else {
+            continue;
+        };
         if file.try_lock().is_ok() {
             let _ = fs::remove_file(&path);
         }
@@ -210,7 +239,10 @@ fn partial_name(target: &OsStr) -> OsString {
 
 /// The name of the target whose contents a file with this name was to become, if it is such a file.
 fn target_of(partial: &OsStr) -> Option<&OsStr> {
-    let bytes = partial.as_bytes().strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())?;
+    let bytes = partial
+        .as_bytes()
+        .strip_prefix(b".")?
+        .strip_suffix(ENDING.as_bytes())?;
     let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
     let is_number = |piece: &[u8]| !piece.is_empty() && piece.iter().all(u8::is_ascii_digit);
     (is_number(pieces.next()?) && is_number(pieces.next()?)).then_some(())?;

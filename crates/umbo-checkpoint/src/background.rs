@@ -1,7 +1,7 @@
 //! A thread that writes a copy of state while training continues.
 //!
-//! There is one copy at a time: a caller that would make another one waits first until it is written. Each copy has a
-//! thread of its own, which ends when it has written.
+//! There is one copy at a time: a caller that would make another one waits first until it is
+//! written. Each copy has a thread of its own, which ends when it has written.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -18,7 +18,8 @@ pub(super) type WriteSnapshot = dyn Fn(u64, Snapshot) -> Result<()> + Send + Syn
 /// The copy that is being written, and what writes it.
 pub(super) struct Background {
     shared: Arc<SharedWriter>,
-    /// The thread that writes. Locked while a copy is made, and while a caller waits until it is written.
+    /// The thread that writes. Locked while a copy is made, and while a caller waits until it is
+    /// written.
     thread: Mutex<Option<Handle>>,
 }
 
@@ -54,19 +55,28 @@ impl Background {
     /// Copies are written by the function `write`.
     pub fn new(write: Box<WriteSnapshot>) -> Background {
         let (inside, failure) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(SharedWriter { write, inside, failure });
-        Background { shared, thread: Mutex::default() }
+        let shared = Arc::new(SharedWriter {
+            write,
+            inside,
+            failure,
+        });
+        Background {
+            shared,
+            thread: Mutex::default(),
+        }
     }
 
     /// Reports a failure that was not yet reported.
     pub fn check(&self) -> Result<()> {
-        let Some((step, error)) = self.shared.failure.lock().take() else { return Ok(()) };
+        let Some((step, error)) = self.shared.failure.lock().take() else {
+            return Ok(());
+        };
         Err(error.within(format!("the checkpoint of step {step}, in the background")))
     }
 
-    /// Waits until no copy is being written, and begins to write the copy that `make` makes then. Returns the failure
-    /// of an earlier copy that was not yet reported. FAILED_PRECONDITION on a thread that is in `make`, and on the
-    /// writing thread, because it would wait for itself.
+    /// Waits until no copy is being written, and begins to write the copy that `make` makes then.
+    /// Returns the failure of an earlier copy that was not yet reported. FAILED_PRECONDITION on
+    /// a thread that is in `make`, and on the writing thread, because it would wait for itself.
     pub fn save(
         &self,
         step: u64,
@@ -85,7 +95,9 @@ impl Background {
         let write = move || {
             let _inside = shared.enter();
             if let Err(error) = (shared.write)(step, snapshot) {
-                log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
+                log::log(Level::Error, || {
+                    format!("checkpoint of step {step}: {error}")
+                });
                 *shared.failure.lock() = Some((step, error));
             }
         };
@@ -98,13 +110,14 @@ impl Background {
         }
         Ok(earlier.map(|(failed, error)| {
             error.within(format!(
-                "the checkpoint of step {failed}, in the background (that of step {step} was copied and is \
-                 being written)"
+                "the checkpoint of step {failed}, in the background (that of step {step} was \
+                 copied and is being written)"
             ))
         }))
     }
 
-    /// Waits until the copy is written, and reports a failure. FAILED_PRECONDITION as for [`Background::save`].
+    /// Waits until the copy is written, and reports a failure. FAILED_PRECONDITION as for
+    /// [`Background::save`].
     pub fn wait(&self) -> Result<()> {
         self.refuse_own_save()?;
         join(self.thread.lock().take());
@@ -114,8 +127,8 @@ impl Background {
     fn refuse_own_save(&self) -> Result<()> {
         if self.shared.inside.lock().contains(&thread_id()) {
             return Err(Error::precondition(
-                "called by a function that a save of the same manager calls, and would wait for it; call it when \
-                 the save is over",
+                "called by a function that a save of the same manager calls, and would wait for \
+                 it; call it when the save is over",
             ));
         }
         Ok(())
@@ -124,7 +137,9 @@ impl Background {
 
 fn join(thread: Option<Handle>) {
     if thread.is_some_and(|thread| thread.join().is_err()) {
-        log::log(Level::Error, || "the thread that writes checkpoints panicked".into());
+        log::log(Level::Error, || {
+            "the thread that writes checkpoints panicked".into()
+        });
     }
 }
 
@@ -150,7 +165,9 @@ mod tests {
         let ends = Mutex::new(ends);
         let write = move |step, _| {
             begun.send(step).unwrap();
-            ends.lock().recv().map_err(|_| Error::Internal("nobody ends it".into()))
+            ends.lock()
+                .recv()
+                .map_err(|_| Error::Internal("nobody ends it".into()))
         };
         (Background::new(Box::new(write)), begins, end)
     }
@@ -167,7 +184,10 @@ mod tests {
         std::thread::scope(|scope| {
             let second = scope.spawn(|| {
                 background.save(2, || {
-                    assert!(background.shared.inside.lock().len() == 1, "the first is written");
+                    assert!(
+                        background.shared.inside.lock().len() == 1,
+                        "the first is written"
+                    );
                     copy()
                 })
             });
@@ -196,7 +216,8 @@ mod tests {
         assert_eq!(begins.recv(), Ok(4));
     }
 
-    /// Code that a save calls can neither save with the same manager nor wait for it. Another thread waits.
+    /// Code that a save calls can neither save with the same manager nor wait for it. Another
+    /// thread waits.
     #[test]
     fn a_save_inside_of_a_save_is_refused() {
         let (background, begins, end) = slow();

@@ -30,8 +30,8 @@ pub(super) type Entries = IndexMap<String, Arc<dyn Saveable>>;
 /// The longest name of an object.
 pub const LONGEST_NAME: usize = 4095;
 
-/// Named objects that are saved and restored together. They all belong to one strategy, whose step number is saved with
-/// them. Variables may also belong to the default strategy.
+/// Named objects that are saved and restored together. They all belong to one strategy, whose step
+/// number is saved with them. Variables may also belong to the default strategy.
 pub struct Checkpoint {
     strategy: Strategy,
     /// The objects by name, in the order in which they were added.
@@ -44,7 +44,11 @@ impl Checkpoint {
     /// A checkpoint that has only the step number of `strategy`.
     pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
         let strategy = strategy.clone();
-        Arc::new(Checkpoint { strategy, entries: Mutex::default(), homes: Homes::default() })
+        Arc::new(Checkpoint {
+            strategy,
+            entries: Mutex::default(),
+            homes: Homes::default(),
+        })
     }
 
     /// The strategy.
@@ -66,8 +70,8 @@ impl Checkpoint {
         if let Some(other) = entries.get(name) {
             return Err(invalid!(
                 "name",
-                "the {} would be saved as '{name}', like {} that was added before; names \
-                     in a checkpoint differ",
+                "the {} would be saved as '{name}', like {} that was added before; names in a \
+                 checkpoint differ",
                 object.kind(),
                 with_article(other.kind())
             ));
@@ -94,9 +98,14 @@ impl Checkpoint {
     /// A number of the caller, as it was last set or restored.
     pub fn number(&self, name: &str) -> Result<Number> {
         let known = self.entries.lock().get(name).cloned();
-        let number = known.as_ref().and_then(|object| object.number()).map(|cell| *cell.lock());
+        let number = known
+            .as_ref()
+            .and_then(|object| object.number())
+            .map(|cell| *cell.lock());
         number.ok_or_else(|| {
-            Error::NotFound(format!("name: no number '{name}' was set in this checkpoint"))
+            Error::NotFound(format!(
+                "name: no number '{name}' was set in this checkpoint"
+            ))
         })
     }
 
@@ -104,11 +113,12 @@ impl Checkpoint {
         self.entries.lock().clone()
     }
 
-    /// Restores all state from the file at `path`, or changes nothing. With several ranks, all ranks make this call,
-    /// and all of them restore, or none.
+    /// Restores all state from the file at `path`, or changes nothing. With several ranks, all
+    /// ranks make this call, and all of them restore, or none.
     ///
-    /// INVALID_ARGUMENT, with a list of all differences, if the objects and the file do not fit. FAILED_PRECONDITION: a
-    /// step is in progress, on whatever thread (the message names it), or the strategy drains.
+    /// INVALID_ARGUMENT, with a list of all differences, if the objects and the file do not fit.
+    /// FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
+    /// or the strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
         drop(self.strategy.quiet_now()?);
         // The path may lead elsewhere when all is restored.
@@ -144,7 +154,8 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Checks that everything fits, then reads all that is to be restored, and does everything that can fail.
+    /// Checks that everything fits, then reads all that is to be restored, and does everything that
+    /// can fail.
     fn prepare_all<'a>(
         &self,
         file: &CheckpointFile,
@@ -159,8 +170,14 @@ impl Checkpoint {
             let found = properties_of(file, name, &**object, &mut mismatches)?;
             let Some(properties) = found else { continue };
             let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
-            let mut saved =
-                ObjectReader { file, object: name, properties, taken, wanted, mismatches };
+            let mut saved = ObjectReader {
+                file,
+                object: name,
+                properties,
+                taken,
+                wanted,
+                mismatches,
+            };
             prepared.extend(object.prepare(&names, &mut saved)?);
         }
         report_unexpected(file, entries, &taken, &mut mismatches)?;
@@ -183,11 +200,15 @@ impl Checkpoint {
         self.changing(&quiet, default.as_ref(), values, change)
     }
 
-    /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's own.
+    /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's
+    /// own.
     fn default_of(&self, entries: &Entries) -> Option<Strategy> {
         let own = self.strategy.id();
         let others = |object: &Arc<dyn Saveable>| object.strategy().is_some_and(|of| of != own);
-        entries.values().any(others).then(Strategy::default_strategy)
+        entries
+            .values()
+            .any(others)
+            .then(Strategy::default_strategy)
     }
 
     fn changing<R>(
@@ -199,7 +220,12 @@ impl Checkpoint {
     ) -> Result<R> {
         let strategy = self.strategy.id();
         let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
-            change(&Changes { values, own, default, strategy })
+            change(&Changes {
+                values,
+                own,
+                default,
+                strategy,
+            })
         };
         quiet.changing(|own| match default {
             Some(default) => default.changing(|default| both(own, Some(default))),
@@ -210,7 +236,9 @@ impl Checkpoint {
     /// The variables that were added, with the names under which they were added.
     pub(super) fn variables(&self) -> Vec<(String, Variable)> {
         let entries = self.copied_entries();
-        let variables = entries.into_iter().filter(|(_, object)| object.kind() == "variable");
+        let variables = entries
+            .into_iter()
+            .filter(|(_, object)| object.kind() == "variable");
         let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
         named.collect()
     }
@@ -228,7 +256,10 @@ fn check_name(name: &str) -> Result<()> {
         return wrong("empty; objects in a checkpoint have names".into());
     }
     if name.len() > LONGEST_NAME {
-        return wrong(format!("has {} bytes; at most {LONGEST_NAME} are expected", name.len()));
+        return wrong(format!(
+            "has {} bytes; at most {LONGEST_NAME} are expected",
+            name.len()
+        ));
     }
     if name == "__metadata__" {
         return wrong("'__metadata__' means something else in safetensors files".into());
@@ -239,8 +270,9 @@ fn check_name(name: &str) -> Result<()> {
 /// The names of variables in the checkpoint.
 pub(super) fn names_of(entries: &Entries) -> Result<Names> {
     let mut names = Names::default();
-    let (variables, others): (Vec<_>, Vec<_>) =
-        entries.iter().partition(|(_, object)| object.kind() == "variable");
+    let (variables, others): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .partition(|(_, object)| object.kind() == "variable");
     for (name, object) in variables {
         for variable in object.variables() {
             names.add(&variable, name)?;
@@ -256,7 +288,9 @@ pub(super) fn names_of(entries: &Entries) -> Result<Names> {
 
 /// Whether a tensor of this name is, or may be, the object or a part of it.
 pub(super) fn owns(object: &str, tensor: &str) -> bool {
-    tensor.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    tensor
+        .strip_prefix(object)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The properties of an object in the file, if the file has it and its kind is the same.
@@ -274,7 +308,9 @@ fn properties_of<'a>(
     let there = kind_of(properties);
     if there != kind {
         let (here, there) = (with_article(kind), with_article(there));
-        mismatches.push(format!("kind: '{name}' is {here} here, {there} in the file"));
+        mismatches.push(format!(
+            "kind: '{name}' is {here} here, {there} in the file"
+        ));
         return Ok(None);
     }
     Ok(Some(properties))
@@ -282,7 +318,10 @@ fn properties_of<'a>(
 
 /// The kind of an object in a file.
 fn kind_of(properties: &Map<String, Json>) -> &str {
-    properties.get("kind").and_then(Json::as_str).unwrap_or("thing of no kind")
+    properties
+        .get("kind")
+        .and_then(Json::as_str)
+        .unwrap_or("thing of no kind")
 }
 
 /// Adds what is in the file but was not taken by any object.
@@ -298,8 +337,9 @@ fn report_unexpected(
         let there = kind_of(properties);
         if here.is_none() {
             let kind = with_article(there);
-            mismatches
-                .push(format!("unexpected: the file has {kind} '{name}', which was not added"));
+            mismatches.push(format!(
+                "unexpected: the file has {kind} '{name}', which was not added"
+            ));
         }
         if here != Some(there) {
             reported.push(name);

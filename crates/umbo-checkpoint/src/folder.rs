@@ -1,4 +1,5 @@
-//! The names of checkpoints in a folder, and how the checkpoints of another training are moved away.
+//! The names of checkpoints in a folder, and how the checkpoints of another training are moved
+//! away.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,18 @@ pub(super) fn path_of(folder: &Path, step: u64) -> PathBuf {
 
 fn step_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(START)?.strip_suffix(END)?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())?
 }
 
 /// Whether the file at `path` has the name of the file of a step.
 pub(super) fn is_of_step(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).and_then(step_of).is_some()
+    path.file_name()
+        .and_then(OsStr::to_str)
+        .and_then(step_of)
+        .is_some()
 }
 
 /// Makes the folder, if it does not exist.
@@ -56,22 +63,29 @@ fn entries(folder: &Path) -> Result<Vec<String>> {
 /// The files of a folder with their steps, in the order of the steps.
 pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let steps = entries(folder)?.into_iter();
-    let mut found: Vec<_> =
-        steps.filter_map(|name| Some((step_of(&name)?, folder.join(name)))).collect();
+    let mut found: Vec<_> = steps
+        .filter_map(|name| Some((step_of(&name)?, folder.join(name))))
+        .collect();
     found.sort();
     Ok(found)
 }
 
-/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. Returns its path,
-/// or nothing if there was nothing to move. If a file cannot be moved, those that were moved come back.
+/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused
+/// name. Returns its path, or nothing if there was nothing to move. If a file cannot be moved,
+/// those that were moved come back.
 pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let names = entries(folder)?;
     let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());
     if files.is_empty() {
         return Ok(None);
     }
-    let refused =
-        |error| failed(folder, "moving older checkpoints to a folder of their own", &error);
+    let refused = |error| {
+        failed(
+            folder,
+            "moving older checkpoints to a folder of their own",
+            &error,
+        )
+    };
     let mut targets = (1u64..).map(|number| folder.join(format!("before-{number}")));
     let target = targets.find(|path| !path.exists()).unwrap_or_default();
     fs::create_dir_all(&target).map_err(refused)?;

@@ -1,7 +1,8 @@
 //! The header of a file: what safetensors prescribes, and Umbo's entry in its metadata.
 //!
-//! The metadata has one entry, `umbo`, which is again JSON: the format's version, checksums, the number of the last
-//! step, and for each object its kind and its values that are not tensors. See `docs/checkpoints.md`.
+//! The metadata has one entry, `umbo`, which is again JSON: the format's version, checksums, the
+//! number of the last step, and for each object its kind and its values that are not tensors. See
+//! `docs/checkpoints.md`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,8 +27,8 @@ pub(super) const LONGEST: u64 = 100_000_000;
 /// The number of bytes before the header. They contain its length.
 pub(super) const LENGTH_BYTES: usize = 8;
 
-/// The length and the header of a file that has the tensors of a snapshot, in their order, with these checksums. Also
-/// returns the checksum of both.
+/// The length and the header of a file that has the tensors of a snapshot, in their order, with
+/// these checksums. Also returns the checksum of both.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
     let (mut infos, mut end) = (Vec::new(), 0);
     let mut of_tensors = Map::new();
@@ -51,9 +52,15 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
         "steps": snapshot.steps,
     });
     if !snapshot.parts.is_empty() {
-        let divided = snapshot.divided.iter().map(|(name, SavedSharding { shape, boundaries })| {
-            (name.clone(), json!({ "shape": shape.to_vec(), "boundaries": boundaries }))
-        });
+        let divided = snapshot
+            .divided
+            .iter()
+            .map(|(name, SavedSharding { shape, boundaries })| {
+                (
+                    name.clone(),
+                    json!({ "shape": shape.to_vec(), "boundaries": boundaries }),
+                )
+            });
         own["divided"] = Json::Object(divided.collect());
         let parts = snapshot.parts.iter().map(
             |PartFile { name, checksum }| json!({ "file": name, "checksum": digits(*checksum) }),
@@ -69,7 +76,10 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
         return Err(Error::Internal("a header begins otherwise".into()));
     }
     if header.len() as u64 > LONGEST {
-        let problem = format!("its header would have {} bytes; at most {LONGEST}", header.len());
+        let problem = format!(
+            "its header would have {} bytes; at most {LONGEST}",
+            header.len()
+        );
         return Err(Error::ResourceExhausted(problem));
     }
     let mut all = (header.len() as u64).to_le_bytes().to_vec();
@@ -80,8 +90,8 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
     Ok((all, checksum))
 }
 
-/// Parses a header, and returns the dtypes that the format does not know, by the names of their tensors. In the metadata
-/// such a tensor consists of bytes, so that the others can be read.
+/// Parses a header, and returns the dtypes that the format does not know, by the names of their
+/// tensors. In the metadata such a tensor consists of bytes, so that the others can be read.
 pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), serde_json::Error> {
     let error = match serde_json::from_str(text) {
         Ok(metadata) => return Ok((metadata, HashMap::new())),
@@ -110,7 +120,8 @@ pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), s
     }
 }
 
-/// The CRC-32 of a length and a header that begins with [`START`]. The eight digits of the checksum are taken as zeros.
+/// The CRC-32 of a length and a header that begins with [`START`]. The eight digits of the checksum
+/// are taken as zeros.
 pub(super) fn checksum(all: &[u8]) -> u32 {
     let (before, behind) = all.split_at(LENGTH_BYTES + START.len());
     let mut hasher = crc32fast::Hasher::new();
@@ -128,7 +139,9 @@ pub(super) fn digits(checksum: u32) -> String {
 fn read_digits(json: &Json) -> Option<u32> {
     let text = json.as_str()?;
     // The digits must be as they are written, not in capitals, because each byte of a file counts.
-    u32::from_str_radix(text, 16).ok().filter(|&checksum| digits(checksum) == text)
+    u32::from_str_radix(text, 16)
+        .ok()
+        .filter(|&checksum| digits(checksum) == text)
 }
 
 /// Umbo's entry in a header.
@@ -146,9 +159,16 @@ pub(super) struct OwnHeader {
 }
 
 impl OwnHeader {
-    /// Whether Umbo may have written this entry, even if it is damaged now. Another program may use the same name.
+    /// Whether Umbo may have written this entry, even if it is damaged now. Another program may use
+    /// the same name.
     pub(super) fn is_meant(text: &str) -> bool {
-        let names = ["\"checksums\"", "\"format\"", "\"library\"", "\"objects\"", "\"steps\""];
+        let names = [
+            "\"checksums\"",
+            "\"format\"",
+            "\"library\"",
+            "\"objects\"",
+            "\"steps\"",
+        ];
         names.into_iter().filter(|name| text.contains(name)).count() >= 2
     }
 
@@ -157,18 +177,30 @@ impl OwnHeader {
         let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let format = json["format"].as_u64().ok_or("no format")?;
         if format != FORMAT {
-            return Ok(OwnHeader { format, ..OwnHeader::default() });
+            return Ok(OwnHeader {
+                format,
+                ..OwnHeader::default()
+            });
         }
         let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
         let members = |json: &Json| json.as_object().cloned();
         let checksums = members(&json["checksums"]["tensors"]).ok_or("no checksums")?;
-        let checksums =
-            checksums.iter().map(|(name, json)| Some((name.clone(), read_digits(json)?)));
+        let checksums = checksums
+            .iter()
+            .map(|(name, json)| Some((name.clone(), read_digits(json)?)));
         let objects = members(&json["objects"]).ok_or("no objects")?;
-        let objects = objects.into_iter().map(|(name, json)| Some((name, members(&json)?)));
+        let objects = objects
+            .into_iter()
+            .map(|(name, json)| Some((name, members(&json)?)));
         let parts = json["parts"].as_array().into_iter().flatten().map(|part| {
-            let name = part["file"].as_str().filter(|name| !name.contains('/'))?.to_owned();
-            Some(PartFile { name, checksum: read_digits(&part["checksum"])? })
+            let name = part["file"]
+                .as_str()
+                .filter(|name| !name.contains('/'))?
+                .to_owned();
+            Some(PartFile {
+                name,
+                checksum: read_digits(&part["checksum"])?,
+            })
         });
         let divided = members(&json["divided"]).unwrap_or_default();
         let divided = divided
@@ -180,7 +212,9 @@ impl OwnHeader {
             checksum,
             parts: parts.collect::<Option<_>>().ok_or("a part is none")?,
             divided: divided.ok_or("a division is none")?,
-            checksums: checksums.collect::<Option<_>>().ok_or("a checksum is none")?,
+            checksums: checksums
+                .collect::<Option<_>>()
+                .ok_or("a checksum is none")?,
             steps: read_count(&json["steps"]).ok_or("no steps")?,
             objects: objects.collect::<Option<_>>().ok_or("an object is none")?,
             saved: members(&json["saved"]).unwrap_or_default(),
@@ -192,7 +226,9 @@ impl OwnHeader {
 fn read_sharding(json: &Json) -> Option<SavedSharding> {
     let numbers = |json: &Json| {
         let numbers = json.as_array()?.iter();
-        numbers.map(|number| usize::try_from(number.as_u64()?).ok()).collect::<Option<Vec<_>>>()
+        numbers
+            .map(|number| usize::try_from(number.as_u64()?).ok())
+            .collect::<Option<Vec<_>>>()
     };
     let shape = Shape::new(&numbers(&json["shape"])?).ok()?;
     let boundaries = numbers(&json["boundaries"])?;

@@ -1,13 +1,17 @@
-//! A folder that is held: the one that a path named when it was opened, whatever that path names later.
+//! A folder that is held: the one that a path named when it was opened, whatever that path names
+//! later.
 //!
-//! It is held by its absolute path without links, and by an open descriptor. Before the folder is used, the device and
-//! the inode of that path are compared with those of the descriptor, which keeps the inode from being used again. So a
-//! change of the working directory and a link that is moved have no effect, and a folder that was replaced is noticed.
-//! Files are named by paths, and not by `openat` and its relatives: the program is told the same paths, and every system
-//! can compare folders. What is left is a folder that is replaced between the comparison and the use.
+//! It is held by its absolute path without links, and by an open descriptor. Before the folder is
+//! used, the device and the inode of that path are compared with those of the descriptor, which
+//! keeps the inode from being used again. So a change of the working directory and a link that is
+//! moved have no effect, and a folder that was replaced is noticed. Files are named by paths, and
+//! not by `openat` and its relatives: the program is told the same paths, and every system
+//! can compare folders. What is left is a folder that is replaced between the comparison and the
+//! use.
 //!
-//! The lock is that of the descriptor. It ends with the process, leaves no file in the folder that somebody might
-//! remove, and needs no right to write. A file system over a network may know it only within each machine.
+//! The lock is that of the descriptor. It ends with the process, leaves no file in the folder that
+//! somebody might remove, and needs no right to write. A file system over a network may know it
+//! only within each machine.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
@@ -37,7 +41,11 @@ impl FolderIdentity {
     }
 
     fn new(path: PathBuf, metadata: &Metadata) -> FolderIdentity {
-        FolderIdentity { path, device: metadata.dev(), inode: metadata.ino() }
+        FolderIdentity {
+            path,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
     }
 }
 
@@ -53,7 +61,10 @@ impl HeldFolder {
         let opened = fs::canonicalize(path).and_then(|path| {
             let descriptor = files::open(OpenOptions::new().read(true), &path)?;
             let identity = FolderIdentity::new(path, &descriptor.metadata()?);
-            Ok(HeldFolder { identity, descriptor })
+            Ok(HeldFolder {
+                identity,
+                descriptor,
+            })
         });
         opened.map_err(|error| failed(path, "opening the folder", &error))
     }
@@ -67,7 +78,8 @@ impl HeldFolder {
         &self.identity
     }
 
-    /// Checks that its path still leads to it. NOT_FOUND: nothing is there. FAILED_PRECONDITION: something else is.
+    /// Checks that its path still leads to it. NOT_FOUND: nothing is there. FAILED_PRECONDITION:
+    /// something else is.
     pub fn check(&self) -> Result<()> {
         let path = self.path();
         let there = fs::metadata(path).map_err(|error| failed(path, "the folder", &error))?;
@@ -75,20 +87,21 @@ impl HeldFolder {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "manager: '{}' is another folder than when the manager was made; nothing is written or removed \
-             there. Put the first one back, or make another manager",
+            "manager: '{}' is another folder than when the manager was made; nothing is written \
+             or removed there. Put the first one back, or make another manager",
             path.display()
         )))
     }
 
-    /// Locks the folder for this descriptor. Returns whether no other descriptor has it locked. Where the file system
-    /// has no locks, nobody has it locked.
+    /// Locks the folder for this descriptor. Returns whether no other descriptor has it locked.
+    /// Where the file system has no locks, nobody has it locked.
     pub fn lock(&self) -> bool {
         !matches!(self.descriptor.try_lock(), Err(TryLockError::WouldBlock))
     }
     /// Unlocks the folder.
     pub fn unlock(&self) {
-        // A child that was forked has the same descriptor. It would keep the lock, and must not take it away.
+        // A child that was forked has the same descriptor. It would keep the lock, and must not
+        // take it away.
         if !fork::is_child() {
             let _ = self.descriptor.unlock();
         }

@@ -1,4 +1,5 @@
-//! Where a training saves: the folders in which its checkpoint is at home, and its claims on folders.
+//! Where a training saves: the folders in which its checkpoint is at home, and its claims on
+//! folders.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,9 +40,9 @@ struct Holder {
     since: u64,
 }
 
-/// The right to save to a folder. The managers of one training share it; it ends with the last of them. Another
-/// training of the process takes it over if it was restored from the folder in the meantime, as a program does that
-/// begins again without having released its first manager.
+/// The right to save to a folder. The managers of one training share it; it ends with the last of
+/// them. Another training of the process takes it over if it was restored from the folder in the
+/// meantime, as a program does that begins again without having released its first manager.
 pub(super) struct Claim(Arc<ClaimedFolder>);
 
 /// A number that is greater than all before it.
@@ -52,7 +53,10 @@ fn next_moment() -> u64 {
 
 impl Default for Homes {
     fn default() -> Homes {
-        Homes { training: next_moment(), homes: Mutex::default() }
+        Homes {
+            training: next_moment(),
+            homes: Mutex::default(),
+        }
     }
 }
 
@@ -64,7 +68,10 @@ impl Homes {
 
     fn since(&self, folder: &HeldFolder) -> Option<u64> {
         let homes = self.homes.lock();
-        homes.iter().find(|home| home.folder == *folder.identity()).map(|home| home.since)
+        homes
+            .iter()
+            .find(|home| home.folder == *folder.identity())
+            .map(|home| home.since)
     }
 
     /// Makes the training at home in this folder.
@@ -75,22 +82,36 @@ impl Homes {
         homes.push(Home { folder, since });
     }
 
-    /// The folder of the file at `path`, if the file is that of a step: who continues from it is at home there.
+    /// The folder of the file at `path`, if the file is that of a step: who continues from it is at
+    /// home there.
     pub fn home_of(path: &Path) -> Option<FolderIdentity> {
         is_of_step(path).then(|| FolderIdentity::at(folder_of(path)).ok())?
     }
 
-    /// Claims the folder for this training. FAILED_PRECONDITION: another process or another training saves there.
+    /// Claims the folder for this training. FAILED_PRECONDITION: another process or another
+    /// training saves there.
     pub fn claim(&self, folder: &Arc<HeldFolder>) -> Result<Claim> {
         let mut claimed = CLAIMED.lock();
-        let known = claimed.iter().find(|known| known.folder.identity() == folder.identity());
+        let known = claimed
+            .iter()
+            .find(|known| known.folder.identity() == folder.identity());
         let Some(known) = known else {
             if !folder.lock() {
-                return Err(in_use(folder, "another process saves its checkpoints there"));
+                return Err(in_use(
+                    folder,
+                    "another process saves its checkpoints there",
+                ));
             }
-            let holder = Mutex::new(Holder { training: self.training, since: next_moment() });
+            let holder = Mutex::new(Holder {
+                training: self.training,
+                since: next_moment(),
+            });
             let (folder, last_number) = (Arc::clone(folder), AtomicU64::new(0));
-            let new = Arc::new(ClaimedFolder { folder, holder, last_number });
+            let new = Arc::new(ClaimedFolder {
+                folder,
+                holder,
+                last_number,
+            });
             claimed.push(Arc::clone(&new));
             return Ok(Claim(new));
         };
@@ -102,7 +123,10 @@ impl Homes {
                     "a manager of another checkpoint in this process saves there",
                 ));
             }
-            *holder = Holder { training: self.training, since: next_moment() };
+            *holder = Holder {
+                training: self.training,
+                since: next_moment(),
+            };
         }
         Ok(Claim(Arc::clone(known)))
     }
@@ -115,8 +139,8 @@ impl Homes {
 
 fn in_use(folder: &HeldFolder, why: &str) -> Error {
     Error::precondition(format!(
-        "manager: '{}' is in use: {why}, and one training saves to a folder at a time. End the other one or \
-         release its manager, and then restore the newest; or name another folder",
+        "manager: '{}' is in use: {why}, and one training saves to a folder at a time. End the \
+         other one or release its manager, and then restore the newest; or name another folder",
         folder.path().display()
     ))
 }

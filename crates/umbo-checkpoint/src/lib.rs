@@ -1,15 +1,16 @@
 //! Checkpoints: one file with everything that training needs to continue as if it had not stopped.
 //!
-//! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and the objects may
-//!   differ.
-//! - `atomic`: a file that exists as a whole or not at all. `header`: the file format. `snapshot`: the contents of a
-//!   file; `writer`, [`reader`]: files; `parts`: the files of several ranks. `wanted`: which tensors are read;
-//!   `loading`: reading many at once. [`numbers`]: numbers in a header.
+//! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and
+//!   the objects may differ.
+//! - `atomic`: a file that exists as a whole or not at all. `header`: the file format. `snapshot`:
+//!   the contents of a file; `writer`, [`reader`]: files; `parts`: the files of several ranks.
+//!   `wanted`: which tensors are read; `loading`: reading many at once. [`numbers`]: numbers in a
+//!   header.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
-//! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order, and which are kept;
-//!   `folder`: their names; `held_folder`: the folder itself, whatever its path leads to later; `homes`: which training
-//!   saves there; `background`: the writing thread.
+//! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order,
+//!   and which are kept; `folder`: their names; `held_folder`: the folder itself, whatever its path
+//!   leads to later; `homes`: which training saves there; `background`: the writing thread.
 //! - [`weight_files`]: variables alone, from files of any program.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!

@@ -1,8 +1,9 @@
-//! Reads many tensors of a file at once: in pieces, by several threads, into memory that the threads share.
+//! Reads many tensors of a file at once: in pieces, by several threads, into memory that the
+//! threads share.
 //!
-//! A piece is read from the system in parts that fit into a processor's caches. The checksum of each part is computed
-//! while it is there, so that it costs little beside the reading. The checksums of pieces are combined to those of the
-//! tensors.
+//! A piece is read from the system in parts that fit into a processor's caches. The checksum of
+//! each part is computed while it is there, so that it costs little beside the reading. The
+//! checksums of pieces are combined to those of the tensors.
 
 use std::fs::File;
 use std::io;
@@ -69,9 +70,13 @@ impl CheckpointFile {
         values.collect::<Result<_>>().map(Values)
     }
 
-    /// Reads all elements of tensors with these dtypes and shapes. The tensors are in this file itself, not in a part.
+    /// Reads all elements of tensors with these dtypes and shapes. The tensors are in this file
+    /// itself, not in a part.
     pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
-        let kinds: Vec<_> = wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)).collect();
+        let kinds: Vec<_> = wanted
+            .iter()
+            .map(|&(_, dtype, shape)| (dtype, shape))
+            .collect();
         Tensor::in_shared_blocks(&kinds, |mut targets| {
             self.read_bytes(wanted, &mut targets)?;
             for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
@@ -94,29 +99,44 @@ impl CheckpointFile {
                 let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
                 let (here, count) = (offset, to.len() as u64);
                 let checksum = is_compared.then(Hasher::new);
-                pieces.push(ReadPiece { tensor, offset: here, to, checksum, outcome: Ok(()) });
+                pieces.push(ReadPiece {
+                    tensor,
+                    offset: here,
+                    to,
+                    checksum,
+                    outcome: Ok(()),
+                });
                 (offset, rest) = (offset + count, behind);
                 if rest.is_empty() {
                     break;
                 }
             }
         }
-        let at_a_time = (LEAST * pieces.len()).checked_div(bytes).unwrap_or_default().max(1);
+        let at_a_time = (LEAST * pieces.len())
+            .checked_div(bytes)
+            .unwrap_or_default()
+            .max(1);
         computing::for_each(&mut pieces, at_a_time, |piece| piece.read(&self.file));
         self.check(wanted, &pieces)
     }
 
-    /// Returns the error of the first tensor of which a piece could not be read, or whose checksum is wrong.
+    /// Returns the error of the first tensor of which a piece could not be read, or whose checksum
+    /// is wrong.
     fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[ReadPiece]) -> Result<()> {
         for of_tensor in pieces.chunk_by(|piece, next| piece.tensor == next.tensor) {
             let (name, dtype, shape) = wanted[of_tensor[0].tensor];
-            if let Some(error) = of_tensor.iter().find_map(|piece| piece.outcome.as_ref().err()) {
+            if let Some(error) = of_tensor
+                .iter()
+                .find_map(|piece| piece.outcome.as_ref().err())
+            {
                 return Err(match error.kind() {
                     io::ErrorKind::UnexpectedEof => self.cut_off(name, dtype, shape)?,
                     _ => failed(&self.path, error),
                 });
             }
-            let Some(expected) = self.checksum_of(name) else { continue };
+            let Some(expected) = self.checksum_of(name) else {
+                continue;
+            };
             let mut found = Hasher::new();
             of_tensor
                 .iter()
@@ -137,10 +157,19 @@ impl CheckpointFile {
 
     /// The error for a file that was truncated within this tensor after it was opened.
     fn cut_off(&self, name: &str, dtype: DType, shape: Shape) -> Result<Error> {
-        let length = self.file.metadata().map_err(|error| failed(&self.path, &error))?.len();
+        let length = self
+            .file
+            .metadata()
+            .map_err(|error| failed(&self.path, &error))?
+            .len();
         let there = length.saturating_sub(self.start_of(name)?);
         let data_bytes = shape.bytes(dtype)? as u64;
-        let elements = FileElements { dtype, shape, data_bytes, big_endian: false };
+        let elements = FileElements {
+            dtype,
+            shape,
+            data_bytes,
+            big_endian: false,
+        };
         Ok(elements.wrong_length(&self.path, &format!("{there} are")))
     }
 }

@@ -19,21 +19,23 @@ use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 
-/// Keeps files of one training in a folder: the newest, and the best by a metric. The newest is the one that was saved
-/// last.
+/// Keeps files of one training in a folder: the newest, and the best by a metric. The newest is the
+/// one that was saved last.
 ///
-/// Everything about a file is in its name and in the file. So there is no state except files, and a killed process
-/// leaves nothing inconsistent. Several threads may use a manager.
+/// Everything about a file is in its name and in the file. So there is no state except files, and a
+/// killed process leaves nothing inconsistent. Several threads may use a manager.
 ///
-/// The folder is the one that its path named when the manager was made: neither a change of the working directory nor a
-/// link that is moved leads to another one.
+/// The folder is the one that its path named when the manager was made: neither a change of the
+/// working directory nor a link that is moved leads to another one.
 ///
-/// Files of two trainings in one folder would be counted, removed and restored as if they were those of one. So a
-/// manager saves only where its checkpoint is at home: it was restored from a file of the folder, through any manager
-/// or none, or it was the first that was saved there. And from the first save on, the folder is locked against other
-/// processes. Managers of one checkpoint share the lock, until the last of them is dropped.
+/// Files of two trainings in one folder would be counted, removed and restored as if they were
+/// those of one. So a manager saves only where its checkpoint is at home: it was restored from a
+/// file of the folder, through any manager or none, or it was the first that was saved there. And
+/// from the first save on, the folder is locked against other processes. Managers of one checkpoint
+/// share the lock, until the last of them is dropped.
 pub struct Manager {
-    // It is dropped first, and waits for the copy that is being written. The folder is locked until then.
+    // It is dropped first, and waits for the copy that is being written. The folder is locked
+    // until then.
     background: Option<Background>,
     checkpoint: Arc<Checkpoint>,
     shelf: Arc<Shelf>,
@@ -48,7 +50,8 @@ struct SaveState {
     is_settled: bool,
     /// The right to save to the folder. With several ranks, rank 0 has it.
     claim: Option<Claim>,
-    /// Whether the files in the folder are those of another training that must still be moved away.
+    /// Whether the files in the folder are those of another training that must still be moved
+    /// away.
     anew: bool,
 }
 
@@ -76,7 +79,10 @@ impl Manager {
         options: ManagerOptions,
     ) -> Result<Arc<Manager>> {
         if options.max_to_keep == 0 {
-            return Err(invalid!("options.max_to_keep", "0; at least the newest file is kept"));
+            return Err(invalid!(
+                "options.max_to_keep",
+                "0; at least the newest file is kept"
+            ));
         }
         if options.every_steps == Some(0) {
             return Err(invalid!("options.every_steps", "0; must be at least 1"));
@@ -107,7 +113,13 @@ impl Manager {
             };
             Background::new(Box::new(write))
         });
-        Ok(Arc::new(Manager { background, checkpoint, shelf, options, state }))
+        Ok(Arc::new(Manager {
+            background,
+            checkpoint,
+            shelf,
+            options,
+            state,
+        }))
     }
 
     /// The options.
@@ -115,21 +127,23 @@ impl Manager {
         self.options
     }
 
-    /// Saves if a file is due at `step`, or if `must`. Returns whether it did. The best files are those with the best
-    /// `metric`.
+    /// Saves if a file is due at `step`, or if `must`. Returns whether it did. The best files are
+    /// those with the best `metric`.
     ///
-    /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread, the call then returns.
-    /// If a copy is still being written, it waits first, so that there is never more than one. The next call returns a
-    /// failure of that thread, after it has saved; [`Manager::save_telling`] tells both.
+    /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread,
+    /// the call then returns. If a copy is still being written, it waits first, so that there
+    /// is never more than one. The next call returns a failure of that thread, after it has
+    /// saved; [`Manager::save_telling`] tells both.
     ///
-    /// An old file that cannot be removed is a warning. FAILED_PRECONDITION, even if no file is due yet: the folder has
-    /// files, and the checkpoint is not at home there; or another process or another checkpoint saves there. Also if
-    /// another folder has taken the folder's place.
+    /// An old file that cannot be removed is a warning. FAILED_PRECONDITION, even if no file is due
+    /// yet: the folder has files, and the checkpoint is not at home there; or another process
+    /// or another checkpoint saves there. Also if another folder has taken the folder's place.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {
         self.save_telling(step, metric, must)?.into_result()
     }
 
-    /// Saves as [`Manager::save`] does, and tells apart whether it did and how an earlier one failed.
+    /// Saves as [`Manager::save`] does, and tells apart whether it did and how an earlier one
+    /// failed.
     pub fn save_telling(&self, step: u64, metric: Option<f64>, must: bool) -> Result<SaveOutcome> {
         if step >= 1 << 53 {
             return Err(invalid!("step", "{step}; at most {}", (1u64 << 53) - 1));
@@ -149,45 +163,70 @@ impl Manager {
             Ok(due)
         };
         let what = &"whether a checkpoint is due";
-        if !strategy.any_rank(what, ("the step", step), is_due(), |due| *due)?.1 {
-            let earlier_failure =
-                self.background.as_ref().and_then(|background| background.check().err());
-            return Ok(SaveOutcome { saved: false, earlier_failure });
+        if !strategy
+            .any_rank(what, ("the step", step), is_due(), |due| *due)?
+            .1
+        {
+            let earlier_failure = self
+                .background
+                .as_ref()
+                .and_then(|background| background.check().err());
+            return Ok(SaveOutcome {
+                saved: false,
+                earlier_failure,
+            });
         }
         self.start_fresh(step)?;
         let saved = note(step, metric, self.next_number());
         let earlier_failure = match &self.background {
-            Some(background) => {
-                background.save(step, || Ok(Snapshot { saved, ..self.checkpoint.snapshot()? }))?
-            }
+            Some(background) => background.save(step, || {
+                Ok(Snapshot {
+                    saved,
+                    ..self.checkpoint.snapshot()?
+                })
+            })?,
             None => {
                 self.write(step, saved)?;
                 None
             }
         };
         self.note_file(step);
-        Ok(SaveOutcome { saved: true, earlier_failure })
+        Ok(SaveOutcome {
+            saved: true,
+            earlier_failure,
+        })
     }
 
-    /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files that are no longer
-    /// kept, and the others wait for it, so that all of them find the same files.
+    /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files
+    /// that are no longer kept, and the others wait for it, so that all of them find the same
+    /// files.
     fn write(&self, step: u64, saved: Map<String, Json>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
-        self.checkpoint.save_noting(&self.shelf.path_of(step), saved)?;
+        self.checkpoint
+            .save_noting(&self.shelf.path_of(step), saved)?;
         if strategy.rank() == 0 {
             self.shelf.remove_old(step);
         }
-        strategy.any_rank(&"the files that are kept", ("the step", step), Ok(()), |()| false)?;
+        strategy.any_rank(
+            &"the files that are kept",
+            ("the step", step),
+            Ok(()),
+            |()| false,
+        )?;
         Ok(())
     }
 
     /// The number of the save that begins. Rank 0 notes it for all.
     fn next_number(&self) -> Option<u64> {
         let state = self.state.lock();
-        state.claim.as_ref().map(|claim| claim.next_number(self.shelf.greatest_number()))
+        state
+            .claim
+            .as_ref()
+            .map(|claim| claim.next_number(self.shelf.greatest_number()))
     }
 
-    /// Makes sure that the files of the folder are those of this training, and that nobody else saves there.
+    /// Makes sure that the files of the folder are those of this training, and that nobody else
+    /// saves there.
     fn claim_folder(&self, state: &mut SaveState) -> Result<()> {
         let (homes, folder) = (&self.checkpoint.homes, self.shelf.folder());
         let is_held = state.claim.as_ref().is_none_or(|claim| homes.hold(claim));
@@ -201,11 +240,11 @@ impl Manager {
         let is_home = state.anew || homes.has(folder);
         if !is_home && let Some(newest) = self.shelf.files()?.pop() {
             return Err(Error::precondition(format!(
-                "manager: '{}' has checkpoints already, the newest of step {}, and this checkpoint \
-                 neither was restored from one of them nor is the first that is saved there; they would \
-                 count as one training. To go on from them, restore the newest or the best first; to start \
-                 fresh, name another folder, or set options.start_fresh, which moves them to a folder of \
-                 their own",
+                "manager: '{}' has checkpoints already, the newest of step {}, and this \
+                 checkpoint neither was restored from one of them nor is the first that is saved \
+                 there; they would count as one training. To go on from them, restore the newest \
+                 or the best first; to start fresh, name another folder, or set \
+                 options.start_fresh, which moves them to a folder of their own",
                 folder.path().display(),
                 newest.step
             )));
@@ -221,7 +260,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Moves the files of another training away before the first file is saved, if the options say so.
+    /// Moves the files of another training away before the first file is saved, if the options say
+    /// so.
     fn start_fresh(&self, step: u64) -> Result<()> {
         // The lock is held until this is done, because new files must not be moved.
         let mut state = self.state.lock();
@@ -235,22 +275,27 @@ impl Manager {
         };
         let what = &"making room for a new training";
         let (target, _) = strategy.any_rank(what, ("the step", step), moved, |_| false)?;
-        self.checkpoint.homes.add(self.shelf.folder().identity().clone());
+        self.checkpoint
+            .homes
+            .add(self.shelf.folder().identity().clone());
         state.anew = false;
-        // The sink is the caller's code, which may call the manager, so it is called without the lock.
+        // The sink is the caller's code, which may call the manager, so it is called without the
+        // lock.
         drop(state);
         if let Some(target) = target {
             log::log(Level::Info, || {
                 let (folder, target) = (self.shelf.folder().path().display(), target.display());
                 format!(
-                    "the checkpoints that were in '{folder}' are in '{target}' now: training starts fresh"
+                    "the checkpoints that were in '{folder}' are in '{target}' now: training \
+                     starts fresh"
                 )
             });
         }
         Ok(())
     }
 
-    /// The files of this training, in the order in which they were saved. Waits for files on their way to the disk.
+    /// The files of this training, in the order in which they were saved. Waits for files on their
+    /// way to the disk.
     fn files(&self) -> Result<Vec<StepFile>> {
         self.wait()?;
         match self.state.lock().anew {
@@ -260,12 +305,20 @@ impl Manager {
     }
 
     fn is_due(&self, state: &SaveState, step: u64) -> bool {
-        let by_steps = self.options.every_steps.is_some_and(|every| match state.last_step {
-            // `step` is below `last` if it was already saved, or if training went back to an earlier step.
-            Some(last) => step >= last.saturating_add(every) || step < last,
-            None => step >= every,
-        });
-        by_steps || self.options.every.is_some_and(|every| state.last_time.elapsed() >= every)
+        let by_steps = self
+            .options
+            .every_steps
+            .is_some_and(|every| match state.last_step {
+                // `step` is below `last` if it was already saved, or if training went back to an
+                // earlier step.
+                Some(last) => step >= last.saturating_add(every) || step < last,
+                None => step >= every,
+            });
+        by_steps
+            || self
+                .options
+                .every
+                .is_some_and(|every| state.last_time.elapsed() >= every)
     }
 
     /// Waits until all saved state is on the disk, and reports a failure.
@@ -276,17 +329,21 @@ impl Manager {
         }
     }
 
-    /// The step of the newest file, the one that was saved last, if there is one. Waits for files on their way to the
-    /// disk.
+    /// The step of the newest file, the one that was saved last, if there is one. Waits for files
+    /// on their way to the disk.
     pub fn latest(&self) -> Result<Option<u64>> {
         Ok(self.files()?.pop().map(|file| file.step))
     }
 
-    /// The step of the file with the best metric, if a file has a metric. A damaged file is skipped, as by
-    /// [`Manager::restore_latest`].
+    /// The step of the file with the best metric, if a file has a metric. A damaged file is
+    /// skipped, as by [`Manager::restore_latest`].
     pub fn best(&self) -> Result<Option<u64>> {
         let is_strict = self.checkpoint.strategy().is_strict();
-        Ok(self.shelf.rated(&self.files()?, is_strict)?.first().copied())
+        Ok(self
+            .shelf
+            .rated(&self.files()?, is_strict)?
+            .first()
+            .copied())
     }
 
     /// The steps of all files, in their order.
@@ -301,7 +358,8 @@ impl Manager {
         self.shelf.path_of(step)
     }
 
-    /// Restores the file with the best metric, and returns its step; `None` if no file has a metric.
+    /// Restores the file with the best metric, and returns its step; `None` if no file has a
+    /// metric.
     pub fn restore_best(&self) -> Result<Option<u64>> {
         let best = self.agreed("best", self.best(), |best| *best)?;
         if let Some(step) = best {
@@ -311,9 +369,10 @@ impl Manager {
         Ok(best)
     }
 
-    /// Restores the newest file, the one that was saved last, and returns its step; `None` if there is no file. A damaged file is skipped with a
-    /// warning, and the one before it is used. If all are damaged, or if the process is strict, returns DATA_LOSS. Any
-    /// other failure, such as a file that the system does not open, is returned.
+    /// Restores the newest file, the one that was saved last, and returns its step; `None` if there
+    /// is no file. A damaged file is skipped with a warning, and the one before it is used. If
+    /// all are damaged, or if the process is strict, returns DATA_LOSS. Any other failure, such
+    /// as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         let newest = |files: &Vec<StepFile>| files.last().map(|file| file.step);
         let files = self.agreed("newest", self.files(), newest)?;
@@ -326,7 +385,10 @@ impl Manager {
             // One rank may have found damage while another one was refused by the system.
             let is_final = !shelf::may_pass_over(&error, strategy.is_strict());
             let what = &"what became of a checkpoint";
-            if strategy.any_rank(what, ("the step", step), Ok(()), |()| is_final)?.1 {
+            if strategy
+                .any_rank(what, ("the step", step), Ok(()), |()| is_final)?
+                .1
+            {
                 return Err(error);
             }
             shelf::pass_over(&error);
@@ -335,18 +397,28 @@ impl Manager {
         damage.map_or(Ok(None), Err)
     }
 
-    /// This rank's result, if all ranks have the same step. If steps differed, ranks would restore different files.
+    /// This rank's result, if all ranks have the same step. If steps differed, ranks would restore
+    /// different files.
     fn agreed<T>(
         &self,
         which: &str,
         found: Result<T>,
         step: impl FnOnce(&T) -> Option<u64>,
     ) -> Result<T> {
-        let agreed = found.as_ref().ok().and_then(step).map_or(0, |step| step + 1);
-        let what =
-            format_args!("the {which} checkpoint in '{}'", self.shelf.folder().path().display());
+        let agreed = found
+            .as_ref()
+            .ok()
+            .and_then(step)
+            .map_or(0, |step| step + 1);
+        let what = format_args!(
+            "the {which} checkpoint in '{}'",
+            self.shelf.folder().path().display()
+        );
         let agreed = ("the step of that checkpoint", agreed);
-        let (found, _) = self.checkpoint.strategy().any_rank(&what, agreed, found, |_| false)?;
+        let (found, _) = self
+            .checkpoint
+            .strategy()
+            .any_rank(&what, agreed, found, |_| false)?;
         Ok(found)
     }
 
@@ -359,7 +431,11 @@ impl Manager {
 
 impl std::fmt::Debug for Manager {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "manager of '{}'", self.shelf.folder().path().display())
+        write!(
+            formatter,
+            "manager of '{}'",
+            self.shelf.folder().path().display()
+        )
     }
 }
 

@@ -11,16 +11,16 @@ pub struct ManagerOptions {
     pub max_best_to_keep: usize,
     /// Whether a larger metric is better.
     pub larger_is_better: bool,
-    /// A file is due once this number of steps has passed since the last one; at least 1. With `None`, steps do not
-    /// matter.
+    /// A file is due once this number of steps has passed since the last one; at least 1. With
+    /// `None`, steps do not matter.
     pub every_steps: Option<u64>,
     /// A file is due once this time has passed since the last one.
     pub every: Option<Duration>,
-    /// Whether another thread writes files while training continues. If the process ends before they are written, they
-    /// are lost.
+    /// Whether another thread writes files while training continues. If the process ends before
+    /// they are written, they are lost.
     pub asynchronous: bool,
-    /// Whether the existing files are those of another training. They are then ignored, and the first save moves them
-    /// to a folder of their own.
+    /// Whether the existing files are those of another training. They are then ignored, and the
+    /// first save moves them to a folder of their own.
     pub start_fresh: bool,
 }
 

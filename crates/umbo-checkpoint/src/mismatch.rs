@@ -13,7 +13,10 @@ pub(super) fn refuse(path: &Path, mismatches: &[String]) -> Result<()> {
         1 => (1, "mismatch"),
         count => (count, "mismatches"),
     };
-    let list: String = mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect();
+    let list: String = mismatches
+        .iter()
+        .map(|mismatch| format!("\n  {mismatch}"))
+        .collect();
     let path = path.display();
     let problem = format!("'{path}' does not fit, and nothing was changed; {count} {noun}:{list}");
     Err(Error::invalid("path", problem))

@@ -11,8 +11,8 @@ pub enum Number {
     Float(f64),
 }
 
-/// A number as JSON, from which [`read_number`] makes the same bits. A number that is not finite becomes a text that
-/// contains its bits.
+/// A number as JSON, from which [`read_number`] makes the same bits. A number that is not finite
+/// becomes a text that contains its bits.
 pub fn number(value: f64) -> Json {
     let finite = serde_json::Number::from_f64(value).map(Json::Number);
     finite.unwrap_or_else(|| Json::String(format!("{value} ({:#018x})", value.to_bits())))
@@ -24,7 +24,9 @@ pub fn read_number(json: &Json) -> Option<f64> {
         Json::Number(number) => number.as_f64(),
         Json::String(text) => {
             let (_, bits) = text.split_once("(0x")?;
-            u64::from_str_radix(bits.strip_suffix(')')?, 16).ok().map(f64::from_bits)
+            u64::from_str_radix(bits.strip_suffix(')')?, 16)
+                .ok()
+                .map(f64::from_bits)
         }
         _ => None,
     }
@@ -42,7 +44,17 @@ mod tests {
     #[test]
     fn numbers_keep_their_bits() {
         let nan = f64::from_bits(0x7ff8_0000_0000_1234);
-        for value in [0.0, -0.0, 0.1, 1e300, 5e-324, f64::INFINITY, f64::NEG_INFINITY, nan, 3.0] {
+        for value in [
+            0.0,
+            -0.0,
+            0.1,
+            1e300,
+            5e-324,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            nan,
+            3.0,
+        ] {
             let text = number(value).to_string();
             let read = read_number(&serde_json::from_str(&text).unwrap()).unwrap();
             assert_eq!(read.to_bits(), value.to_bits(), "{text}");

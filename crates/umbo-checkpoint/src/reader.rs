@@ -37,11 +37,16 @@ pub struct CheckpointFile {
 impl CheckpointFile {
     /// Opens a file and reads its header.
     ///
-    /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter or longer than its
-    /// header says, or of another format. UNIMPLEMENTED: a later version of the format.
+    /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter
+    /// or longer than its header says, or of another format. UNIMPLEMENTED: a later version of
+    /// the format.
     pub fn open(path: &Path) -> Result<CheckpointFile> {
         let mut file = CheckpointFile::open_one(path)?;
-        let parts = file.own.as_ref().map(|own| own.parts.clone()).unwrap_or_default();
+        let parts = file
+            .own
+            .as_ref()
+            .map(|own| own.parts.clone())
+            .unwrap_or_default();
         // Parts are beside the file itself, even if the path is a symbolic link.
         let place = match parts.is_empty() {
             true => path.to_owned(),
@@ -56,7 +61,10 @@ impl CheckpointFile {
                     },
                 )?;
             if part.own.as_ref().map(|own| own.checksum) != Some(checksum) {
-                return Err(damaged(path, format!("its part '{name}' is that of another save")));
+                return Err(damaged(
+                    path,
+                    format!("its part '{name}' is that of another save"),
+                ));
             }
             file.parts.push(part);
         }
@@ -66,7 +74,10 @@ impl CheckpointFile {
 
     /// What a manager has noted in the file at `path`, whether its parts are there or not.
     pub(super) fn notes_at(path: &Path) -> Result<Map<String, Json>> {
-        Ok(CheckpointFile::open_one(path)?.own.map(|own| own.saved).unwrap_or_default())
+        Ok(CheckpointFile::open_one(path)?
+            .own
+            .map(|own| own.saved)
+            .unwrap_or_default())
     }
 
     /// Checks that all parts have the tensors that the file says they have.
@@ -96,7 +107,10 @@ impl CheckpointFile {
 
     fn open_one(path: &Path) -> Result<CheckpointFile> {
         let file = file::open(path)?;
-        let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
+        let length = file
+            .metadata()
+            .map_err(|error| file::failed(path, &error))?
+            .len();
         let mut start = [0; LENGTH_BYTES];
         read_at(path, &file, &mut start, 0)?;
         let header = u64::from_le_bytes(start);
@@ -107,7 +121,8 @@ impl CheckpointFile {
                 false => format!("the format allows {LONGEST}"),
             };
             let problem = format!(
-                "not a safetensors file, or damaged: it says that its header has {header} bytes, and {limit}"
+                "not a safetensors file, or damaged: it says that its header has {header} bytes, \
+                 and {limit}"
             );
             return Err(damaged(path, problem));
         }
@@ -116,7 +131,10 @@ impl CheckpointFile {
         let text = std::str::from_utf8(&all[LENGTH_BYTES..])
             .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
         let (metadata, foreign) = header::parse(text).map_err(|error| {
-            damaged(path, format!("not a safetensors file, or damaged: its header: {error}"))
+            damaged(
+                path,
+                format!("not a safetensors file, or damaged: its header: {error}"),
+            )
         })?;
         let data = all.len() as u64;
         let expected = (metadata.data_len() as u64).checked_add(data);
@@ -132,7 +150,15 @@ impl CheckpointFile {
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
         let (path, parts) = (path.to_owned(), Vec::new());
-        Ok(CheckpointFile { path, file, data, tensors, foreign, own, parts })
+        Ok(CheckpointFile {
+            path,
+            file,
+            data,
+            tensors,
+            foreign,
+            own,
+            parts,
+        })
     }
 
     /// The path of the file.
@@ -145,8 +171,8 @@ impl CheckpointFile {
         self.own.as_ref().ok_or_else(|| {
             let path = self.path.display();
             let problem = format!(
-                "'{path}' is a safetensors file without what Umbo says in checkpoints; its tensors can \
-                 be loaded as weights"
+                "'{path}' is a safetensors file without what Umbo says in checkpoints; its \
+                 tensors can be loaded as weights"
             );
             Error::invalid("path", problem)
         })
@@ -178,7 +204,9 @@ impl CheckpointFile {
     /// The dtype and shape of a tensor.
     pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
         let info = self.tensors.get(name)?;
-        let shape = self.sharding(name).map_or(&info.shape[..], |sharding| &sharding.shape[..]);
+        let shape = self
+            .sharding(name)
+            .map_or(&info.shape[..], |sharding| &sharding.shape[..]);
         Some((info.dtype, shape))
     }
 
@@ -191,8 +219,8 @@ impl CheckpointFile {
         Ok(&self.own()?.objects)
     }
 
-    /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be read. If it is missing,
-    /// or has another dtype or shape, a mismatch is noted.
+    /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be
+    /// read. If it is missing, or has another dtype or shape, a mismatch is noted.
     pub(super) fn want(
         &self,
         (name, here): (&str, &str),
@@ -213,7 +241,8 @@ impl CheckpointFile {
         }
     }
 
-    /// Checks a tensor as [`CheckpointFile::want`] does, but reads at once, and only a range of its elements.
+    /// Checks a tensor as [`CheckpointFile::want`] does, but reads at once, and only a range of its
+    /// elements.
     pub(super) fn read_part_expecting(
         &self,
         name: &str,
@@ -227,11 +256,17 @@ impl CheckpointFile {
         if self.sharding(name).is_some() {
             return self.read_part(name, dtype, part.clone()).map(Some);
         }
-        let whole = self.read(name, dtype, shape)?.reshape(Shape::new(&[shape.elements()])?)?;
-        whole.slice(0, part.start, part.end, 1)?.to_contiguous().map(Some)
+        let whole = self
+            .read(name, dtype, shape)?
+            .reshape(Shape::new(&[shape.elements()])?)?;
+        whole
+            .slice(0, part.start, part.end, 1)?
+            .to_contiguous()
+            .map(Some)
     }
 
-    /// Whether there is a tensor `name` of this dtype and shape, for the object called `here`. Differences are noted.
+    /// Whether there is a tensor `name` of this dtype and shape, for the object called `here`.
+    /// Differences are noted.
     fn fits(
         &self,
         name: &str,
@@ -253,17 +288,23 @@ impl CheckpointFile {
         if foreign.is_some() || there != header::file_dtype(dtype) {
             let known = || dtype_of(there).map_or_else(|| there.to_string(), |it| it.to_string());
             let there = foreign.cloned().unwrap_or_else(known);
-            mismatches.push(format!("dtype: {called} is {dtype} here, {there} in the file"));
+            mismatches.push(format!(
+                "dtype: {called} is {dtype} here, {there} in the file"
+            ));
         }
         if foreign.is_none() && *sizes != shape[..] {
-            mismatches.push(format!("shape: {called} has {shape} here, {sizes:?} in the file"));
+            mismatches.push(format!(
+                "shape: {called} has {shape} here, {sizes:?} in the file"
+            ));
         }
         mismatches.len() == before
     }
 
     /// Reads a range of elements of a divided tensor from the parts that contain them.
     fn read_part(&self, name: &str, dtype: DType, part: Range<usize>) -> Result<Tensor> {
-        let boundaries = self.sharding(name).map_or(&[][..], |sharding| &sharding.boundaries);
+        let boundaries = self
+            .sharding(name)
+            .map_or(&[][..], |sharding| &sharding.boundaries);
         let shape = Shape::new(&[part.len()])?;
         Tensor::made(dtype, shape, DeviceId::HOST, |to| {
             for (file, pair) in self.files().zip(boundaries.windows(2)) {
@@ -280,7 +321,9 @@ impl CheckpointFile {
 
     /// All elements of a tensor that is in this file itself.
     fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
-        self.read_all(&[(name, dtype, shape)])?.pop().ok_or_else(|| missing(name))
+        self.read_all(&[(name, dtype, shape)])?
+            .pop()
+            .ok_or_else(|| missing(name))
     }
 
     /// The offset of a tensor's elements in this file itself.
@@ -294,14 +337,20 @@ impl CheckpointFile {
         self.own.as_ref()?.checksums.get(name).copied()
     }
 
-    /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names the tensor.
+    /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names
+    /// the tensor.
     pub fn verify(&self) -> Result<()> {
         self.own()?;
         for file in self.files() {
             for name in file.names() {
-                let Some(info) = file.tensors.get(name) else { continue };
+                let Some(info) = file.tensors.get(name) else {
+                    continue;
+                };
                 let Some(dtype) = dtype_of(info.dtype) else {
-                    return Err(damaged(&file.path, format!("tensor '{name}' is {}", info.dtype)));
+                    return Err(damaged(
+                        &file.path,
+                        format!("tensor '{name}' is {}", info.dtype),
+                    ));
                 };
                 file.read(name, dtype, Shape::new(&info.shape)?)?;
             }
@@ -312,7 +361,11 @@ impl CheckpointFile {
 
 /// Umbo's entry in the header, if there is one.
 fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>> {
-    let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
+    let Some(text) = metadata
+        .metadata()
+        .as_ref()
+        .and_then(|entries| entries.get("umbo"))
+    else {
         return Ok(None);
     };
     if !OwnHeader::is_meant(text) {
@@ -321,27 +374,45 @@ fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>
     let own = OwnHeader::parse(text)
         .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
     if own.format != FORMAT {
-        let problem = format!("version {} of the format; this library reads {FORMAT}", own.format);
-        return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
+        let problem = format!(
+            "version {} of the format; this library reads {FORMAT}",
+            own.format
+        );
+        return Err(Error::Unimplemented(format!(
+            "'{}': {problem}",
+            path.display()
+        )));
     }
-    // Another program may have copied the metadata to a header that it has made. Such a header has no checksum.
+    // Another program may have copied the metadata to a header that it has made. Such a header has
+    // no checksum.
     if !all[LENGTH_BYTES..].starts_with(header::START.as_bytes()) {
         return Ok(None);
     }
     if header::checksum(all) != own.checksum {
-        return Err(damaged(path, "damaged: its header does not have the checksum that it states"));
+        return Err(damaged(
+            path,
+            "damaged: its header does not have the checksum that it states",
+        ));
     }
-    if let Some(name) = metadata.tensors().keys().find(|name| !own.checksums.contains_key(*name)) {
-        return Err(damaged(path, format!("damaged: tensor '{name}' has no checksum")));
+    if let Some(name) = metadata
+        .tensors()
+        .keys()
+        .find(|name| !own.checksums.contains_key(*name))
+    {
+        return Err(damaged(
+            path,
+            format!("damaged: tensor '{name}' has no checksum"),
+        ));
     }
     Ok(Some(own))
 }
 
 fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {
-    file.read_exact_at(target, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
-        _ => file::failed(path, &error),
-    })
+    file.read_exact_at(target, offset)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
+            _ => file::failed(path, &error),
+        })
 }
 
 fn missing(name: &str) -> Error {
@@ -350,5 +421,7 @@ fn missing(name: &str) -> Error {
 
 /// Umbo's dtype for a dtype of files, if there is one.
 pub(super) fn dtype_of(dtype: Dtype) -> Option<DType> {
-    DType::ALL.into_iter().find(|known| header::file_dtype(*known) == dtype)
+    DType::ALL
+        .into_iter()
+        .find(|known| header::file_dtype(*known) == dtype)
 }

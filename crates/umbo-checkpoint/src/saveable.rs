@@ -20,8 +20,8 @@ use umbo_tensor::{DType, Shape, Tensor};
 
 /// An object whose state can be saved and restored.
 ///
-/// State that steps change is saved and restored while no step of the object's strategy is in progress and none can
-/// begin.
+/// State that steps change is saved and restored while no step of the object's strategy is in
+/// progress and none can begin.
 pub trait Saveable: Send + Sync {
     /// Its kind, in one or two words. The file contains it, too.
     fn kind(&self) -> &'static str;
@@ -36,13 +36,14 @@ pub trait Saveable: Send + Sync {
         Vec::new()
     }
 
-    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. If so, both happen
-    /// while steps can be taken.
+    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. If
+    /// so, both happen while steps can be taken.
     fn may_call_back(&self) -> bool {
         false
     }
 
-    /// The gradients whose contributions it has applied. Contributions that these hold belong to the state, too.
+    /// The gradients whose contributions it has applied. Contributions that these hold belong to
+    /// the state, too.
     fn applied(&self) -> Vec<Arc<Gradients>> {
         Vec::new()
     }
@@ -52,12 +53,14 @@ pub trait Saveable: Send + Sync {
         None
     }
 
-    /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself instead.
+    /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself
+    /// instead.
     fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;
 
-    /// Checks all that is to be restored, reads it or requests its reading, and does everything that can fail. All
-    /// differences are noted in `saved`. If any object differs, nothing changes anywhere. Returns none if the object
-    /// cannot be restored and the reason was noted.
+    /// Checks all that is to be restored, reads it or requests its reading, and does everything
+    /// that can fail. All differences are noted in `saved`. If any object differs, nothing
+    /// changes anywhere. Returns none if the object cannot be restored and the reason was
+    /// noted.
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a>;
 }
 
@@ -67,11 +70,13 @@ pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
 /// Replaces a state.
 pub type Replace<'a> = dyn FnOnce(&Changes<'_>) -> Result<()> + 'a;
 
-/// What remains to be done once everything was read and fits. It fails only by a defect of this library.
+/// What remains to be done once everything was read and fits. It fails only by a defect of this
+/// library.
 pub enum PreparedRestore<'a> {
     /// Replaces the state, while no step is in progress.
     State(Box<Replace<'a>>),
-    /// Moves an iterator, once steps can be taken again, because its old pass may call the caller's functions.
+    /// Moves an iterator, once steps can be taken again, because its old pass may call the caller's
+    /// functions.
     Position(PreparedPosition<'a>),
 }
 
@@ -82,7 +87,8 @@ impl<'a> PreparedRestore<'a> {
     }
 }
 
-/// The right to change variables of the checkpoint's strategy and of the default one, and the values that were read.
+/// The right to change variables of the checkpoint's strategy and of the default one, and the
+/// values that were read.
 pub struct Changes<'a> {
     pub(super) values: &'a Values,
     pub(super) own: &'a Changing<'a>,
@@ -107,7 +113,8 @@ impl Changes<'_> {
     }
 }
 
-/// The names of variables in a checkpoint: the names under which they were added, and for other variables their own.
+/// The names of variables in a checkpoint: the names under which they were added, and for other
+/// variables their own.
 #[derive(Default)]
 pub struct Names {
     of: HashMap<usize, String>,
@@ -122,8 +129,8 @@ impl Names {
         }
         if let Some(other) = self.variables.get(name) {
             let problem = format!(
-                "two variables would be saved as '{name}': {other:?} and another {variable:?}; add \
-                 one of them to the checkpoint by another name"
+                "two variables would be saved as '{name}': {other:?} and another {variable:?}; \
+                 add one of them to the checkpoint by another name"
             );
             return Err(Error::invalid("checkpoint", problem));
         }
@@ -146,7 +153,8 @@ impl Names {
     }
 }
 
-/// What is saved of one object: tensors, with the names of the parts, and values that are not tensors.
+/// What is saved of one object: tensors, with the names of the parts, and values that are not
+/// tensors.
 #[derive(Default)]
 pub struct ObjectRecord {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
@@ -162,8 +170,8 @@ pub struct ObjectRecord {
 }
 
 impl ObjectRecord {
-    /// Whether tensors that only steps of this strategy change need not be copied: there are no steps as long as the
-    /// record's tensors are used.
+    /// Whether tensors that only steps of this strategy change need not be copied: there are no
+    /// steps as long as the record's tensors are used.
     pub fn shares(&self, strategy: u64) -> bool {
         self.quiet == Some(strategy)
     }
@@ -173,13 +181,14 @@ impl ObjectRecord {
         self.quiet.is_some()
     }
 
-    /// Notes what each rank has for itself, of which the file has that of rank 0: with several ranks the save fails if
-    /// it differs between them.
+    /// Notes what each rank has for itself, of which the file has that of rank 0: with several
+    /// ranks the save fails if it differs between them.
     pub fn of_each_rank(&mut self, value: String) {
         self.of_each_rank = Some(value);
     }
 
-    /// Adds a tensor that is the whole object. It is saved under the object's name. It must not change any more.
+    /// Adds a tensor that is the whole object. It is saved under the object's name. It must not
+    /// change any more.
     pub fn whole(&mut self, tensor: Tensor) {
         self.tensors.push((None, tensor));
     }
@@ -189,12 +198,13 @@ impl ObjectRecord {
         self.tensors.push((Some(name.into()), tensor));
     }
 
-    /// Adds a part that has the shape of `variable` and is divided like it. `tensor` is this rank's range of elements,
-    /// or the whole tensor if ranks do not divide it.
+    /// Adds a part that has the shape of `variable` and is divided like it. `tensor` is this rank's
+    /// range of elements, or the whole tensor if ranks do not divide it.
     pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
         if let Some(sharding) = variable.sharding() {
             let (shape, boundaries) = (variable.shape(), sharding.boundaries().to_vec());
-            self.divided.push((name.clone(), SavedSharding { shape, boundaries }));
+            self.divided
+                .push((name.clone(), SavedSharding { shape, boundaries }));
         }
         self.part(name, tensor);
     }
@@ -219,7 +229,8 @@ pub struct ObjectReader<'a> {
 impl ObjectReader<'_> {
     /// Notes a difference.
     pub fn differs(&mut self, problem: impl Into<String>) {
-        self.mismatches.push(format!("{}: {}", self.object, problem.into()));
+        self.mismatches
+            .push(format!("{}: {}", self.object, problem.into()));
     }
 
     /// A property of any type.
@@ -258,7 +269,12 @@ impl ObjectReader<'_> {
     pub fn members(&mut self, name: &str) -> Option<BTreeMap<String, Json>> {
         self.read_property(name, |json| {
             let members = json.as_object()?;
-            Some(members.iter().map(|(name, json)| (name.clone(), json.clone())).collect())
+            Some(
+                members
+                    .iter()
+                    .map(|(name, json)| (name.clone(), json.clone()))
+                    .collect(),
+            )
         })
     }
 
@@ -269,16 +285,23 @@ impl ObjectReader<'_> {
 
     /// Whether the file has this part of the object.
     pub fn has_part(&self, part: &str) -> bool {
-        self.file.info(&full_name(self.object, Some(part))).is_some()
+        self.file
+            .info(&full_name(self.object, Some(part)))
+            .is_some()
     }
 
     /// The number of rows of the file's tensor for this part.
     pub fn rows(&self, part: &str) -> Option<usize> {
-        self.file.info(&full_name(self.object, Some(part)))?.1.first().copied()
+        self.file
+            .info(&full_name(self.object, Some(part)))?
+            .1
+            .first()
+            .copied()
     }
 
-    /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its range, or all
-    /// elements if ranks do not divide the tensor. None as for [`ObjectReader::tensor`].
+    /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its
+    /// range, or all elements if ranks do not divide the tensor. None as for
+    /// [`ObjectReader::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
         let Some(sharding) = variable.sharding() else {
@@ -286,13 +309,16 @@ impl ObjectReader<'_> {
         };
         let name = full_name(self.object, Some(part));
         let own = sharding.own();
-        let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
+        let tensor = self
+            .file
+            .read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
         self.taken.insert(name);
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }
 
-    /// The tensor of the object, or of this part of it, with this dtype and shape. It is read once it is known that all
-    /// objects fit. None if the file has no such tensor or a different one, which is noted.
+    /// The tensor of the object, or of this part of it, with this dtype and shape. It is read once
+    /// it is known that all objects fit. None if the file has no such tensor or a different
+    /// one, which is noted.
     pub fn later(
         &mut self,
         part: Option<&str>,
@@ -301,7 +327,9 @@ impl ObjectReader<'_> {
     ) -> Result<Option<Later>> {
         let name = full_name(self.object, part);
         let names = (&name[..], &name[..]);
-        let later = self.file.want(names, dtype, shape, self.wanted, self.mismatches)?;
+        let later = self
+            .file
+            .want(names, dtype, shape, self.wanted, self.mismatches)?;
         self.taken.insert(name);
         Ok(later)
     }
@@ -315,9 +343,13 @@ impl ObjectReader<'_> {
     ) -> Result<Option<Tensor>> {
         let (name, mut wanted) = (full_name(self.object, part), WantedTensors::default());
         let names = (&name[..], &name[..]);
-        let later = self.file.want(names, dtype, shape, &mut wanted, self.mismatches)?;
+        let later = self
+            .file
+            .want(names, dtype, shape, &mut wanted, self.mismatches)?;
         self.taken.insert(name);
-        later.map(|later| self.file.read_wanted(&wanted)?.get(later).cloned()).transpose()
+        later
+            .map(|later| self.file.read_wanted(&wanted)?.get(later).cloned())
+            .transpose()
     }
 }
 

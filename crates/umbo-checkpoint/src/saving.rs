@@ -1,10 +1,13 @@
 //! Saves the state of a checkpoint's objects, as it is between two steps.
 //!
-//! A file for which the caller waits is written from the state itself, while no step can begin. This saves the time and
-//! the memory of a copy. A file that is written while training continues, or after several ranks have communicated, is
-//! written from a copy.
+//! A file for which the caller waits is written from the state itself, while no step can begin.
+//! This saves the time and the memory of a copy. A file that is written while training continues,
+//! or after several ranks have communicated, is written from a copy.
 
-#![expect(unsafe_code, reason = "state is written as it is while nobody changes it")]
+#![expect(
+    unsafe_code,
+    reason = "state is written as it is while nobody changes it"
+)]
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,22 +26,24 @@ use umbo_optim::Gradients;
 use umbo_strategy::strict_callbacks::mistake;
 
 impl Checkpoint {
-    /// Copies all state between two steps: waits for the step in progress. The positions of iterators are read before
-    /// that, so the thread that takes elements and runs steps must make this call.
+    /// Copies all state between two steps: waits for the step in progress. The positions of
+    /// iterators are read before that, so the thread that takes elements and runs steps must
+    /// make this call.
     ///
-    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold contributions that were
-    /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
+    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold
+    /// contributions that were submitted and not applied. RESOURCE_EXHAUSTED: no memory for the
+    /// copies.
     ///
-    /// With several ranks, all ranks make this call. The copy of rank 0 has everything that the ranks have in common,
-    /// and each copy has the parts of state that its rank keeps.
+    /// With several ranks, all ranks make this call. The copy of rank 0 has everything that the
+    /// ranks have in common, and each copy has the parts of state that its rank keeps.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
         unsafe { self.recorded(false, Ok) }
     }
 
-    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If it `shares`, what
-    /// only steps of the checkpoint's strategy change is the state itself and no copy. Everything else is as with
-    /// [`Checkpoint::snapshot`].
+    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If
+    /// it `shares`, what only steps of the checkpoint's strategy change is the state itself and
+    /// no copy. Everything else is as with [`Checkpoint::snapshot`].
     ///
     /// # Safety
     /// If it shares, `take` drops the snapshot.
@@ -58,17 +63,20 @@ impl Checkpoint {
                 }
                 let mut record = ObjectRecord::default();
                 if shares && !calls_back {
-                    // SAFETY: the strategy is quiet until the snapshot is dropped, which the caller promises.
+                    // SAFETY: the strategy is quiet until the snapshot is dropped, which the caller
+                    // promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
                 save_entry((name, &**object), &names, record, is_first, snapshot)?;
             }
             Ok(())
         };
-        // In a step the call is refused before it does anything, and code that is called back must not wait for itself.
+        // In a step the call is refused before it does anything, and code that is called back must
+        // not wait for itself.
         drop(self.strategy().quiet()?);
         let called = save(true, &mut snapshot);
-        // They are dropped after the lock, since they may be the last references to objects of the caller.
+        // They are dropped after the lock, since they may be the last references to objects of the
+        // caller.
         let mut applied = Vec::new();
         let quiet = self.strategy().quiet()?;
         // If this fails on one rank, it fails on all.
@@ -94,9 +102,10 @@ impl Checkpoint {
         taken
     }
 
-    /// Replaces the file at `path` by one with all state. Whatever fails, either the old file or the new one is there,
-    /// complete. With several ranks, all ranks make this call. Their parts are beside the file, in a folder that all
-    /// ranks see. Steps of other threads wait until everything is written, but not until it is on the disk.
+    /// Replaces the file at `path` by one with all state. Whatever fails, either the old file or
+    /// the new one is there, complete. With several ranks, all ranks make this call. Their
+    /// parts are beside the file, in a folder that all ranks see. Steps of other threads wait
+    /// until everything is written, but not until it is on the disk.
     pub fn save(&self, path: &Path) -> Result<()> {
         self.save_noting(path, Map::new())
     }
@@ -104,7 +113,10 @@ impl Checkpoint {
     /// Saves the same file, with a manager's notes in it.
     pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
         if !self.strategy().ranks().is_alone() {
-            let snapshot = Snapshot { saved, ..self.snapshot()? };
+            let snapshot = Snapshot {
+                saved,
+                ..self.snapshot()?
+            };
             return snapshot.write_together(self.strategy(), path);
         }
         let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
@@ -116,12 +128,17 @@ impl Checkpoint {
     /// [`Checkpoint::load_weights`]. It waits for the step in progress.
     pub fn save_weights(&self, path: &Path) -> Result<()> {
         let quiet = self.strategy().quiet()?;
-        let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
+        let mut snapshot = Snapshot {
+            steps: quiet.steps(),
+            ..Snapshot::default()
+        };
         for (name, variable) in self.variables() {
             let mut record = ObjectRecord::default();
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };
-            snapshot.tensors.push((name.clone(), value_of(&variable, &record)?));
+            snapshot
+                .tensors
+                .push((name.clone(), value_of(&variable, &record)?));
             snapshot.objects.insert(name, json!({ "kind": "variable" }));
         }
         snapshot.sort();
@@ -133,11 +150,12 @@ impl Checkpoint {
 }
 
 impl ObjectRecord {
-    /// Allows tensors of the record to be the state itself, if only steps of this strategy change it.
+    /// Allows tensors of the record to be the state itself, if only steps of this strategy change
+    /// it.
     ///
     /// # Safety
-    /// The tensors are dropped before the saving call returns. As long as one of them is used, no step of the strategy
-    /// is in progress and none begins.
+    /// The tensors are dropped before the saving call returns. As long as one of them is used, no
+    /// step of the strategy is in progress and none begins.
     unsafe fn share_state_of(&mut self, strategy: u64) {
         self.quiet = Some(strategy);
     }
@@ -159,7 +177,9 @@ fn save_entry(
         snapshot.of_each_rank.insert(name.to_owned(), value);
     }
     for (part, sharding) in record.divided {
-        snapshot.divided.insert(full_name(name, Some(&part)), sharding);
+        snapshot
+            .divided
+            .insert(full_name(name, Some(&part)), sharding);
     }
     for (part, tensor) in record.tensors {
         let name = full_name(name, part.as_deref());
@@ -171,7 +191,9 @@ fn save_entry(
     if !is_first {
         return Ok(());
     }
-    snapshot.objects.insert(name.to_owned(), Json::Object(record.properties));
+    snapshot
+        .objects
+        .insert(name.to_owned(), Json::Object(record.properties));
     Ok(())
 }
 
@@ -189,8 +211,9 @@ fn check_applied(entries: &Entries, applied: &mut Vec<Arc<Gradients>>) -> Result
             applied.push(gradients);
             if let Some(held) = unapplied {
                 return Err(Error::precondition(format!(
-                    "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
-                     would be lost: add them, or save after the update that takes them",
+                    "{} '{}' applies gradients that were not added to the checkpoint and hold \
+                     {held}, which would be lost: add them, or save after the update that takes \
+                     them",
                     optimizer.kind(),
                     name
                 )));
@@ -206,8 +229,9 @@ fn check_distinct(snapshot: &Snapshot, entries: &Entries) -> Result<()> {
     for (name, _) in &snapshot.tensors {
         let owners = entries.iter().filter(|(object, _)| owns(object, name));
         if seen.insert(name, ()).is_some() {
-            let owners: Vec<String> =
-                owners.map(|(name, object)| format!("{} '{name}'", object.kind())).collect();
+            let owners: Vec<String> = owners
+                .map(|(name, object)| format!("{} '{name}'", object.kind()))
+                .collect();
             let problem = format!(
                 "two tensors would be saved as '{name}', by {}; add one of them by another name",
                 owners.join(" and ")

@@ -1,8 +1,10 @@
-//! The checkpoints of a manager's folder: in which order they were saved, which is the best, and which are kept.
+//! The checkpoints of a manager's folder: in which order they were saved, which is the best, and
+//! which are kept.
 //!
-//! The order is in the files: each save has a number, greater than all before it, in what the manager notes in the
-//! header. The number of the step does not tell the order: a training that goes back saves smaller steps after greater
-//! ones. Nor do times: clocks are set, and copies have new times.
+//! The order is in the files: each save has a number, greater than all before it, in what the
+//! manager notes in the header. The number of the step does not tell the order: a training that
+//! goes back saves smaller steps after greater ones. Nor do times: clocks are set, and copies have
+//! new times.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -52,7 +54,11 @@ struct FileState {
 impl FileState {
     fn new(metadata: &Metadata) -> FileState {
         let modified = (metadata.mtime(), metadata.mtime_nsec());
-        FileState { inode: metadata.ino(), length: metadata.len(), modified }
+        FileState {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified,
+        }
     }
 }
 
@@ -66,7 +72,8 @@ pub(super) struct StepFile {
 /// What the number of a save in a file is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// To restore the newest: an operation that the system refuses fails the call, since it may succeed later.
+    /// To restore the newest: an operation that the system refuses fails the call, since it may
+    /// succeed later.
     Restore,
     /// To save, which no older file may prevent.
     Save,
@@ -103,13 +110,14 @@ impl Shelf {
         self.files_for(Purpose::Save).map(|_| ())
     }
 
-    /// The greatest number of a save among the files that were there when they were last looked at, or 0.
+    /// The greatest number of a save among the files that were there when they were last looked at,
+    /// or 0.
     pub fn greatest_number(&self) -> u64 {
         self.greatest_number.load(Ordering::Relaxed)
     }
 
-    /// A file without a number, which no manager has saved or whose header is damaged, comes behind those that were
-    /// modified before it.
+    /// A file without a number, which no manager has saved or whose header is damaged, comes behind
+    /// those that were modified before it.
     fn files_for(&self, purpose: Purpose) -> Result<Vec<StepFile>> {
         self.folder.check()?;
         let (mut numbered, mut others) = (Vec::new(), Vec::new());
@@ -125,21 +133,35 @@ impl Shelf {
                 Err(_) => others.push(((0, 0), file)),
             }
         }
-        let greatest = numbered.iter().map(|(number, ..)| *number).max().unwrap_or_default();
+        let greatest = numbered
+            .iter()
+            .map(|(number, ..)| *number)
+            .max()
+            .unwrap_or_default();
         self.greatest_number.store(greatest, Ordering::Relaxed);
         let place_of = |time| {
             let earlier = numbered.iter().filter(|(_, modified, _)| *modified <= time);
-            earlier.map(|(number, ..)| *number).max().unwrap_or_default()
+            earlier
+                .map(|(number, ..)| *number)
+                .max()
+                .unwrap_or_default()
         };
-        let mut files: Vec<_> =
-            others.into_iter().map(|(modified, file)| (place_of(modified), 1, file)).collect();
-        files.extend(numbered.into_iter().map(|(number, _, file)| (number, 0, file)));
+        let mut files: Vec<_> = others
+            .into_iter()
+            .map(|(modified, file)| (place_of(modified), 1, file))
+            .collect();
+        files.extend(
+            numbered
+                .into_iter()
+                .map(|(number, _, file)| (number, 0, file)),
+        );
         files.sort_by_key(|(place, kind, file)| (*place, *kind, file.step));
         Ok(files.into_iter().map(|(.., file)| file).collect())
     }
 
-    /// When the file was modified, and the number of the save that has made it, which is read once. A file whose
-    /// contents show none has none. An error is one of the system that may be another one later.
+    /// When the file was modified, and the number of the save that has made it, which is read once.
+    /// A file whose contents show none has none. An error is one of the system that may be
+    /// another one later.
     fn look_at(&self, step: u64, path: &Path) -> Result<(Time, Option<u64>)> {
         let metadata = fs::metadata(path)
             .map_err(|error| Error::of_system(format_args!("'{}'", path.display()), &error))?;
@@ -161,8 +183,8 @@ impl Shelf {
         Ok((modified, number))
     }
 
-    /// The steps of those `files` whose metric is a number, the best first. Of equal metrics, the newest is first. A
-    /// damaged file is skipped with a warning, unless `is_strict`.
+    /// The steps of those `files` whose metric is a number, the best first. Of equal metrics, the
+    /// newest is first. A damaged file is skipped with a warning, unless `is_strict`.
     pub fn rated(&self, files: &[StepFile], is_strict: bool) -> Result<Vec<u64>> {
         let mut rated = Vec::new();
         for file in files {
@@ -178,17 +200,20 @@ impl Shelf {
     /// The steps with a metric, the best first, of `rated` in the order in which they were saved.
     fn best_first(&self, rated: Vec<(u64, Option<f64>)>) -> Vec<u64> {
         let newest_first = rated.into_iter().rev();
-        let mut rated: Vec<_> =
-            newest_first.filter_map(|(step, metric)| Some((step, metric?))).collect();
-        rated.sort_by(|(_, metric), (_, other)| match self.options.larger_is_better {
-            true => other.total_cmp(metric),
-            false => metric.total_cmp(other),
-        });
+        let mut rated: Vec<_> = newest_first
+            .filter_map(|(step, metric)| Some((step, metric?)))
+            .collect();
+        rated.sort_by(
+            |(_, metric), (_, other)| match self.options.larger_is_better {
+                true => other.total_cmp(metric),
+                false => metric.total_cmp(other),
+            },
+        );
         rated.into_iter().map(|(step, _)| step).collect()
     }
 
-    /// Removes the files that are no longer kept, now that there is one for `step`. That one is saved, so what fails
-    /// here is a warning, once for each file; the next save tries again.
+    /// Removes the files that are no longer kept, now that there is one for `step`. That one is
+    /// saved, so what fails here is a warning, once for each file; the next save tries again.
     pub fn remove_old(&self, step: u64) {
         let files = match self.files_for(Purpose::Save) {
             Ok(files) => files,
@@ -209,7 +234,9 @@ impl Shelf {
                 }
             }
         }
-        with_parts.into_iter().for_each(|step| self.remove_parts_of(step));
+        with_parts
+            .into_iter()
+            .for_each(|step| self.remove_parts_of(step));
     }
 
     /// The steps whose files are kept.
@@ -233,7 +260,11 @@ impl Shelf {
                 }
             }
         }
-        kept.extend(self.best_first(rated).into_iter().take(self.options.max_best_to_keep));
+        kept.extend(
+            self.best_first(rated)
+                .into_iter()
+                .take(self.options.max_best_to_keep),
+        );
         kept
     }
 
@@ -251,36 +282,45 @@ impl Shelf {
             log::log(Level::Warning, || {
                 let path = path.display();
                 format!(
-                    "'{path}': the new checkpoint is saved, but not all old ones that are no longer kept \
-                     could be removed: {error}; later saves try again"
+                    "'{path}': the new checkpoint is saved, but not all old ones that are no \
+                     longer kept could be removed: {error}; later saves try again"
                 )
             });
         }
     }
 }
 
-/// The metric of the file at `path`, unless it has none, or NaN, or somebody has removed it in the meantime.
+/// The metric of the file at `path`, unless it has none, or NaN, or somebody has removed it in the
+/// meantime.
 fn metric_of(path: &Path) -> Result<Option<f64>> {
     let file = match CheckpointFile::open(path) {
         Err(error) if error.status() == Status::NotFound => return Ok(None),
         file => file?,
     };
-    let metric = file.saved().and_then(|saved| read_number(saved.get("metric")?));
+    let metric = file
+        .saved()
+        .and_then(|saved| read_number(saved.get("metric")?));
     Ok(metric.filter(|metric| !metric.is_nan()))
 }
 
 /// Whether the system has refused an operation that may succeed later.
 fn is_refused(error: &Error) -> bool {
-    matches!(error.status(), Status::ResourceExhausted | Status::Unavailable)
+    matches!(
+        error.status(),
+        Status::ResourceExhausted | Status::Unavailable
+    )
 }
 
-/// Whether the failure shows that a file's bytes are wrong, so that another file may be used instead. An operation that
-/// the system has refused may succeed later, and an older checkpoint would lose progress.
+/// Whether the failure shows that a file's bytes are wrong, so that another file may be used
+/// instead. An operation that the system has refused may succeed later, and an older checkpoint
+/// would lose progress.
 pub(super) fn may_pass_over(error: &Error, is_strict: bool) -> bool {
     error.status() == Status::DataLoss && !is_strict
 }
 
 /// Logs that a file is skipped. The error names it.
 pub(super) fn pass_over(error: &Error) {
-    log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
+    log::log(Level::Warning, || {
+        format!("a checkpoint is passed over: {error}")
+    });
 }

@@ -21,7 +21,8 @@ pub(super) struct SavedSharding {
 pub struct Snapshot {
     /// The tensors, which are contiguous, with their names in the file.
     pub(super) tensors: Vec<(String, Tensor)>,
-    /// How several ranks divide tensors, by the tensors' names. For these, `tensors` has only this rank's elements.
+    /// How several ranks divide tensors, by the tensors' names. For these, `tensors` has only this
+    /// rank's elements.
     pub(super) divided: BTreeMap<String, SavedSharding>,
     /// The parts of the other ranks, in their order.
     pub(super) parts: Vec<PartFile>,
@@ -38,11 +39,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Sorts the tensors. Those with the widest elements come first, so that all begin at multiples of their sizes.
-    /// Tensors with elements of one width are sorted by name.
+    /// Sorts the tensors. Those with the widest elements come first, so that all begin at multiples
+    /// of their sizes. Tensors with elements of one width are sorted by name.
     pub(super) fn sort(&mut self) {
         self.tensors.sort_by(|(left, one), (right, other)| {
-            other.dtype().size().cmp(&one.dtype().size()).then_with(|| left.cmp(right))
+            other
+                .dtype()
+                .size()
+                .cmp(&one.dtype().size())
+                .then_with(|| left.cmp(right))
         });
     }
 }

@@ -3,7 +3,8 @@
 use umbo_base::error::{Error, Result};
 use umbo_tensor::{DType, Shape, Tensor};
 
-/// A tensor that is read once it is known that all wanted tensors fit. The number is its position among them.
+/// A tensor that is read once it is known that all wanted tensors fit. The number is its position
+/// among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Later(usize);
 

@@ -16,7 +16,8 @@ use umbo_strategy::Strategy;
 use umbo_strategy::ranks::{Call, CollectiveKind, Ranks, agreement};
 use umbo_tensor::Tensor;
 
-/// The smallest number of bytes of a tensor whose checksum one thread computes, if the tensor has as many.
+/// The smallest number of bytes of a tensor whose checksum one thread computes, if the tensor has
+/// as many.
 const PIECE: usize = 1 << 20;
 
 impl Snapshot {
@@ -25,13 +26,14 @@ impl Snapshot {
         replace(self.begin(path)?)
     }
 
-    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks make this call. If it
-    /// fails on one rank, it fails on all.
+    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks
+    /// make this call. If it fails on one rank, it fails on all.
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
         let ranks = Arc::clone(strategy.ranks());
         let is_first = ranks.rank() == 0;
         let own = Place::of(path).and_then(|place| {
-            // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
+            // These are the saves of the checkpoint that is to be replaced. They are listed before
+            // any rank writes.
             let known: Vec<u64> = match is_first {
                 true => parts_of(&place.path).map(|(number, _)| number).collect(),
                 false => Vec::new(),
@@ -40,11 +42,15 @@ impl Snapshot {
             let (header, checksum) = header::encode(&self, &checksums)?;
             Ok((place.path, known, checksums, header, checksum))
         });
-        let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
+        let checksum = own
+            .as_ref()
+            .map_or(0, |(.., checksum)| u64::from(*checksum));
         let of_each_rank = agreement(&self.of_each_rank);
         let numbers = [checksum, of_each_rank];
-        let call =
-            Call { numbers, ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint") };
+        let call = Call {
+            numbers,
+            ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint")
+        };
         let (collective, (target, known, checksums, mut header, _)) =
             ranks.start_collective(call, own)?;
         // Parts are beside the file itself, even if the path is a symbolic link.
@@ -61,7 +67,10 @@ impl Snapshot {
             if is_first {
                 for (rank, checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
                     let name = part_name(path, save, rank, ranks.size())?;
-                    self.parts.push(PartFile { name, checksum: *checksum as u32 });
+                    self.parts.push(PartFile {
+                        name,
+                        checksum: *checksum as u32,
+                    });
                 }
                 // The header of the file contains the checksums of the parts' headers.
                 (header, _) = header::encode(&self, &checksums)?;
@@ -72,7 +81,11 @@ impl Snapshot {
             };
             let mut file = AtomicFile::create(&place)?;
             self.write_to(&mut file, &header)?;
-            if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
+            if is_first {
+                Ok(Some(file))
+            } else {
+                file.finish().map(|()| None)
+            }
         };
         let written = start_collective(&ranks, &"the parts of a checkpoint", written());
         let done = match written {
@@ -97,10 +110,15 @@ impl Snapshot {
 
     /// The error if a file would have rank 0's state of what is other on the other ranks.
     fn ranks_differ(&self) -> Error {
-        let names: Vec<String> = self.of_each_rank.keys().map(|name| format!("'{name}'")).collect();
+        let names: Vec<String> = self
+            .of_each_rank
+            .keys()
+            .map(|name| format!("'{name}'"))
+            .collect();
         Error::FailedPrecondition(format!(
-            "{}: ranks with data of their own are at different positions, and a checkpoint has one for all of them; \
-             save the position of each rank beside the checkpoint, and leave the iterator out of it",
+            "{}: ranks with data of their own are at different positions, and a checkpoint has \
+             one for all of them; save the position of each rank beside the checkpoint, and leave \
+             the iterator out of it",
             names.join(", ")
         ))
     }
@@ -136,7 +154,9 @@ impl Snapshot {
     /// Writes the header and all tensors.
     pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
         file.write(header)?;
-        self.tensors.iter().try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
+        self.tensors
+            .iter()
+            .try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
     }
 }
 
@@ -154,7 +174,9 @@ fn start_collective<T>(
     what: &dyn std::fmt::Display,
     here: Result<T>,
 ) -> Result<T> {
-    ranks.start_collective(Call::to(CollectiveKind::State, what), here).map(|(_, value)| value)
+    ranks
+        .start_collective(Call::to(CollectiveKind::State, what), here)
+        .map(|(_, value)| value)
 }
 
 /// The elements of a contiguous tensor, as they are in a file.

@@ -1,5 +1,5 @@
-//! Checks for every engine: arguments are checked, only one call is made at a time, and an engine that has failed is
-//! not called any more.
+//! Checks for every engine: arguments are checked, only one call is made at a time, and an engine
+//! that has failed is not called any more.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,17 +18,30 @@ pub struct CheckedCommunicator {
 
 impl fmt::Debug for CheckedCommunicator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "rank {} of {}", self.engine.rank(), self.engine.size())
+        write!(
+            formatter,
+            "rank {} of {}",
+            self.engine.rank(),
+            self.engine.size()
+        )
     }
 }
 
 impl CheckedCommunicator {
-    /// Checks the place that `engine` reports. In messages, the arguments have the names of the getters.
+    /// Checks the place that `engine` reports. In messages, the arguments have the names of the
+    /// getters.
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
         let (rank, size) = (engine.rank(), engine.size());
-        let RankPlace { node_rank, node_size, .. } = engine.place();
+        let RankPlace {
+            node_rank,
+            node_size,
+            ..
+        } = engine.place();
         if size > MAX_RANKS {
-            return Err(invalid!("rank_count", "{size}; at most {MAX_RANKS} ranks are supported"));
+            return Err(invalid!(
+                "rank_count",
+                "{size}; at most {MAX_RANKS} ranks are supported"
+            ));
         }
         if rank >= size {
             return Err(invalid!("rank", "{rank} is not in [0, {size}), the ranks"));
@@ -41,15 +54,23 @@ impl CheckedCommunicator {
             let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
             return Err(Error::invalid("node_rank", problem));
         }
-        Ok(CheckedCommunicator { engine, state: Mutex::new(Ok(())) })
+        Ok(CheckedCommunicator {
+            engine,
+            state: Mutex::new(Ok(())),
+        })
     }
 
-    /// Checks that a call is valid: that counts fit the memory, and that a rank receives from itself as many bytes as
-    /// it sends to itself.
+    /// Checks that a call is valid: that counts fit the memory, and that a rank receives from
+    /// itself as many bytes as it sends to itself.
     fn check(&self, call: &EngineCall<'_>) -> Result<()> {
         let (own, size) = (self.rank(), self.size());
         match call {
-            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+            EngineCall::AllToAll {
+                send,
+                send_counts,
+                receive,
+                receive_counts,
+            } => {
                 self.check_counts(send_counts, &send.sizes(), "send_counts")?;
                 self.check_counts(receive_counts, &receive.sizes(), "receive_counts")?;
                 let (sent, received) = (send_counts[own], receive_counts[own]);
@@ -59,7 +80,11 @@ impl CheckedCommunicator {
                     return Err(Error::invalid("receive_counts", problem));
                 }
             }
-            EngineCall::AllGather { send, receive, counts } => {
+            EngineCall::AllGather {
+                send,
+                receive,
+                counts,
+            } => {
                 self.check_counts(counts, &receive.sizes(), "counts")?;
                 let sizes = send.sizes();
                 if !sizes.contains(&counts[own]) {
@@ -88,7 +113,9 @@ impl CheckedCommunicator {
             let problem = format!("has {} numbers; one for each of {size} ranks", counts.len());
             return Err(Error::invalid(argument, problem));
         }
-        let sum = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        let sum = counts
+            .iter()
+            .try_fold(0_usize, |sum, &count| sum.checked_add(count));
         if !sum.is_some_and(|sum| sizes.contains(&sum)) {
             let sum = sum.map_or_else(|| "too large a number".to_owned(), |sum| sum.to_string());
             let problem = format!("adds up to {sum}; {} bytes are there", sizes.end());
@@ -107,8 +134,8 @@ impl Communicator for CheckedCommunicator {
         self.check(&call)?;
         let Some(mut state) = self.state.try_lock() else {
             return Err(Error::precondition(
-                "another call of this communicator is in progress; the calls of a rank follow one another, \
-                 in the same order on all ranks",
+                "another call of this communicator is in progress; the calls of a rank follow one \
+                 another, in the same order on all ranks",
             ));
         };
         if let Err(how) = &*state {
@@ -141,7 +168,10 @@ impl Communicator for CheckedCommunicator {
     }
 
     fn vote(&self, number: i64) -> Result<Vote> {
-        let mut vote = Vote { least: number, greatest: number };
+        let mut vote = Vote {
+            least: number,
+            greatest: number,
+        };
         self.call(EngineCall::Vote(&mut vote))?;
         if (vote.least..=vote.greatest).contains(&number) {
             return Ok(vote);
@@ -179,7 +209,12 @@ mod tests {
 
     impl Communicator for Alone {
         fn place(&self) -> RankPlace {
-            RankPlace { rank: self.rank, size: self.size, node_rank: 0, node_size: self.node_size }
+            RankPlace {
+                rank: self.rank,
+                size: self.size,
+                node_rank: 0,
+                node_size: self.node_size,
+            }
         }
         fn call(&self, call: EngineCall<'_>) -> Result<()> {
             match call {
@@ -203,7 +238,11 @@ mod tests {
     }
 
     fn alone() -> Alone {
-        Alone { size: 1, node_size: 1, ..Alone::default() }
+        Alone {
+            size: 1,
+            node_size: 1,
+            ..Alone::default()
+        }
     }
 
     fn checked(engine: Alone) -> Result<CheckedCommunicator> {
@@ -218,7 +257,13 @@ mod tests {
             (0, 2, 3, "node_rank_count"),
             (0, 1, 0, "node_rank"),
         ] {
-            let error = checked(Alone { rank, size, node_size, ..Alone::default() }).unwrap_err();
+            let error = checked(Alone {
+                rank,
+                size,
+                node_size,
+                ..Alone::default()
+            })
+            .unwrap_err();
             assert!(error.to_string().starts_with(argument), "{error}");
         }
     }
@@ -228,9 +273,15 @@ mod tests {
         let communicator = checked(alone()).unwrap();
         let mut to = [0; 2];
         for error in [
-            communicator.all_to_all(&[1], &[1], &mut to, &[2]).unwrap_err(),
-            communicator.all_to_all(&[1], &[1, 0], &mut to[..1], &[1]).unwrap_err(),
-            communicator.all_to_all(&[1], &[2], &mut to[..1], &[1]).unwrap_err(),
+            communicator
+                .all_to_all(&[1], &[1], &mut to, &[2])
+                .unwrap_err(),
+            communicator
+                .all_to_all(&[1], &[1, 0], &mut to[..1], &[1])
+                .unwrap_err(),
+            communicator
+                .all_to_all(&[1], &[2], &mut to[..1], &[1])
+                .unwrap_err(),
             communicator.all_gather(&[1], &mut to, &[2]).unwrap_err(),
             communicator.all_gather(&[1], &mut to, &[1]).unwrap_err(),
             communicator.broadcast(&mut to, 1).unwrap_err(),
@@ -243,9 +294,16 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_of_an_engine_that_has_failed() {
-        let communicator = checked(Alone { fails_in: Some(1), ..alone() }).unwrap();
+        let communicator = checked(Alone {
+            fails_in: Some(1),
+            ..alone()
+        })
+        .unwrap();
         communicator.barrier().unwrap();
-        assert!(matches!(communicator.barrier(), Err(Error::DeadlineExceeded(_))));
+        assert!(matches!(
+            communicator.barrier(),
+            Err(Error::DeadlineExceeded(_))
+        ));
         let later = communicator.vote(3).unwrap_err().to_string();
         assert!(later.contains("DEADLINE_EXCEEDED: nobody came"), "{later}");
         assert!(communicator.barrier().is_err());
@@ -253,7 +311,11 @@ mod tests {
 
     #[test]
     fn a_vote_without_ones_own_number_is_none() {
-        let communicator = checked(Alone { vote_is_off: true, ..alone() }).unwrap();
+        let communicator = checked(Alone {
+            vote_is_off: true,
+            ..alone()
+        })
+        .unwrap();
         assert!(matches!(communicator.vote(3), Err(Error::DataLoss(_))));
         assert!(communicator.barrier().is_err());
     }
@@ -262,6 +324,12 @@ mod tests {
     fn who_has_aborted_is_done() {
         let communicator = checked(alone()).unwrap();
         communicator.abort(&Error::Cancelled("no more".into()));
-        assert!(communicator.barrier().unwrap_err().to_string().contains("CANCELLED: no more"));
+        assert!(
+            communicator
+                .barrier()
+                .unwrap_err()
+                .to_string()
+                .contains("CANCELLED: no more")
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What a strategy over several processes requires from the engine that connects them.
 //!
-//! A communicator moves bytes and never sums. The library's own kernels add contributions in the order of the ranks,
-//! so the bits of a result do not depend on the engine, and no engine needs dtypes.
+//! A communicator moves bytes and never sums. The library's own kernels add contributions in the
+//! order of the ranks, so the bits of a result do not depend on the engine, and no engine needs
+//! dtypes.
 
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
@@ -9,7 +10,8 @@ use std::ops::{Deref, RangeInclusive};
 use umbo_base::error::{Error, Result, memory};
 use umbo_device::cuda::memory::DeviceMemory;
 
-/// The most ranks of a training. Each rank keeps some words for every other one, and sends them in each collective.
+/// The most ranks of a training. Each rank keeps some words for every other one, and sends them in
+/// each collective.
 pub const MAX_RANKS: usize = 65_536;
 
 /// The least and the greatest of the ranks' numbers.
@@ -62,19 +64,21 @@ impl<H: Deref<Target = [u8]>, G: Deref<Target = DeviceMemory>> EngineMemory<H, G
     pub fn on_host(self) -> Result<H> {
         match self {
             EngineMemory::Host(bytes) => Ok(bytes),
-            EngineMemory::Gpu(_) => {
-                Err(Error::Internal("an engine that moves no memory of GPUs".into()))
-            }
+            EngineMemory::Gpu(_) => Err(Error::Internal(
+                "an engine that moves no memory of GPUs".into(),
+            )),
         }
     }
 }
 
-/// A collective call. Counts are bytes. If a rank sends or receives nothing, that part is empty, never absent. Both
-/// sides of an exchange are on the host, or both are on one GPU. In the second case, work that was queued on the GPU
-/// before is done before the exchange, and work that is queued afterwards sees the received bytes.
+/// A collective call. Counts are bytes. If a rank sends or receives nothing, that part is empty,
+/// never absent. Both sides of an exchange are on the host, or both are on one GPU. In the second
+/// case, work that was queued on the GPU before is done before the exchange, and work that is
+/// queued afterwards sees the received bytes.
 pub enum EngineCall<'a> {
-    /// Sends a part of `send` to each rank and receives a part from each rank, including itself. The parts lie one
-    /// after the other in rank order, and have the lengths `send_counts` and `receive_counts`.
+    /// Sends a part of `send` to each rank and receives a part from each rank, including itself.
+    /// The parts lie one after the other in rank order, and have the lengths `send_counts` and
+    /// `receive_counts`.
     AllToAll {
         /// The bytes to send.
         send: Outgoing<'a>,
@@ -101,7 +105,8 @@ pub enum EngineCall<'a> {
         /// The rank that sends.
         root: usize,
     },
-    /// Finds the least and the greatest of the ranks' numbers. Before the call both are this rank's number.
+    /// Finds the least and the greatest of the ranks' numbers. Before the call both are this rank's
+    /// number.
     Vote(&'a mut Vote),
     /// Returns once all ranks have called it.
     Barrier,
@@ -109,9 +114,10 @@ pub enum EngineCall<'a> {
 
 /// One process among `size` processes. Each is a worker with its own replicas.
 ///
-/// Calls are collective: they return once all ranks have made them, in the same order on each rank. Only one thread
-/// calls at a time. A call may fail because of a timeout, the end of another rank, or for another reason. The
-/// communicator then cannot be used any more: each later call fails too, and soon.
+/// Calls are collective: they return once all ranks have made them, in the same order on each rank.
+/// Only one thread calls at a time. A call may fail because of a timeout, the end of another rank,
+/// or for another reason. The communicator then cannot be used any more: each later call fails too,
+/// and soon.
 pub trait Communicator: Send + Sync {
     /// The place of this rank, which does not change.
     fn place(&self) -> RankPlace;
@@ -119,8 +125,8 @@ pub trait Communicator: Send + Sync {
     /// Makes a collective call.
     fn call(&self, call: EngineCall<'_>) -> Result<()>;
 
-    /// Fails if the calling thread must not make collective calls. It is called before each of them, so that its
-    /// failure does not make the communicator unusable.
+    /// Fails if the calling thread must not make collective calls. It is called before each of
+    /// them, so that its failure does not make the communicator unusable.
     fn check_thread(&self) -> Result<()> {
         Ok(())
     }
@@ -130,8 +136,8 @@ pub trait Communicator: Send + Sync {
         false
     }
 
-    /// Reports to the engine that this rank cannot continue, so that the others need not wait. It may end the
-    /// process, as engines do whose jobs end as a whole.
+    /// Reports to the engine that this rank cannot continue, so that the others need not wait. It
+    /// may end the process, as engines do whose jobs end as a whole.
     fn abort(&self, error: &Error);
 
     /// This rank's number, from 0.
@@ -153,13 +159,22 @@ pub trait Communicator: Send + Sync {
         receive_counts: &[usize],
     ) -> Result<()> {
         let (send, receive) = (Outgoing::Host(send), Incoming::Host(receive));
-        self.call(EngineCall::AllToAll { send, send_counts, receive, receive_counts })
+        self.call(EngineCall::AllToAll {
+            send,
+            send_counts,
+            receive,
+            receive_counts,
+        })
     }
 
     /// See [`EngineCall::AllGather`].
     fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
         let (send, receive) = (Outgoing::Host(send), Incoming::Host(receive));
-        self.call(EngineCall::AllGather { send, receive, counts })
+        self.call(EngineCall::AllGather {
+            send,
+            receive,
+            counts,
+        })
     }
 
     /// See [`EngineCall::Broadcast`].
@@ -169,7 +184,10 @@ pub trait Communicator: Send + Sync {
 
     /// The least and the greatest of the ranks' numbers.
     fn vote(&self, number: i64) -> Result<Vote> {
-        let mut vote = Vote { least: number, greatest: number };
+        let mut vote = Vote {
+            least: number,
+            greatest: number,
+        };
         self.call(EngineCall::Vote(&mut vote)).map(|()| vote)
     }
 
@@ -178,7 +196,8 @@ pub trait Communicator: Send + Sync {
         self.call(EngineCall::Barrier)
     }
 
-    /// Makes a broadcast, a vote or a barrier for an engine that has none: out of gathering from all ranks.
+    /// Makes a broadcast, a vote or a barrier for an engine that has none: out of gathering from
+    /// all ranks.
     fn by_all_gather(&self, call: EngineCall<'_>) -> Result<()> {
         let size = self.size();
         match call {
@@ -195,7 +214,12 @@ pub trait Communicator: Send + Sync {
                 let mut bytes = vec![0; size * size_of::<i64>()];
                 let counts = vec![size_of::<i64>(); size];
                 self.all_gather(&vote.least.to_ne_bytes(), &mut bytes, &counts)?;
-                for number in bytes.as_chunks().0.iter().map(|&bytes| i64::from_ne_bytes(bytes)) {
+                for number in bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|&bytes| i64::from_ne_bytes(bytes))
+                {
                     vote.least = vote.least.min(number);
                     vote.greatest = vote.greatest.max(number);
                 }
@@ -211,7 +235,12 @@ pub struct Alone;
 
 impl Communicator for Alone {
     fn place(&self) -> RankPlace {
-        RankPlace { rank: 0, size: 1, node_rank: 0, node_size: 1 }
+        RankPlace {
+            rank: 0,
+            size: 1,
+            node_rank: 0,
+            node_size: 1,
+        }
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {

@@ -9,8 +9,8 @@ use libloading::os::unix::Library;
 
 use umbo_executor::floating_point::in_program;
 
-/// Defines `Functions`, a table with a field for each function that is listed. If the library, which `whose` names,
-/// lacks one of them, the error ends with `$expected`.
+/// Defines `Functions`, a table with a field for each function that is listed. If the library,
+/// which `whose` names, lacks one of them, the error ends with `$expected`.
 macro_rules! functions {
     ($expected:literal; $($field:ident = $name:literal ($($argument:ty),*) -> $result:ty;)*) => {
         /// The functions that this library uses.
@@ -57,8 +57,9 @@ pub(super) fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
     symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
-/// Opens the library at `path`. Without a path it is the one that the environment variable names, and without the
-/// variable the first of the `usual` names that there is. Also returns its name, or why none could be opened.
+/// Opens the library at `path`. Without a path it is the one that the environment variable names,
+/// and without the variable the first of the `usual` names that there is. Also returns its name, or
+/// why none could be opened.
 ///
 /// # Safety
 /// The initialisers of the library may be run.
@@ -76,7 +77,9 @@ pub(super) unsafe fn open(
         match in_program(|| unsafe { Library::open(Some(*name), flags) }) {
             Ok(library) => return Ok((library, (*name).to_owned())),
             Err(error) => problems.push(
-                error.source().map_or_else(|| format!("{name}: {error}"), ToString::to_string),
+                error
+                    .source()
+                    .map_or_else(|| format!("{name}: {error}"), ToString::to_string),
             ),
         }
     }

@@ -1,8 +1,9 @@
-//! Which of the processes of a launcher this one is, by the environment variables that the launcher sets.
+//! Which of the processes of a launcher this one is, by the environment variables that the launcher
+//! sets.
 //!
-//! Open MPI and launchers with PMI (MPICH's, Intel's) set variables for the process itself. Slurm sets variables for
-//! the processes that it starts, which may be daemons of other launchers. So Slurm's variables count only if none of
-//! the others is set.
+//! Open MPI and launchers with PMI (MPICH's, Intel's) set variables for the process itself. Slurm
+//! sets variables for the processes that it starts, which may be daemons of other launchers. So
+//! Slurm's variables count only if none of the others is set.
 
 use umbo_base::error::{Error, Result};
 
@@ -15,21 +16,23 @@ pub struct LaunchedRank {
     pub size: usize,
 }
 
-/// The variables of rank and size of each launcher. The first that are set count. Slurm's are those of a step that
-/// `srun` has started: in a batch script the second is not set.
+/// The variables of rank and size of each launcher. The first that are set count. Slurm's are those
+/// of a step that `srun` has started: in a batch script the second is not set.
 const VARIABLES: [(&str, &str); 3] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 ];
 
-/// The rank that a launcher has assigned to this process, if a launcher has started it. `variable` returns the value
-/// of an environment variable.
+/// The rank that a launcher has assigned to this process, if a launcher has started it. `variable`
+/// returns the value of an environment variable.
 ///
-/// Fails with INVALID_ARGUMENT, naming the variable, if one is not a number, and if the rank is not less than the
-/// number of ranks.
+/// Fails with INVALID_ARGUMENT, naming the variable, if one is not a number, and if the rank is not
+/// less than the number of ranks.
 pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<LaunchedRank>> {
-    let places = VARIABLES.into_iter().map(|(rank, size)| read(variable, rank, size));
+    let places = VARIABLES
+        .into_iter()
+        .map(|(rank, size)| read(variable, rank, size));
     places.filter_map(Result::transpose).next().transpose()
 }
 
@@ -65,7 +68,10 @@ mod tests {
 
     fn of(variables: &[(&str, &str)]) -> Result<Option<LaunchedRank>> {
         place(&|name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, text)| (*text).to_owned())
         })
     }
 
@@ -85,16 +91,31 @@ mod tests {
     fn daemons_and_batch_scripts_of_slurm_are_no_ranks() {
         let daemon = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
         let own = [("PMI_RANK", "3"), ("PMI_SIZE", "4")];
-        assert_eq!(of(&[daemon, own].concat()).unwrap(), Some(LaunchedRank { rank: 3, size: 4 }));
-        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]).unwrap(), None);
+        assert_eq!(
+            of(&[daemon, own].concat()).unwrap(),
+            Some(LaunchedRank { rank: 3, size: 4 })
+        );
+        assert_eq!(
+            of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]).unwrap(),
+            None
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         for (variables, words) in [
-            (&[("PMI_RANK", "x"), ("PMI_SIZE", "2")], ["PMI_RANK: is 'x'", "a number"]),
-            (&[("PMI_RANK", "-1"), ("PMI_SIZE", "2")], ["PMI_RANK: is '-1'", "0 or more"]),
-            (&[("PMI_RANK", "2"), ("PMI_SIZE", "2")], ["PMI_RANK: says rank 2", "2 (PMI_SIZE)"]),
+            (
+                &[("PMI_RANK", "x"), ("PMI_SIZE", "2")],
+                ["PMI_RANK: is 'x'", "a number"],
+            ),
+            (
+                &[("PMI_RANK", "-1"), ("PMI_SIZE", "2")],
+                ["PMI_RANK: is '-1'", "0 or more"],
+            ),
+            (
+                &[("PMI_RANK", "2"), ("PMI_SIZE", "2")],
+                ["PMI_RANK: says rank 2", "2 (PMI_SIZE)"],
+            ),
         ] {
             let said = of(variables).unwrap_err().to_string();
             assert!(words.iter().all(|words| said.contains(words)), "{said}");

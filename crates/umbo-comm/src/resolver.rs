@@ -5,8 +5,8 @@
 //!  "task": {"type": "worker", "index": 0}}
 //! ```
 //!
-//! A central storage strategy works on one machine and does not use the cluster. It only keeps a resolver that it
-//! gets, for programs that branch on their task.
+//! A central storage strategy works on one machine and does not use the cluster. It only keeps a
+//! resolver that it gets, for programs that branch on their task.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -39,8 +39,8 @@ pub struct ClusterResolver {
 impl ClusterResolver {
     /// A resolver from the whole environment: the variable `TF_CONFIG` and those of launchers.
     ///
-    /// Fails as [`ClusterResolver::parse`] and [`launcher::place`] do, and with INVALID_ARGUMENT, naming
-    /// both, if they disagree.
+    /// Fails as [`ClusterResolver::parse`] and [`launcher::place`] do, and with INVALID_ARGUMENT,
+    /// naming both, if they disagree.
     pub fn of_this_process() -> Result<ClusterResolver> {
         let launched = launcher::place(&|name| env::var(name).ok())?;
         ClusterResolver::from_environment()?.with_launcher(launched)
@@ -50,7 +50,8 @@ impl ClusterResolver {
         match (self.place, launched) {
             (Some(own), Some(launched)) if own != launched => Err(invalid!(
                 VARIABLE,
-                "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what is wrong",
+                "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what \
+                 is wrong",
                 own.rank,
                 own.size,
                 launched.rank,
@@ -77,8 +78,8 @@ impl ClusterResolver {
 
     /// A resolver from text in JSON. Fields other than `cluster` and `task` are ignored.
     ///
-    /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this form, and for a task
-    /// that is not in the cluster. `argument` names the text in messages.
+    /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this
+    /// form, and for a task that is not in the cluster. `argument` names the text in messages.
     pub fn parse(text: &str, argument: &'static str) -> Result<ClusterResolver> {
         let wrong = |problem: String| Error::invalid(argument, problem);
         let whole: Value =
@@ -99,7 +100,12 @@ impl ClusterResolver {
             None | Some(Value::Null) => (None, None),
             Some(task) => object(task, "task").and_then(task_of).map_err(wrong)?,
         };
-        let mut resolver = ClusterResolver { jobs, task_type, task_index, place: None };
+        let mut resolver = ClusterResolver {
+            jobs,
+            task_type,
+            task_index,
+            place: None,
+        };
         resolver.check_task().map_err(wrong)?;
         resolver.place = resolver.place_in_cluster();
         Ok(resolver)
@@ -130,11 +136,15 @@ impl ClusterResolver {
             (None, _) if job.as_str() == EVALUATOR => Ok(()),
             (None, _) => Err(format!(
                 "task.type is '{job}', but the cluster has {}",
-                self.jobs.keys().map(|job| format!("'{job}'")).collect::<Vec<_>>().join(", ")
+                self.jobs
+                    .keys()
+                    .map(|job| format!("'{job}'"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )),
-            (Some(tasks), Some(index)) if !tasks.contains_key(&index) => {
-                Err(format!("task.index is {index}, but cluster.{job} has no such task"))
-            }
+            (Some(tasks), Some(index)) if !tasks.contains_key(&index) => Err(format!(
+                "task.index is {index}, but cluster.{job} has no such task"
+            )),
             _ => Ok(()),
         }
     }
@@ -167,7 +177,9 @@ impl ClusterResolver {
 }
 
 fn object<'a>(value: &'a Value, place: &str) -> Result<&'a Map<String, Value>, String> {
-    value.as_object().ok_or_else(|| format!("{place} is {}; an object is expected", shown(value)))
+    value
+        .as_object()
+        .ok_or_else(|| format!("{place} is {}; an object is expected", shown(value)))
 }
 
 /// A value for a message.
@@ -197,9 +209,10 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
                 Ok((number, address(format!("cluster.{job}.{index}"), task)?))
             })
             .collect(),
-        other => {
-            Err(format!("cluster.{job} is {}; an array of addresses is expected", shown(other)))
-        }
+        other => Err(format!(
+            "cluster.{job} is {}; an array of addresses is expected",
+            shown(other)
+        )),
     }
 }
 
@@ -213,7 +226,10 @@ fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), S
         None | Some(Value::Null) => None,
         Some(Value::String(job)) => Some(Text::from(job.as_str())),
         Some(other) => {
-            return Err(format!("task.type is {}; the name of a job is expected", shown(other)));
+            return Err(format!(
+                "task.type is {}; the name of a job is expected",
+                shown(other)
+            ));
         }
     };
     let index = match task.get("index") {
@@ -232,7 +248,9 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        ClusterResolver::parse(text, "text").unwrap_err().to_string()
+        ClusterResolver::parse(text, "text")
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -243,17 +261,31 @@ mod tests {
         assert_eq!(resolver.jobs().collect::<Vec<_>>(), ["ps", "worker"]);
         let tasks = |job: &str| -> Vec<(usize, String)> {
             let tasks = resolver.tasks(job).unwrap();
-            tasks.map(|(index, address)| (index, address.to_string())).collect()
+            tasks
+                .map(|(index, address)| (index, address.to_string()))
+                .collect()
         };
-        assert_eq!(tasks("worker"), [(0, "a:1".to_owned()), (1, "b:1".to_owned())]);
+        assert_eq!(
+            tasks("worker"),
+            [(0, "a:1".to_owned()), (1, "b:1".to_owned())]
+        );
         assert_eq!(tasks("ps"), [(3, "c:1".to_owned())]);
         assert!(resolver.tasks("chief").is_err());
         assert_eq!(resolver.task_type().map(Text::as_str), Some("worker"));
         assert_eq!(resolver.task_index(), Some(1));
-        assert_eq!(ClusterResolver::parse("{}", "text").unwrap(), ClusterResolver::default());
+        assert_eq!(
+            ClusterResolver::parse("{}", "text").unwrap(),
+            ClusterResolver::default()
+        );
         let beside =
             r#"{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}"#;
-        assert_eq!(ClusterResolver::parse(beside, "text").unwrap().task_type.unwrap(), "evaluator");
+        assert_eq!(
+            ClusterResolver::parse(beside, "text")
+                .unwrap()
+                .task_type
+                .unwrap(),
+            "evaluator"
+        );
     }
 
     #[test]
@@ -271,7 +303,11 @@ mod tests {
             place(r#""type": "worker", "index": 1"#),
             Some(LaunchedRank { rank: 2, size: 3 })
         );
-        for none in [r#""type": "ps", "index": 0"#, r#""type": "evaluator", "index": 0"#, ""] {
+        for none in [
+            r#""type": "ps", "index": 0"#,
+            r#""type": "evaluator", "index": 0"#,
+            "",
+        ] {
             assert_eq!(place(none), None);
         }
     }
@@ -283,11 +319,17 @@ mod tests {
         let resolver = ClusterResolver::parse(text, "text").unwrap();
         let second = LaunchedRank { rank: 1, size: 2 };
         for launched in [None, Some(second)] {
-            assert_eq!(resolver.clone().with_launcher(launched).unwrap().place(), Some(second));
+            assert_eq!(
+                resolver.clone().with_launcher(launched).unwrap().place(),
+                Some(second)
+            );
         }
         let launched = Some(LaunchedRank { rank: 0, size: 2 });
         let said = resolver.with_launcher(launched).unwrap_err().to_string();
-        assert!(said.starts_with("TF_CONFIG: says rank 1 of 2, and"), "{said}");
+        assert!(
+            said.starts_with("TF_CONFIG: says rank 1 of 2, and"),
+            "{said}"
+        );
         let empty = ClusterResolver::default().with_launcher(launched).unwrap();
         assert_eq!(empty.place(), launched);
     }
@@ -299,7 +341,10 @@ mod tests {
             ("[]", "the text is []"),
             (r#"{"cluster": 3}"#, "cluster is 3;"),
             (r#"{"cluster": {"worker": "a:1"}}"#, "cluster.worker is "),
-            (r#"{"cluster": {"worker": ["a:1", 2]}}"#, "cluster.worker[1] is 2;"),
+            (
+                r#"{"cluster": {"worker": ["a:1", 2]}}"#,
+                "cluster.worker[1] is 2;",
+            ),
             (r#"{"cluster": {"worker": {"x": "a:1"}}}"#, "key 'x'"),
             (r#"{"task": {"type": 1}}"#, "task.type is 1;"),
             (
@@ -307,8 +352,14 @@ mod tests {
                 "key '18446744073709551615'",
             ),
             (r#"{"task": {"type": "worker", "index": -1}}"#, "task.index"),
-            (r#"{"task": {"type": "worker", "index": 9223372036854775808}}"#, "task.index"),
-            (r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker"}}"#, "has 'ps'"),
+            (
+                r#"{"task": {"type": "worker", "index": 9223372036854775808}}"#,
+                "task.index",
+            ),
+            (
+                r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker"}}"#,
+                "has 'ps'",
+            ),
             (
                 r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}}"#,
                 "task.index is 1",

@@ -1,15 +1,18 @@
-//! All of Umbo for Rust, under one name, and the training loop. The C layer, the tool and the tests use this crate.
+//! All of Umbo for Rust, under one name, and the training loop. The C layer, the tool and the tests
+//! use this crate.
 //!
-//! - [`training`]: a pass over a dataset, step by step. [`equivalence`]: whether a training step does the same on one
-//!   replica and on many. [`checkpoint`]: what training needs to resume later, in a file.
+//! - [`training`]: a pass over a dataset, step by step. [`equivalence`]: whether a training step
+//!   does the same on one replica and on many. [`checkpoint`]: what training needs to resume later,
+//!   in a file.
 //! - [`input`]: datasets, their transformations, and their distribution over replicas.
-//!   [`optimizer`]: gradients, update rules, the fused central update.
-//!   [`metrics`]: what accumulates over steps.
+//!   [`optimizer`]: gradients, update rules, the fused central update. [`metrics`]: what
+//!   accumulates over steps.
 //! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
-//! - [`tensor`]: elements of one dtype on one device. [`values`]: nests, per-replica values, the storage of variables.
-//!   [`collectives`]: reducing, gathering and copying over devices.
+//! - [`tensor`]: elements of one dtype on one device. [`values`]: nests, per-replica values, the
+//!   storage of variables. [`collectives`]: reducing, gathering and copying over devices.
 //! - [`cluster`]: which processes there are, and what joins them.
-//! - [`kernels`]: loops over memory. [`device`]: names, the registry, memory. [`executor`]: threads.
+//! - [`kernels`]: loops over memory. [`device`]: names, the registry, memory. [`executor`]:
+//!   threads.
 //! - [`observe`], [`error`], [`text`]: what happens, what fails, names that C reads, too.
 
 #![deny(unsafe_code)]

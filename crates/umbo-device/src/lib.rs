@@ -50,11 +50,17 @@ pub struct DeviceId {
 
 impl DeviceId {
     /// `CPU:0`, the device of the host's memory.
-    pub const HOST: DeviceId = DeviceId { kind: DeviceKind::Cpu, index: 0 };
+    pub const HOST: DeviceId = DeviceId {
+        kind: DeviceKind::Cpu,
+        index: 0,
+    };
 
     /// The logical CPU with this number.
     pub const fn cpu(index: u32) -> DeviceId {
-        DeviceId { kind: DeviceKind::Cpu, index }
+        DeviceId {
+            kind: DeviceKind::Cpu,
+            index,
+        }
     }
 
     /// Whether the CPU can address this device's memory.

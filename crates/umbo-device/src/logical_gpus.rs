@@ -8,19 +8,20 @@ use crate::cuda::gpu::GpuAddress;
 /// The most logical GPUs that a card can be split into.
 pub(super) const MAX_PER_CARD: u32 = 64;
 
-/// A logical GPU as a card and the number of its part. Unlike the number of the logical GPU, this does not change
-/// when another card is split.
+/// A logical GPU as a card and the number of its part. Unlike the number of the logical GPU, this
+/// does not change when another card is split.
 type CardPart = (u32, u32);
 
-/// For each card that was split, the limits in bytes of its logical GPUs. A card that is not here is one logical GPU
-/// with all of its memory.
+/// For each card that was split, the limits in bytes of its logical GPUs. A card that is not here
+/// is one logical GPU with all of its memory.
 #[derive(Debug)]
 pub(super) struct LogicalGpus {
     limits: BTreeMap<u32, Box<[Option<u64>]>>,
     given: BTreeMap<CardPart, GivenResources>,
 }
 
-/// External resources of a logical GPU: the addresses of a stream and of a memory pool of the program.
+/// External resources of a logical GPU: the addresses of a stream and of a memory pool of the
+/// program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GivenResources {
     pub(super) stream: Option<usize>,
@@ -30,13 +31,17 @@ pub(super) struct GivenResources {
 impl LogicalGpus {
     /// The state in which each card is one logical GPU.
     pub(super) const fn new() -> LogicalGpus {
-        LogicalGpus { limits: BTreeMap::new(), given: BTreeMap::new() }
+        LogicalGpus {
+            limits: BTreeMap::new(),
+            given: BTreeMap::new(),
+        }
     }
 
-    /// Splits a card anew. External streams and pools stay with their parts of cards, even if the parts get other
-    /// numbers. Those of parts that no longer exist are dropped.
+    /// Splits a card anew. External streams and pools stay with their parts of cards, even if the
+    /// parts get other numbers. Those of parts that no longer exist are dropped.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
-        self.given.retain(|&(on, part), _| on != card || (part as usize) < limits.len());
+        self.given
+            .retain(|&(on, part), _| on != card || (part as usize) < limits.len());
         self.limits.insert(card, limits);
     }
 
@@ -55,7 +60,9 @@ impl LogicalGpus {
     }
 
     fn of_card(&self, card: u32) -> u32 {
-        self.limits.get(&card).map_or(1, |limits| limits.len() as u32)
+        self.limits
+            .get(&card)
+            .map_or(1, |limits| limits.len() as u32)
     }
 
     /// How many logical GPUs `cards` cards have.
@@ -75,10 +82,19 @@ impl LogicalGpus {
         if card >= cards {
             return None;
         }
-        let limit = self.limits.get(&card).and_then(|limits| limits[part as usize]);
+        let limit = self
+            .limits
+            .get(&card)
+            .and_then(|limits| limits[part as usize]);
         let GivenResources { stream, pool } =
             self.given.get(&(card, part)).copied().unwrap_or_default();
-        Some(GpuAddress { index, card, limit, stream, pool })
+        Some(GpuAddress {
+            index,
+            card,
+            limit,
+            stream,
+            pool,
+        })
     }
 }
 
@@ -91,9 +107,19 @@ mod tests {
         let mut gpus = LogicalGpus::new();
         assert_eq!((gpus.count(0), gpus.count(3)), (0, 3));
         gpus.split(1, [Some(10), None, Some(30)].into());
-        assert_eq!((gpus.count(3), gpus.on_card(1), gpus.on_card(2)), (5, 1..4, 4..5));
-        let at =
-            |index, card, limit| Some(GpuAddress { index, card, limit, stream: None, pool: None });
+        assert_eq!(
+            (gpus.count(3), gpus.on_card(1), gpus.on_card(2)),
+            (5, 1..4, 4..5)
+        );
+        let at = |index, card, limit| {
+            Some(GpuAddress {
+                index,
+                card,
+                limit,
+                stream: None,
+                pool: None,
+            })
+        };
         assert_eq!(gpus.place(0, 3), at(0, 0, None));
         assert_eq!(gpus.place(1, 3), at(1, 1, Some(10)));
         assert_eq!(gpus.place(3, 3), at(3, 1, Some(30)));
@@ -101,7 +127,8 @@ mod tests {
         assert_eq!(gpus.place(5, 3), None);
     }
 
-    /// Tests every split of every card: before and after it, each part of a card has its own external resources.
+    /// Tests every split of every card: before and after it, each part of a card has its own
+    /// external resources.
     #[test]
     fn what_was_given_stays_with_its_part_of_a_card() {
         const CARDS: u32 = 3;
@@ -124,8 +151,10 @@ mod tests {
             for (split, count) in
                 (0..CARDS).flat_map(|card| (1..=3).map(move |count| (card, count)))
             {
-                let mut after =
-                    LogicalGpus { limits: gpus.limits.clone(), given: gpus.given.clone() };
+                let mut after = LogicalGpus {
+                    limits: gpus.limits.clone(),
+                    given: gpus.given.clone(),
+                };
                 after.split(split, vec![Some(1); count as usize].into());
                 for card in 0..CARDS {
                     for part in after.on_card(card).zip(0..).map(|(_, part)| part) {

@@ -21,12 +21,18 @@ pub struct DeviceName {
 impl DeviceName {
     /// The name of a device of this process.
     pub fn local(device: DeviceId) -> DeviceName {
-        DeviceName { job: "localhost".into(), replica: 0, task: 0, device }
+        DeviceName {
+            job: "localhost".into(),
+            replica: 0,
+            task: 0,
+            device,
+        }
     }
 
-    /// Parses a name. Missing parts come from `defaults`. `CPU:1`, `cpu:1`, `/cpu:1`, `/device:CPU:1` and the full
-    /// form mean the same. `CPU` and `CPU:*` mean index 0. The empty name means all defaults. Fails with
-    /// INVALID_ARGUMENT, naming the part that is wrong. It does not check whether the device exists.
+    /// Parses a name. Missing parts come from `defaults`. `CPU:1`, `cpu:1`, `/cpu:1`,
+    /// `/device:CPU:1` and the full form mean the same. `CPU` and `CPU:*` mean index 0. The
+    /// empty name means all defaults. Fails with INVALID_ARGUMENT, naming the part that is
+    /// wrong. It does not check whether the device exists.
     pub fn parse(name: &str, defaults: &DeviceName) -> Result<DeviceName> {
         let wrong = |problem: String| invalid!("device", "'{name}': {problem}");
         let (mut job, mut replica, mut task, mut device) = (None, None, None, None);
@@ -36,7 +42,9 @@ impl DeviceName {
                     .ok()
                     .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
                     .ok_or_else(|| {
-                        wrong(format!("in '{part}', '{text}' is not an index (0, 1, 2, ...)"))
+                        wrong(format!(
+                            "in '{part}', '{text}' is not an index (0, 1, 2, ...)"
+                        ))
                     })
             };
             let (attribute, rest) = match part.split_once(':') {
@@ -48,7 +56,9 @@ impl DeviceName {
                     job.replace(rest.to_owned()).is_some()
                 }
                 ("job", _) => {
-                    return Err(wrong(format!("'{part}' names no job, as '/job:localhost' does")));
+                    return Err(wrong(format!(
+                        "'{part}' names no job, as '/job:localhost' does"
+                    )));
                 }
                 ("replica", rest) => replica.replace(number(rest.unwrap_or(""))?).is_some(),
                 ("task", rest) => task.replace(number(rest.unwrap_or(""))?).is_some(),
@@ -71,8 +81,9 @@ impl DeviceName {
                         }
                         _ => {
                             return Err(wrong(format!(
-                                "unknown attribute '{part}'; expected job, replica, task, CPU or GPU, \
-                                 as in 'CPU:0' or '/job:localhost/replica:0/task:0/device:CPU:0'"
+                                "unknown attribute '{part}'; expected job, replica, task, CPU or \
+                                 GPU, as in 'CPU:0' or \
+                                 '/job:localhost/replica:0/task:0/device:CPU:0'"
                             )));
                         }
                     };
@@ -84,7 +95,9 @@ impl DeviceName {
                 }
             };
             if given_before {
-                return Err(wrong(format!("'{part}' says again what the name has said before")));
+                return Err(wrong(format!(
+                    "'{part}' says again what the name has said before"
+                )));
             }
         }
         Ok(DeviceName {
@@ -116,8 +129,16 @@ impl Default for DeviceName {
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DeviceName { job, replica, task, device } = self;
-        write!(formatter, "/job:{job}/replica:{replica}/task:{task}/device:{device}")
+        let DeviceName {
+            job,
+            replica,
+            task,
+            device,
+        } = self;
+        write!(
+            formatter,
+            "/job:{job}/replica:{replica}/task:{task}/device:{device}"
+        )
     }
 }
 
@@ -130,7 +151,9 @@ mod tests {
     const SECOND: &str = "/job:localhost/replica:0/task:0/device:CPU:1";
 
     fn canonical(name: &str) -> String {
-        DeviceName::parse(name, &DeviceName::default()).unwrap().to_string()
+        DeviceName::parse(name, &DeviceName::default())
+            .unwrap()
+            .to_string()
     }
 
     #[track_caller]
@@ -138,17 +161,24 @@ mod tests {
         let error = DeviceName::parse(name, &DeviceName::default()).unwrap_err();
         assert_eq!(error.status(), Status::InvalidArgument, "{error}");
         let text = error.to_string();
-        let problem = text.strip_prefix(&format!("device: '{name}': ")).unwrap_or_else(|| {
-            panic!("'{text}' does not begin with the argument and the name '{name}'")
-        });
-        assert!(problem.contains(&format!("'{culprit}'")), "no '{culprit}' in: {problem}");
+        let problem = text
+            .strip_prefix(&format!("device: '{name}': "))
+            .unwrap_or_else(|| {
+                panic!("'{text}' does not begin with the argument and the name '{name}'")
+            });
+        assert!(
+            problem.contains(&format!("'{culprit}'")),
+            "no '{culprit}' in: {problem}"
+        );
     }
 
     #[test]
     fn other_names_of_gpus_are_known() {
-        for (name, advice) in
-            [("cuda:1", "'GPU:1'"), ("CUDA", "'GPU:0'"), ("/device:cuda:2", "'GPU:2'")]
-        {
+        for (name, advice) in [
+            ("cuda:1", "'GPU:1'"),
+            ("CUDA", "'GPU:0'"),
+            ("/device:cuda:2", "'GPU:2'"),
+        ] {
             let error = DeviceName::parse(name, &DeviceName::default()).unwrap_err();
             assert_eq!(error.status(), Status::InvalidArgument);
             assert!(error.to_string().contains(advice), "{error}");
@@ -157,38 +187,77 @@ mod tests {
 
     #[test]
     fn every_form_means_the_same() {
-        for name in ["CPU:1", "cpu:1", "/cpu:1", "/CPU:1", "/device:CPU:1", "/device:cpu:1", SECOND]
-        {
+        for name in [
+            "CPU:1",
+            "cpu:1",
+            "/cpu:1",
+            "/CPU:1",
+            "/device:CPU:1",
+            "/device:cpu:1",
+            SECOND,
+        ] {
             assert_eq!(canonical(name), SECOND, "{name}");
         }
-        for name in ["device:CPU:1", "/task:0/cpu:1", "/cpu:1/job:localhost", "//cpu:1/", "CPU:01"]
-        {
+        for name in [
+            "device:CPU:1",
+            "/task:0/cpu:1",
+            "/cpu:1/job:localhost",
+            "//cpu:1/",
+            "CPU:01",
+        ] {
             assert_eq!(canonical(name), SECOND, "{name}");
         }
-        assert_eq!(canonical("gpu:12"), "/job:localhost/replica:0/task:0/device:GPU:12");
-        assert_eq!(canonical("CPU:4294967295").rsplit(':').next(), Some("4294967295"));
+        assert_eq!(
+            canonical("gpu:12"),
+            "/job:localhost/replica:0/task:0/device:GPU:12"
+        );
+        assert_eq!(
+            canonical("CPU:4294967295").rsplit(':').next(),
+            Some("4294967295")
+        );
     }
 
     #[test]
     fn missing_parts_are_the_defaults() {
-        for name in ["", "/", "CPU", "cpu", "CPU:*", "/cpu:*", "/device:CPU", "/device:CPU:*"] {
+        for name in [
+            "",
+            "/",
+            "CPU",
+            "cpu",
+            "CPU:*",
+            "/cpu:*",
+            "/device:CPU",
+            "/device:CPU:*",
+        ] {
             assert_eq!(canonical(name), HOST, "{name}");
         }
         let text = "/job:worker/replica:2/task:3/device:GPU:4";
         let defaults = DeviceName::parse(text, &DeviceName::default()).unwrap();
         let with_defaults = |name| DeviceName::parse(name, &defaults).unwrap().to_string();
         assert_eq!(with_defaults(""), text);
-        assert_eq!(with_defaults("CPU:1"), "/job:worker/replica:2/task:3/device:CPU:1");
+        assert_eq!(
+            with_defaults("CPU:1"),
+            "/job:worker/replica:2/task:3/device:CPU:1"
+        );
         // A name with a kind and no index means the first of that kind.
-        assert_eq!(with_defaults("CPU"), "/job:worker/replica:2/task:3/device:CPU:0");
-        assert_eq!(with_defaults("/job:ps"), "/job:ps/replica:2/task:3/device:GPU:4");
+        assert_eq!(
+            with_defaults("CPU"),
+            "/job:worker/replica:2/task:3/device:CPU:0"
+        );
+        assert_eq!(
+            with_defaults("/job:ps"),
+            "/job:ps/replica:2/task:3/device:GPU:4"
+        );
         assert_eq!(with_defaults(SECOND), SECOND);
     }
 
     #[test]
     fn other_jobs_are_kept() {
         let name = DeviceName::parse("/job:worker/task:1/cpu:0", &DeviceName::default()).unwrap();
-        assert_eq!(name.to_string(), "/job:worker/replica:0/task:1/device:CPU:0");
+        assert_eq!(
+            name.to_string(),
+            "/job:worker/replica:0/task:1/device:CPU:0"
+        );
         assert!(!name.is_local());
         for (name, local) in [("CPU:3", true), ("/task:1", false), ("/replica:1", false)] {
             let name = DeviceName::parse(name, &DeviceName::default()).unwrap();
@@ -198,7 +267,15 @@ mod tests {
 
     #[test]
     fn unknown_attributes_are_named() {
-        for name in ["foo", "/foo:0", "XPU:0", "/device:XPU:0", "device", "/device:0", " CPU:0"] {
+        for name in [
+            "foo",
+            "/foo:0",
+            "XPU:0",
+            "/device:XPU:0",
+            "device",
+            "/device:0",
+            " CPU:0",
+        ] {
             refused(name, name.trim_start_matches('/'));
         }
         refused("/job:localhost/foo:0/cpu:1", "foo:0");
@@ -208,7 +285,19 @@ mod tests {
 
     #[test]
     fn indices_are_plain_numbers() {
-        for index in ["x", "-1", "+1", "", " 1", "1 ", "0x1", "1.0", "0:1", "4294967296", "**"] {
+        for index in [
+            "x",
+            "-1",
+            "+1",
+            "",
+            " 1",
+            "1 ",
+            "0x1",
+            "1.0",
+            "0:1",
+            "4294967296",
+            "**",
+        ] {
             refused(&format!("CPU:{index}"), index);
             refused(&format!("/device:CPU:{index}"), index);
         }

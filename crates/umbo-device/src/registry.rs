@@ -1,8 +1,9 @@
 //! The devices of this process: the physical ones, and the logical ones that strategies use.
 //!
-//! The host is one physical CPU. It starts as one logical CPU. It can be split into more, and each has a share of the
-//! processors. Each CUDA device starts as one logical GPU. Until one of its logical GPUs is used, it can be split
-//! into more, and each has a share of the memory. All functions may be called from any thread.
+//! The host is one physical CPU. It starts as one logical CPU. It can be split into more, and each
+//! has a share of the processors. Each CUDA device starts as one logical GPU. Until one of its
+//! logical GPUs is used, it can be split into more, and each has a share of the memory. All
+//! functions may be called from any thread.
 
 mod table;
 
@@ -16,9 +17,10 @@ use umbo_executor::affinity::{self, CpuSet};
 /// The devices of this process.
 pub static REGISTRY: Registry = Registry::new(cuda::probe, cuda::memory_info);
 
-/// Sets the external stream, by its address, on which a logical GPU works. `None` sets its own stream again. Fails
-/// with NOT_FOUND if there is no such device; with FAILED_PRECONDITION once it was used; with INVALID_ARGUMENT for a
-/// stream of a CPU, and for a stream that is not of the GPU's primary context.
+/// Sets the external stream, by its address, on which a logical GPU works. `None` sets its own
+/// stream again. Fails with NOT_FOUND if there is no such device; with FAILED_PRECONDITION once it
+/// was used; with INVALID_ARGUMENT for a stream of a CPU, and for a stream that is not of the GPU's
+/// primary context.
 pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     if needs_note(device, "stream", "works on its stream", stream.is_some())? {
         // The driver is asked before the lock is taken.
@@ -30,8 +32,8 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Sets the external memory pool, by its address, from which a logical GPU gets its memory. `None` sets its card's
-/// pool again. Fails as [`set_stream`] does.
+/// Sets the external memory pool, by its address, from which a logical GPU gets its memory. `None`
+/// sets its card's pool again. Fails as [`set_stream`] does.
 pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
     if needs_note(device, "pool", "has memory", pool.is_some())? {
         if let Some(pool) = pool {
@@ -49,8 +51,8 @@ fn place_of(gpu: DeviceId) -> Result<GpuAddress> {
     place.ok_or_else(|| REGISTRY.absent(gpu, cards))
 }
 
-/// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was used. For a CPU
-/// there is nothing to store.
+/// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was
+/// used. For a CPU there is nothing to store.
 fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool) -> Result<bool> {
     REGISTRY.require(device)?;
     if device.kind == DeviceKind::Cpu {
@@ -67,8 +69,8 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
     Ok(true)
 }
 
-/// A logical GPU. The first call opens it, which takes a second. Fails with NOT_FOUND if there is no such device, and
-/// with UNAVAILABLE if it cannot be used.
+/// A logical GPU. The first call opens it, which takes a second. Fails with NOT_FOUND if there is
+/// no such device, and with UNAVAILABLE if it cannot be used.
 pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     REGISTRY.require(device)?;
     match device.kind {
@@ -77,16 +79,21 @@ pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     }
 }
 
-/// The first logical GPU of a card, by the card's number. Fails with NOT_FOUND if there is no such card.
+/// The first logical GPU of a card, by the card's number. Fails with NOT_FOUND if there is no such
+/// card.
 pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
     REGISTRY.require_physical(DeviceKind::Gpu, card, "")?;
     let index = REGISTRY.state.lock().gpus.on_card(card).start;
-    Ok(DeviceId { kind: DeviceKind::Gpu, index })
+    Ok(DeviceId {
+        kind: DeviceKind::Gpu,
+        index,
+    })
 }
 
-/// The memory of the physical device that a logical device is a part of. Fails with NOT_FOUND if there is no such
-/// device, and with UNAVAILABLE if the system or the driver does not report it. For a GPU this makes its primary
-/// context current for a moment, which is slow if nobody in the process holds the context.
+/// The memory of the physical device that a logical device is a part of. Fails with NOT_FOUND if
+/// there is no such device, and with UNAVAILABLE if the system or the driver does not report it.
+/// For a GPU this makes its primary context current for a moment, which is slow if nobody in the
+/// process holds the context.
 pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     REGISTRY.require(device)?;
     match device.kind {
@@ -98,18 +105,23 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
                 None => card,
                 Some(limit) => MemoryInfo {
                     total_bytes: limit,
-                    available_bytes: card.available_bytes.min(limit - Gpu::used(place).min(limit)),
+                    available_bytes: card
+                        .available_bytes
+                        .min(limit - Gpu::used(place).min(limit)),
                 },
             })
         }
     }
 }
 
-/// The processors of a logical CPU, for the present number of logical CPUs: its [`affinity::share`] of `all`. Fails
-/// with NOT_FOUND if there is no such device, and with UNIMPLEMENTED for a GPU, which has no processors of its own.
+/// The processors of a logical CPU, for the present number of logical CPUs: its [`affinity::share`]
+/// of `all`. Fails with NOT_FOUND if there is no such device, and with UNIMPLEMENTED for a GPU,
+/// which has no processors of its own.
 pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
     if device.kind == DeviceKind::Gpu {
-        return Err(Error::Unimplemented(format!("{device} has no processors of the host")));
+        return Err(Error::Unimplemented(format!(
+            "{device} has no processors of the host"
+        )));
     }
     let count = REGISTRY.require(device)?;
     Ok(affinity::share(all, device.index as usize, count as usize))

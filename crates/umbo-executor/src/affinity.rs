@@ -1,12 +1,13 @@
-//! Sets of processors: the processors that this process may use, their division among logical CPUs, and the binding of
-//! a thread to some of them.
+//! Sets of processors: the processors that this process may use, their division among logical CPUs,
+//! and the binding of a thread to some of them.
 
 use std::sync::OnceLock;
 use std::{fmt, io};
 
 use umbo_base::error::{Error, Result};
 
-/// The most processors that Linux can be built for. The kernel fails a call whose set is smaller than its own.
+/// The most processors that Linux can be built for. The kernel fails a call whose set is smaller
+/// than its own.
 const MOST_PROCESSORS: usize = 8192;
 
 /// A set of processors, by the kernel's numbers. It prints as `0-3,8`. It allocates no memory.
@@ -23,14 +24,17 @@ impl CpuSet {
     /// The processors on which a thread may run, given its kernel id; 0 is the calling thread.
     fn of_thread(thread: libc::pid_t) -> Result<CpuSet> {
         let mut set = CpuSet::default();
-        // SAFETY: the set has the given size, is words of bits as the kernel's sets are, and lives during the call.
+        // SAFETY: the set has the given size, is words of bits as the kernel's sets are, and lives
+        // during the call.
         match unsafe {
             libc::sched_getaffinity(thread, size_of_val(&set.0), set.0.as_mut_ptr().cast())
         } {
             0 => Ok(set),
             _ => {
                 let cause = io::Error::last_os_error();
-                Err(Error::Unavailable(format!("reading a thread's processors: {cause}")))
+                Err(Error::Unavailable(format!(
+                    "reading a thread's processors: {cause}"
+                )))
             }
         }
     }
@@ -61,7 +65,9 @@ impl CpuSet {
 
     /// Whether this processor is in the set.
     pub fn contains(&self, processor: usize) -> bool {
-        self.0.get(processor / 64).is_some_and(|word| word >> (processor % 64) & 1 == 1)
+        self.0
+            .get(processor / 64)
+            .is_some_and(|word| word >> (processor % 64) & 1 == 1)
     }
 }
 
@@ -102,15 +108,20 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// The processors that this process may use: those of the main thread and of the thread that calls first. They are read
-/// once, by the first call, so that threads which the library binds later do not reduce them. If the kernel does not
-/// report them, their number is that of the standard library.
+/// The processors that this process may use: those of the main thread and of the thread that calls
+/// first. They are read once, by the first call, so that threads which the library binds later do
+/// not reduce them. If the kernel does not report them, their number is that of the standard
+/// library.
 pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
     PROCESSORS.get_or_init(|| {
         let main_thread = std::process::id() as libc::pid_t;
-        let read = [main_thread, 0].into_iter().filter_map(|thread| CpuSet::of_thread(thread).ok());
-        let mut set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
+        let read = [main_thread, 0]
+            .into_iter()
+            .filter_map(|thread| CpuSet::of_thread(thread).ok());
+        let mut set: CpuSet = read
+            .flat_map(|set| set.processors().collect::<Vec<_>>())
+            .collect();
         if set.is_empty() {
             set = (0..available()).collect();
         }
@@ -131,14 +142,15 @@ impl ProcessorPart {
     /// The only process.
     pub const WHOLE: ProcessorPart = ProcessorPart { index: 0, count: 1 };
 
-    /// The processors of this process. If it may use all of the machine's processors, these are its [`share`] of them.
-    /// If not, the launcher has already divided them, and these are all that it may use.
+    /// The processors of this process. If it may use all of the machine's processors, these are its
+    /// [`share`] of them. If not, the launcher has already divided them, and these are all that
+    /// it may use.
     pub fn processors(self) -> CpuSet {
         self.of(process_processors(), online())
     }
 
-    /// The result of [`ProcessorPart::processors`] if the process may use `allowed` and the machine has `machine`
-    /// processors.
+    /// The result of [`ProcessorPart::processors`] if the process may use `allowed` and the machine
+    /// has `machine` processors.
     fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
         match allowed.count() >= machine {
             true => share(allowed, self.index, self.count),
@@ -153,52 +165,69 @@ fn online() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
 }
 
-/// The number of processors that the calling thread may use now. It takes limits of processor time into account. 1 if
-/// the system does not report it.
+/// The number of processors that the calling thread may use now. It takes limits of processor time
+/// into account. 1 if the system does not report it.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// The number of processors whose time this process may use: its processors, or as many as the system grants the time
-/// of, if it limits that (the quota of a cgroup). 1 or more. It is found out once.
+/// The number of processors whose time this process may use: its processors, or as many as the
+/// system grants the time of, if it limits that (the quota of a cgroup). 1 or more. It is found out
+/// once.
 pub fn usable() -> usize {
     static USABLE: OnceLock<usize> = OnceLock::new();
     if let Some(&usable) = USABLE.get() {
         return usable;
     }
     let all = process_processors().count().max(1);
-    let (reported, of_thread) = (available(), CpuSet::of_thread(0).map_or(all, |set| set.count()));
+    let (reported, of_thread) = (
+        available(),
+        CpuSet::of_thread(0).map_or(all, |set| set.count()),
+    );
     let usable = usable_of(all, of_thread, reported);
-    // The system reports to a thread at most the processors that it is bound to, so one that is bound to fewer learns
-    // nothing of the quota, and its answer is not kept.
-    if of_thread >= all || usable < all { *USABLE.get_or_init(|| usable) } else { usable }
+    // The system reports to a thread at most the processors that it is bound to, so one that is
+    // bound to fewer learns nothing of the quota, and its answer is not kept.
+    if of_thread >= all || usable < all {
+        *USABLE.get_or_init(|| usable)
+    } else {
+        usable
+    }
 }
 
-/// The result of [`usable`] for a process with `all` processors, if the system reports this number to a thread that may
-/// run on `of_thread` of them: the smaller one of these and the quota.
+/// The result of [`usable`] for a process with `all` processors, if the system reports this number
+/// to a thread that may run on `of_thread` of them: the smaller one of these and the quota.
 fn usable_of(all: usize, of_thread: usize, reported: usize) -> usize {
-    if reported < of_thread { all.min(reported.max(1)) } else { all }
+    if reported < of_thread {
+        all.min(reported.max(1))
+    } else {
+        all
+    }
 }
 
-/// The processors on which the calling thread may run now. A thread that was bound temporarily can be bound to them
-/// again. UNAVAILABLE if the kernel does not report them.
+/// The processors on which the calling thread may run now. A thread that was bound temporarily can
+/// be bound to them again. UNAVAILABLE if the kernel does not report them.
 pub fn current_thread_processors() -> Result<CpuSet> {
     CpuSet::of_thread(0)
 }
 
-/// The processor on which the calling thread runs at this moment, if the system reports it. It costs some nanoseconds
-/// and no system call.
+/// The processor on which the calling thread runs at this moment, if the system reports it. It
+/// costs some nanoseconds and no system call.
 pub fn current_processor() -> Option<usize> {
     // SAFETY: the call takes no arguments and changes nothing.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Moves the calling thread to a processor for which `taken` is false, if there is one on which it may run. The set of
-/// processors on which it may run is the same afterwards. Returns whether it was moved. It costs some microseconds and
-/// allocates nothing.
+/// Moves the calling thread to a processor for which `taken` is false, if there is one on which it
+/// may run. The set of processors on which it may run is the same afterwards. Returns whether it
+/// was moved. It costs some microseconds and allocates nothing.
 pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
-    let Ok(allowed) = CpuSet::of_thread(0) else { return false };
-    let free: CpuSet = allowed.processors().filter(|&processor| !taken(processor)).collect();
+    let Ok(allowed) = CpuSet::of_thread(0) else {
+        return false;
+    };
+    let free: CpuSet = allowed
+        .processors()
+        .filter(|&processor| !taken(processor))
+        .collect();
     if free.is_empty() {
         return false;
     }
@@ -208,17 +237,18 @@ pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
     moved
 }
 
-/// The processor that a thread of the library is kept off: that of the thread for which it works. The system may wake a
-/// thread on the processor of the thread that wakes it, where both take turns for milliseconds.
+/// The processor that a thread of the library is kept off: that of the thread for which it works.
+/// The system may wake a thread on the processor of the thread that wakes it, where both take turns
+/// for milliseconds.
 #[derive(Debug, Default)]
 pub struct KeptOff {
     processor: Option<usize>,
 }
 
 impl KeptOff {
-    /// Keeps the calling thread off `processor`, until a call names another one. The thread stays where it is if there
-    /// is no other processor, or if the program has placed it. Costs a microsecond if the processor is not that of the
-    /// last call, and allocates nothing.
+    /// Keeps the calling thread off `processor`, until a call names another one. The thread stays
+    /// where it is if there is no other processor, or if the program has placed it. Costs a
+    /// microsecond if the processor is not that of the last call, and allocates nothing.
     /// Threads that it starts inherit this.
     pub fn set(&mut self, processor: usize) {
         if self.processor == Some(processor) || !is_bound_to(&KeptOff::without(self.processor)) {
@@ -239,9 +269,10 @@ impl KeptOff {
     }
 }
 
-/// The share of logical CPU `index` of `count` in `processors`. With enough processors, the shares are contiguous and
-/// disjoint, together they are all processors, and their sizes differ by at most one. With fewer, each share is one
-/// processor, assigned in turn. `index` is below `count`. The share of an empty set is empty.
+/// The share of logical CPU `index` of `count` in `processors`. With enough processors, the shares
+/// are contiguous and disjoint, together they are all processors, and their sizes differ by at most
+/// one. With fewer, each share is one processor, assigned in turn. `index` is below `count`. The
+/// share of an empty set is empty.
 pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     debug_assert!(index < count, "logical CPU {index} of {count}");
     let available = processors.count();
@@ -254,24 +285,36 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     } else {
         (index % available, index % available + 1)
     };
-    processors.processors().skip(start).take(end - start).collect()
+    processors
+        .processors()
+        .skip(start)
+        .take(end - start)
+        .collect()
 }
 
-/// Binds the calling thread, and the threads that it creates from now on, to these processors. Allocates nothing.
-/// INVALID_ARGUMENT for an empty set or one without a processor that this process may use; PERMISSION_DENIED if the
-/// system forbids binding.
+/// Binds the calling thread, and the threads that it creates from now on, to these processors.
+/// Allocates nothing. INVALID_ARGUMENT for an empty set or one without a processor that this
+/// process may use; PERMISSION_DENIED if the system forbids binding.
 pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     if processors.is_empty() {
-        return Err(invalid!("processors", "none; a thread needs one or more to run on"));
+        return Err(invalid!(
+            "processors",
+            "none; a thread needs one or more to run on"
+        ));
     }
-    let Err(cause) = processors.bind() else { return Ok(()) };
+    let Err(cause) = processors.bind() else {
+        return Ok(());
+    };
     Err(match cause.raw_os_error() {
         Some(libc::EINVAL) => invalid!(
             "processors",
             "none of {processors} may be used by this process, which has {}",
             process_processors()
         ),
-        _ => Error::of_system(format_args!("binding a thread to processors {processors}"), &cause),
+        _ => Error::of_system(
+            format_args!("binding a thread to processors {processors}"),
+            &cause,
+        ),
     })
 }
 
@@ -304,7 +347,11 @@ mod tests {
             for processor in all.processors() {
                 kept_off.set(processor);
                 let others = all.processors().filter(|&other| other != processor);
-                let others = if all.count() > 1 { others.collect() } else { all.clone() };
+                let others = if all.count() > 1 {
+                    others.collect()
+                } else {
+                    all.clone()
+                };
                 assert_eq!(current_thread_processors().unwrap(), others);
             }
             // If the program has placed the thread, it stays there.
@@ -318,11 +365,21 @@ mod tests {
 
     #[test]
     fn a_quota_is_what_is_less_than_the_processors() {
-        // A process on 8 processors, without a quota and with one of 2: a thread on all of them, and one on 2 or 1.
-        for (of_thread, reported, usable) in
-            [(8, 8, 8), (8, 2, 2), (2, 2, 8), (1, 1, 8), (4, 2, 2), (8, 0, 1)]
-        {
-            assert_eq!(usable_of(8, of_thread, reported), usable, "{of_thread}, {reported}");
+        // A process on 8 processors, without a quota and with one of 2: a thread on all of them,
+        // and one on 2 or 1.
+        for (of_thread, reported, usable) in [
+            (8, 8, 8),
+            (8, 2, 2),
+            (2, 2, 8),
+            (1, 1, 8),
+            (4, 2, 2),
+            (8, 0, 1),
+        ] {
+            assert_eq!(
+                usable_of(8, of_thread, reported),
+                usable,
+                "{of_thread}, {reported}"
+            );
         }
         assert!((1..=process_processors().count()).contains(&usable()));
     }
@@ -332,7 +389,9 @@ mod tests {
     }
 
     fn shares(processors: &CpuSet, count: usize) -> Vec<String> {
-        (0..count).map(|index| share(processors, index, count).to_string()).collect()
+        (0..count)
+            .map(|index| share(processors, index, count).to_string())
+            .collect()
     }
 
     #[test]
@@ -361,18 +420,29 @@ mod tests {
         assert_eq!(shares(&set(&[2, 5, 6, 90]), 2), ["2,5", "6,90"]);
     }
 
-    /// If a process may not use the whole machine, its processors were already divided, and it uses all of them.
+    /// If a process may not use the whole machine, its processors were already divided, and it uses
+    /// all of them.
     #[test]
     fn processes_divide_a_machine_that_nobody_has_divided() {
         let part = |index, count, allowed: &[usize], machine| {
-            ProcessorPart { index, count }.of(&set(allowed), machine).to_string()
+            ProcessorPart { index, count }
+                .of(&set(allowed), machine)
+                .to_string()
         };
         assert_eq!(part(0, 2, &[0, 1, 2, 3], 4), "0-1");
         assert_eq!(part(1, 2, &[0, 1, 2, 3], 4), "2-3");
         assert_eq!(part(0, 1, &[0, 1, 2, 3], 4), "0-3");
-        assert_eq!(part(2, 3, &[0, 1], 2), "0", "more processes than processors");
+        assert_eq!(
+            part(2, 3, &[0, 1], 2),
+            "0",
+            "more processes than processors"
+        );
         assert_eq!(part(1, 2, &[2, 3], 4), "2-3", "bound by the launcher");
-        assert_eq!(part(1, 2, &[0, 1, 2], usize::MAX), "0-2", "the system does not tell");
+        assert_eq!(
+            part(1, 2, &[0, 1, 2], usize::MAX),
+            "0-2",
+            "the system does not tell"
+        );
     }
 
     #[test]
@@ -380,8 +450,9 @@ mod tests {
         for available in 1..40 {
             let processors: CpuSet = (0..available).map(|index| index * 3 + 1).collect();
             for count in 1..=available {
-                let parts: Vec<_> =
-                    (0..count).map(|index| share(&processors, index, count)).collect();
+                let parts: Vec<_> = (0..count)
+                    .map(|index| share(&processors, index, count))
+                    .collect();
                 let joined: Vec<_> = parts.iter().flat_map(CpuSet::processors).collect();
                 assert!(processors.processors().eq(joined));
                 let sizes = || parts.iter().map(CpuSet::count);
@@ -401,7 +472,11 @@ mod tests {
         // This runs in a thread of its own, so that the test's thread is not bound.
         std::thread::spawn(|| {
             let before = current_thread_processors().unwrap();
-            assert!(before.processors().all(|each| process_processors().contains(each)));
+            assert!(
+                before
+                    .processors()
+                    .all(|each| process_processors().contains(each))
+            );
             let last = before.processors().last().unwrap();
             bind_current_thread(&set(&[last])).unwrap();
             assert_eq!(current_thread_processors().unwrap(), set(&[last]));

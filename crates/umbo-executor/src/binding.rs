@@ -1,10 +1,10 @@
 //! A thread that stays on some processors as long as no other program uses them.
 //!
-//! A bound thread keeps its caches. If other programs use its processor, it waits for its turn there, some milliseconds
-//! each time, even if another processor is free, or will be free at once, such as that of the thread that has just
-//! handed it a step and waits. So if a thread was ready and had no processor for more than a tenth of the time, its
-//! binding is removed for a while, and it may run on any processor of its process. Later it is bound again, if the
-//! machine is quiet.
+//! A bound thread keeps its caches. If other programs use its processor, it waits for its turn
+//! there, some milliseconds each time, even if another processor is free, or will be free at once,
+//! such as that of the thread that has just handed it a step and waits. So if a thread was ready
+//! and had no processor for more than a tenth of the time, its binding is removed for a while, and
+//! it may run on any processor of its process. Later it is bound again, if the machine is quiet.
 
 use super::affinity::{self, CpuSet};
 use super::thread;
@@ -14,12 +14,14 @@ use umbo_base::observe::log::{self, Level};
 
 /// The length of the window that is measured before each decision, in nanoseconds.
 const WINDOW: u64 = 20_000_000;
-/// The binding is removed if the thread was kept from a processor for more than one part in this number of a window.
+/// The binding is removed if the thread was kept from a processor for more than one part in this
+/// number of a window.
 const TOO_MUCH: u64 = 10;
-/// A window is quiet if the thread was kept from a processor for at most one part in this number of it.
+/// A window is quiet if the thread was kept from a processor for at most one part in this number of
+/// it.
 const QUIET: u64 = 50;
-/// The shortest time without a binding, the first time that the binding is removed. Each later time is twice as long,
-/// until the thread has been bound for a quiet window.
+/// The shortest time without a binding, the first time that the binding is removed. Each later time
+/// is twice as long, until the thread has been bound for a quiet window.
 const SHORTEST_FREE: u64 = 1_000_000_000;
 const LONGEST_FREE: u64 = 32_000_000_000;
 
@@ -28,22 +30,22 @@ const LONGEST_FREE: u64 = 32_000_000_000;
 pub struct Binding {
     own: CpuSet,
     all: CpuSet,
-    /// None if there is nothing to decide, because the thread may run on all processors anyway, or because the program
-    /// has placed it.
+    /// None if there is nothing to decide, because the thread may run on all processors anyway, or
+    /// because the program has placed it.
     pace: Option<Pace>,
 }
 
 impl Binding {
-    /// Binds the calling thread, which belongs to the library, to `own` of the processors `all`. Errors are those of
-    /// [`thread::bind`].
+    /// Binds the calling thread, which belongs to the library, to `own` of the processors `all`.
+    /// Errors are those of [`thread::bind`].
     pub fn new(own: CpuSet, all: CpuSet) -> Result<Binding> {
         thread::bind(&own)?;
         let pace = (own != all).then(|| Pace::new(clock::coarse(), clock::ready()));
         Ok(Binding { own, all, pace })
     }
 
-    /// The processor to which the thread is bound, if it is only one. Without a binding, it is the processor on which
-    /// the thread runs now.
+    /// The processor to which the thread is bound, if it is only one. Without a binding, it is the
+    /// processor on which the thread runs now.
     pub fn processor(&self) -> Option<usize> {
         if self.is_free() {
             return affinity::current_processor();
@@ -57,10 +59,12 @@ impl Binding {
         self.pace.as_ref().is_some_and(|pace| pace.is_free)
     }
 
-    /// Removes the binding or restores it, if it is time. Returns whether it did. It is called on the thread, between
-    /// two steps. It takes some nanoseconds and allocates nothing.
+    /// Removes the binding or restores it, if it is time. Returns whether it did. It is called on
+    /// the thread, between two steps. It takes some nanoseconds and allocates nothing.
     pub fn update(&mut self) -> bool {
-        let Some(pace) = &mut self.pace else { return false };
+        let Some(pace) = &mut self.pace else {
+            return false;
+        };
         let now = clock::coarse();
         if !pace.is_due(now) {
             return false;
@@ -70,8 +74,11 @@ impl Binding {
         if pace.is_free == was_free {
             return false;
         }
-        let (before, after) =
-            if was_free { (&self.all, &self.own) } else { (&self.own, &self.all) };
+        let (before, after) = if was_free {
+            (&self.all, &self.own)
+        } else {
+            (&self.own, &self.all)
+        };
         // If the program has placed the thread itself, its choice is kept.
         if !affinity::is_bound_to(before) || affinity::bind_current_thread(after).is_err() {
             self.pace = None;
@@ -95,7 +102,8 @@ impl Binding {
 #[derive(Debug)]
 struct Pace {
     is_free: bool,
-    /// When the window began; `ready` is how long the thread had been ready without a processor by then.
+    /// When the window began; `ready` is how long the thread had been ready without a processor by
+    /// then.
     since: u64,
     ready: u64,
     /// The time until which it stays free.
@@ -106,7 +114,13 @@ struct Pace {
 
 impl Pace {
     fn new(now: u64, ready: u64) -> Pace {
-        Pace { is_free: false, since: now, ready, until: 0, free_for: SHORTEST_FREE }
+        Pace {
+            is_free: false,
+            since: now,
+            ready,
+            until: 0,
+            free_for: SHORTEST_FREE,
+        }
     }
 
     fn is_due(&self, now: u64) -> bool {
@@ -185,7 +199,10 @@ mod tests {
         pace.decide(now, ready);
         now += WINDOW;
         pace.decide(now, ready + WINDOW);
-        assert!(pace.is_free && pace.until == now + SECOND, "after a quiet window it begins anew");
+        assert!(
+            pace.is_free && pace.until == now + SECOND,
+            "after a quiet window it begins anew"
+        );
     }
 
     #[test]
@@ -223,7 +240,10 @@ mod tests {
                 stop.store(true, Ordering::Relaxed);
                 // If the program has placed the thread, it stays there.
                 affinity::bind_current_thread(&own).unwrap();
-                binding.pace = Some(Pace { is_free: true, ..Pace::new(0, clock::ready()) });
+                binding.pace = Some(Pace {
+                    is_free: true,
+                    ..Pace::new(0, clock::ready())
+                });
                 while binding.pace.is_some() {
                     binding.update();
                     std::thread::yield_now();
@@ -233,7 +253,8 @@ mod tests {
         });
     }
 
-    /// Whether the system reports how long a thread was ready, as it does for one that shares its processor.
+    /// Whether the system reports how long a thread was ready, as it does for one that shares its
+    /// processor.
     fn said() -> bool {
         std::fs::read_to_string("/proc/thread-self/schedstat").is_ok()
     }

@@ -1,19 +1,22 @@
 //! Heavy computations that do not wait, shared by a thread pool of rayon.
 //!
-//! This module is for computations that take milliseconds or more, happen outside of steps, and depend only on their
-//! arguments: comparing gradients, widening them, decompressing files. Work for which microseconds matter is done by
-//! [`super::workers`]. Functions that may wait, above all the caller's functions, are called by [`super::pool`].
+//! This module is for computations that take milliseconds or more, happen outside of steps, and
+//! depend only on their arguments: comparing gradients, widening them, decompressing files. Work
+//! for which microseconds matter is done by [`super::workers`]. Functions that may wait, above all
+//! the caller's functions, are called by [`super::pool`].
 //!
-//! Only functions of the library run in this pool, and never the caller's code. Such a function must not hold a lock
-//! while it calls this module, and must not wait for another thread: while a thread of a work-stealing pool waits for
-//! its own work, it does other work on the same stack. At most, a function waits for a disk.
+//! Only functions of the library run in this pool, and never the caller's code. Such a function
+//! must not hold a lock while it calls this module, and must not wait for another thread: while a
+//! thread of a work-stealing pool waits for its own work, it does other work on the same stack. At
+//! most, a function waits for a disk.
 //!
-//! The pool belongs to the process and is private. Rayon's global pool is never started, because the executor would not
-//! manage its threads. The private pool's threads are started by [`thread::spawn`] when they are first needed. There
-//! are as many as processors whose time the process may use, and they stay until [`super::shutdown`]. If no thread can be started (the
-//! system refuses, or the process has one processor), the calling thread does the work, and a later call tries again.
-//! The calling thread also does the work if it belongs to a rayon pool of the program, because rayon would make it do
-//! the program's work while it waits.
+//! The pool belongs to the process and is private. Rayon's global pool is never started, because
+//! the executor would not manage its threads. The private pool's threads are started by
+//! [`thread::spawn`] when they are first needed. There are as many as processors whose time the
+//! process may use, and they stay until [`super::shutdown`]. If no thread can be started (the
+//! system refuses, or the process has one processor), the calling thread does the work, and a later
+//! call tries again. The calling thread also does the work if it belongs to a rayon pool of the
+//! program, because rayon would make it do the program's work while it waits.
 //!
 //! Results do not depend on which thread computes them, and are in the order of the items.
 
@@ -43,7 +46,10 @@ const MOST_THREADS: usize = 256;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The pool. No thread waits for it: a caller that finds it locked does its work alone.
-static STATE: Mutex<ComputingState> = Mutex::new(ComputingState { threads: None, refused: None });
+static STATE: Mutex<ComputingState> = Mutex::new(ComputingState {
+    threads: None,
+    refused: None,
+});
 
 thread_local! {
     /// Whether this thread belongs to the pool.
@@ -63,8 +69,9 @@ struct ComputingThreads {
     handles: Vec<Handle>,
 }
 
-/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. `function` follows the
-/// rules of this module. Blocks until all items are done. A panic of `function` reaches the caller.
+/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time.
+/// `function` follows the rules of this module. Blocks until all items are done. A panic of
+/// `function` reaches the caller.
 pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
     in_pool(items.len() / least, |parallel| match parallel {
         true => items.par_iter_mut().with_min_len(least).for_each(&function),
@@ -72,27 +79,37 @@ pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T
     });
 }
 
-/// The results of `function` for each of `items`, in their order. `size` is the number of elements, or bytes, in all
-/// items together: a thread takes as many items at a time as have some ten thousand. `function` follows the rules of
-/// this module. Blocks until all items are done. A panic of `function` reaches the caller. RESOURCE_EXHAUSTED if there
-/// is no memory for the list, before anything is computed.
+/// The results of `function` for each of `items`, in their order. `size` is the number of elements,
+/// or bytes, in all items together: a thread takes as many items at a time as have some ten
+/// thousand. `function` follows the rules of this module. Blocks until all items are done. A panic
+/// of `function` reaches the caller. RESOURCE_EXHAUSTED if there is no memory for the list, before
+/// anything is computed.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     size: usize,
     function: impl Fn(&T) -> R + Sync,
 ) -> Result<Vec<R>> {
-    let least = items.len().saturating_mul(LEAST_ELEMENTS).div_ceil(size.max(1)).max(1);
+    let least = items
+        .len()
+        .saturating_mul(LEAST_ELEMENTS)
+        .div_ceil(size.max(1))
+        .max(1);
     let mut results = memory::list(items.len(), "results")?;
     in_pool(items.len() / least, |parallel| match parallel {
-        // The results go to memory that is already allocated, and that only the thread that fills it has touched.
-        true => items.par_iter().with_min_len(least).map(&function).collect_into_vec(&mut results),
+        // The results go to memory that is already allocated, and that only the thread that fills
+        // it has touched.
+        true => items
+            .par_iter()
+            .with_min_len(least)
+            .map(&function)
+            .collect_into_vec(&mut results),
         false => results.extend(items.iter().map(&function)),
     });
     Ok(results)
 }
 
-/// Runs `body` in the pool with true, or on the calling thread with false. Only this function runs parallel iterators,
-/// so that none runs in another pool.
+/// Runs `body` in the pool with true, or on the calling thread with false. Only this function runs
+/// parallel iterators, so that none runs in another pool.
 fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
     if items > 1 && OURS.get() {
         return body(true);
@@ -138,8 +155,10 @@ impl ComputingThreads {
         let mut handles = Vec::with_capacity(count);
         let mut refusal = None;
         let spawn = |builder: rayon::ThreadBuilder| {
-            let options =
-                ThreadOptions::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
+            let options = ThreadOptions::new(
+                format!("umbo-compute-{}", builder.index()),
+                Purpose::Compute,
+            );
             let body = move || {
                 OURS.set(true);
                 builder.run();
@@ -153,10 +172,14 @@ impl ComputingThreads {
             }
             Ok(())
         };
-        match ThreadPoolBuilder::new().num_threads(count).spawn_handler(spawn).build() {
+        match ThreadPoolBuilder::new()
+            .num_threads(count)
+            .spawn_handler(spawn)
+            .build()
+        {
             Ok(pool) => {
-                // Each thread has now searched for work once. The first search makes crossbeam allocate its data for
-                // the process.
+                // Each thread has now searched for work once. The first search makes crossbeam
+                // allocate its data for the process.
                 pool.broadcast(|_| ());
                 Ok(ComputingThreads { pool, handles })
             }
@@ -189,7 +212,10 @@ pub(super) struct Idle(MutexGuard<'static, ComputingState>);
 pub(super) fn idle() -> Option<Idle> {
     let state = STATE.try_lock()?;
     // Clones are made under the lock, so no clone is made while it is held.
-    let used = state.threads.as_ref().is_some_and(|threads| Arc::strong_count(threads) > 1);
+    let used = state
+        .threads
+        .as_ref()
+        .is_some_and(|threads| Arc::strong_count(threads) > 1);
     (!used).then_some(Idle(state))
 }
 

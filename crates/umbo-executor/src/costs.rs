@@ -1,17 +1,19 @@
 //! The cost of sharing work between threads, and the decision when it is worth it.
 //!
-//! Threads that wait for work spin for a moment and then park. It costs about a microsecond to hand work to a thread
-//! that spins. To wake one that has parked costs tens of microseconds, which is more than a small operation takes in
-//! all. Between two steps of a training loop the workers usually park. So the decision how many threads take part
-//! compares two estimates, in nanoseconds: the time that one thread would need, from the bytes that the operation moves
-//! and the speed of earlier operations of that size; and the cost of waking. Both are measured while work is done,
-//! because they differ between machines by a factor of ten (a sleeping processor of a virtual machine is woken by its
-//! host). They start from guesses. A wrong decision costs time, but never correctness: no result depends on the number
-//! of threads.
+//! Threads that wait for work spin for a moment and then park. It costs about a microsecond to hand
+//! work to a thread that spins. To wake one that has parked costs tens of microseconds, which is
+//! more than a small operation takes in all. Between two steps of a training loop the workers
+//! usually park. So the decision how many threads take part compares two estimates, in nanoseconds:
+//! the time that one thread would need, from the bytes that the operation moves and the speed of
+//! earlier operations of that size; and the cost of waking. Both are measured while work is done,
+//! because they differ between machines by a factor of ten (a sleeping processor of a virtual
+//! machine is woken by its host). They start from guesses. A wrong decision costs time, but never
+//! correctness: no result depends on the number of threads.
 //!
-//! A measurement moves an estimate by a part of the difference, so that a single preempted thread does not determine
-//! later decisions. An operation that is not shared measures no wake-up. Each time that this happens, the estimate of a
-//! wake-up is reduced a little, until it is measured again.
+//! A measurement moves an estimate by a part of the difference, so that a single preempted thread
+//! does not determine later decisions. An operation that is not shared measures no wake-up. Each
+//! time that this happens, the estimate of a wake-up is reduced a little, until it is measured
+//! again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,17 +26,21 @@ pub(super) const INLINE_BYTES: usize = 256 << 10;
 /// A worker gets at least this many bytes.
 const BYTES_PER_WORKER: usize = 64 << 10;
 
-/// The assumed cost of a wake-up before one was measured. It is more than physical machines need, and less than many
-/// virtual ones need.
-const FIRST_GUESS: Costs =
-    Costs { latency: Duration::from_micros(50), wake: Duration::from_micros(5) };
+/// The assumed cost of a wake-up before one was measured. It is more than physical machines need,
+/// and less than many virtual ones need.
+const FIRST_GUESS: Costs = Costs {
+    latency: Duration::from_micros(50),
+    wake: Duration::from_micros(5),
+};
 
-/// The assumed time of one thread for a mebibyte before it was measured, in nanoseconds. It corresponds to 32 bytes in
-/// a nanosecond, which is fast. If too few threads take part, the estimate is corrected as soon as the operation has
-/// been timed. If too many took part but sharing still paid off, nothing would correct the estimate.
+/// The assumed time of one thread for a mebibyte before it was measured, in nanoseconds. It
+/// corresponds to 32 bytes in a nanosecond, which is fast. If too few threads take part, the
+/// estimate is corrected as soon as the operation has been timed. If too many took part but sharing
+/// still paid off, nothing would correct the estimate.
 const FIRST_PACE: u64 = (1 << 20) / 32;
 
-/// Operations are classified by the logarithm of their bytes, because data that fits into the caches is moved faster.
+/// Operations are classified by the logarithm of their bytes, because data that fits into the
+/// caches is moved faster.
 const CLASSES: usize = usize::BITS as usize;
 
 /// The value of costs that are not fixed but measured.
@@ -50,8 +56,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The costs of threads that never park. Work is shared as soon as there is enough of it to divide.
-    pub const NONE: Costs = Costs { latency: Duration::ZERO, wake: Duration::ZERO };
+    /// The costs of threads that never park. Work is shared as soon as there is enough of it to
+    /// divide.
+    pub const NONE: Costs = Costs {
+        latency: Duration::ZERO,
+        wake: Duration::ZERO,
+    };
 }
 
 /// The measurements of this process.
@@ -74,8 +84,8 @@ impl Estimates {
         }
     }
 
-    /// Fixes the cost of waking. One thread then counts as moving 32 bytes in a nanosecond, and nothing is measured.
-    /// With `None`, measurements are used again.
+    /// Fixes the cost of waking. One thread then counts as moving 32 bytes in a nanosecond, and
+    /// nothing is measured. With `None`, measurements are used again.
     pub fn fix(&self, costs: Option<Costs>) {
         let fixed = match costs {
             Some(costs) => [costs.latency, costs.wake].map(nanoseconds),
@@ -98,11 +108,14 @@ impl Estimates {
             NOT_FIXED => measured[which].load(Ordering::Relaxed),
             fixed => fixed,
         });
-        Costs { latency: Duration::from_nanos(latency), wake: Duration::from_nanos(wake) }
+        Costs {
+            latency: Duration::from_nanos(latency),
+            wake: Duration::from_nanos(wake),
+        }
     }
 
-    /// How many threads are worth using for work that moves `bytes` bytes, if the other threads spin. The calling
-    /// thread is included, and there are at most `most` in all.
+    /// How many threads are worth using for work that moves `bytes` bytes, if the other threads
+    /// spin. The calling thread is included, and there are at most `most` in all.
     pub fn of_spinning(bytes: usize, most: usize) -> usize {
         if bytes < INLINE_BYTES {
             return 1;
@@ -110,9 +123,10 @@ impl Estimates {
         most.min(bytes / BYTES_PER_WORKER).max(1)
     }
 
-    /// The same if the other threads have parked: the number with which the work is done first. The calling thread
-    /// works until the others begin. So with n threads, it is done after `(alone + (n - 1) × latency) / n` and n - 1
-    /// wake-ups. The sum is smallest if n is the square root of `(alone - latency) / wake`.
+    /// The same if the other threads have parked: the number with which the work is done first. The
+    /// calling thread works until the others begin. So with n threads, it is done after `(alone
+    /// + (n - 1) × latency) / n` and n - 1 wake-ups. The sum is smallest if n is the square
+    /// root of `(alone - latency) / wake`.
     pub fn of_parked(&self, bytes: usize, most: usize) -> usize {
         let most = Estimates::of_spinning(bytes, most);
         if most == 1 {
@@ -134,7 +148,8 @@ impl Estimates {
         1
     }
 
-    /// Whether one thread would work on `bytes` bytes for longer than threads spin that wait for a step.
+    /// Whether one thread would work on `bytes` bytes for longer than threads spin that wait for a
+    /// step.
     pub fn is_long(&self, bytes: usize) -> bool {
         self.alone(bytes) > nanoseconds(Spin::BOUNDED.duration())
     }
@@ -152,8 +167,8 @@ impl Estimates {
         pace.store(nearer(known, sample, 4), Ordering::Relaxed);
     }
 
-    /// Notes that `threads` parked threads were woken in the time `waking`, and that the last of them began to work
-    /// after `latency`.
+    /// Notes that `threads` parked threads were woken in the time `waking`, and that the last of
+    /// them began to work after `latency`.
     pub fn woke(&self, threads: usize, waking: Duration, latency: Duration) {
         if self.is_fixed() || threads == 0 {
             return;
@@ -163,7 +178,10 @@ impl Estimates {
             estimate.store(nearer(known, sample, 8), Ordering::Relaxed);
         };
         move_to(&self.wake, nanoseconds(waking) / threads as u64);
-        move_to(&self.latency, nanoseconds(latency).saturating_sub(nanoseconds(waking)));
+        move_to(
+            &self.latency,
+            nanoseconds(latency).saturating_sub(nanoseconds(waking)),
+        );
     }
 
     /// The time that one thread would need for the whole operation.
@@ -175,8 +193,8 @@ impl Estimates {
         u64::try_from((bytes as u128 * u128::from(pace)) >> 20).unwrap_or(u64::MAX)
     }
 
-    /// Reduces the estimate a little. Work was not shared because waking is expensive, so its present cost is less
-    /// certain.
+    /// Reduces the estimate a little. Work was not shared because waking is expensive, so its
+    /// present cost is less certain.
     fn forget(&self) {
         if !self.is_fixed() {
             let known = self.latency.load(Ordering::Relaxed);
@@ -185,11 +203,15 @@ impl Estimates {
     }
 }
 
-/// A new estimate from the `known` one and a sample. It moves by a part of the difference, and never to many times the
-/// known value, because a sample that large comes from a preempted thread.
+/// A new estimate from the `known` one and a sample. It moves by a part of the difference, and
+/// never to many times the known value, because a sample that large comes from a preempted thread.
 fn nearer(known: u64, sample: u64, part: u64) -> u64 {
     let sample = sample.min(known.saturating_mul(4).max(1000));
-    if sample >= known { known + (sample - known) / part } else { known - (known - sample) / part }
+    if sample >= known {
+        known + (sample - known) / part
+    } else {
+        known - (known - sample) / part
+    }
 }
 
 fn class(bytes: usize) -> usize {
@@ -209,7 +231,10 @@ mod tests {
     /// Estimates with wake-ups of 40 microseconds, of which the caller spends 4.
     fn estimates() -> Estimates {
         let estimates = Estimates::new();
-        estimates.fix(Some(Costs { latency: 40 * MICROSECOND, wake: 4 * MICROSECOND }));
+        estimates.fix(Some(Costs {
+            latency: 40 * MICROSECOND,
+            wake: 4 * MICROSECOND,
+        }));
         estimates
     }
 
@@ -236,9 +261,13 @@ mod tests {
 
     #[test]
     fn threads_that_spin_take_part_sooner() {
-        for (bytes, expected) in
-            [(0, 1), (INLINE_BYTES - 1, 1), (INLINE_BYTES, 4), (320_000, 4), (4 << 20, 64)]
-        {
+        for (bytes, expected) in [
+            (0, 1),
+            (INLINE_BYTES - 1, 1),
+            (INLINE_BYTES, 4),
+            (320_000, 4),
+            (4 << 20, 64),
+        ] {
             assert_eq!(Estimates::of_spinning(bytes, 64), expected);
             assert!(estimates().of_parked(bytes, 64) <= expected);
             let free = Estimates::new();
@@ -265,7 +294,9 @@ mod tests {
         }
         assert_eq!(estimates.of_parked(bytes, 2), 1);
         // The expensive wake-ups are forgotten in time, and sharing is tried again.
-        let tries = (0..20_000).filter(|_| estimates.of_parked(bytes, 2) > 1).count();
+        let tries = (0..20_000)
+            .filter(|_| estimates.of_parked(bytes, 2) > 1)
+            .count();
         assert!((1..20_000).contains(&tries), "{tries}");
     }
 
@@ -278,6 +309,9 @@ mod tests {
         estimates.fix(Some(before));
         estimates.woke(1, MICROSECOND, Duration::from_secs(1));
         estimates.moved(1 << 20, 1 << 20, Duration::from_secs(1));
-        assert_eq!((estimates.costs(), estimates.alone(1 << 20)), (before, FIRST_PACE));
+        assert_eq!(
+            (estimates.costs(), estimates.alone(1 << 20)),
+            (before, FIRST_PACE)
+        );
     }
 }

@@ -1,19 +1,23 @@
 //! The floating-point mode of the library's code.
 //!
-//! A program may make a thread flush denormal numbers to zero, round in another direction than to the nearest number,
-//! or raise a signal where a result is not a number. The bits of a result must depend neither on that nor on which
-//! thread does a part of the work. So all code of the library runs in the mode in which processes start:
+//! A program may make a thread flush denormal numbers to zero, round in another direction than to
+//! the nearest number, or raise a signal where a result is not a number. The bits of a result must
+//! depend neither on that nor on which thread does a part of the work. So all code of the library
+//! runs in the mode in which processes start:
 //!
-//! - The C layer enters the library through [`in_library`], which restores the program's mode at the end.
-//! - The library calls the program's functions, and loads other libraries, through [`in_program`]: they run in the mode
-//!   of the program, and what they change of it persists.
-//! - A thread of the library runs in [`InheritedMode::run`]. Its own code runs in the default mode, and the
-//!   program's functions there begin with the mode of the thread that started it, as on threads of the program.
-//! - An update rule of the program's computes a part of a result, on whichever thread is free, so it runs in the default
-//!   mode ([`in_default_mode`]).
+//! - The C layer enters the library through [`in_library`], which restores the program's mode at
+//!   the end.
+//! - The library calls the program's functions, and loads other libraries, through [`in_program`]:
+//!   they run in the mode of the program, and what they change of it persists.
+//! - A thread of the library runs in [`InheritedMode::run`]. Its own code runs in the default mode,
+//!   and the program's functions there begin with the mode of the thread that started it, as on
+//!   threads of the program.
+//! - An update rule of the program's computes a part of a result, on whichever thread is free, so
+//!   it runs in the default mode ([`in_default_mode`]).
 //!
-//! The mode is the control register of the processor's vector unit: MXCSR on x86-64, where the library's code does not
-//! use the older floating-point unit, and FPCR on AArch64. On other processors nothing is changed.
+//! The mode is the control register of the processor's vector unit: MXCSR on x86-64, where the
+//! library's code does not use the older floating-point unit, and FPCR on AArch64. On other
+//! processors nothing is changed.
 
 use std::cell::Cell;
 
@@ -32,8 +36,9 @@ fn is_default(mode: u64) -> bool {
     mode & CONTROL == DEFAULT
 }
 
-/// Runs `body`, which is code of the library that the program calls. The program's mode is restored at the end; it is
-/// the one that the thread had, or what the program's functions have made of it meanwhile.
+/// Runs `body`, which is code of the library that the program calls. The program's mode is restored
+/// at the end; it is the one that the thread had, or what the program's functions have made of it
+/// meanwhile.
 #[inline]
 pub fn in_library<R>(body: impl FnOnce() -> R) -> R {
     struct Leave(u64);
@@ -54,8 +59,9 @@ pub fn in_library<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Runs `call`, which is code of the program that the library calls, in the program's mode. Where the thread is in no
-/// code of the library's, for example at its end, the mode is the program's already.
+/// Runs `call`, which is code of the program that the library calls, in the program's mode. Where
+/// the thread is in no code of the library's, for example at its end, the mode is the program's
+/// already.
 #[inline]
 pub fn in_program<R>(call: impl FnOnce() -> R) -> R {
     struct Return;
@@ -80,7 +86,8 @@ pub fn in_program<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Runs `body` in the default mode, and then restores the mode of before, whatever `body` has made of it.
+/// Runs `body` in the default mode, and then restores the mode of before, whatever `body` has made
+/// of it.
 #[inline]
 pub fn in_default_mode<R>(body: impl FnOnce() -> R) -> R {
     struct Restore(u64);
@@ -111,8 +118,9 @@ impl InheritedMode {
         InheritedMode(if programs == NONE { mode() } else { programs } & CONTROL)
     }
 
-    /// Runs `body`, which is all that the calling thread, one of the library's, does. What the program has for the end of
-    /// the thread (destructors of thread-specific data) then finds the program's mode.
+    /// Runs `body`, which is all that the calling thread, one of the library's, does. What the
+    /// program has for the end of the thread (destructors of thread-specific data) then finds
+    /// the program's mode.
     pub(super) fn run<R>(self, body: impl FnOnce() -> R) -> R {
         set_mode(self.0);
         in_library(body)
@@ -140,8 +148,9 @@ mod register {
     #[inline]
     pub(super) fn set_mode(mode: u64) {
         let mode = mode as u32;
-        // SAFETY: the value is the default or one that the register has had. Compiled code assumes the default, and all
-        // code of the library runs in this mode; the program's code runs in the mode that it has chosen itself.
+        // SAFETY: the value is the default or one that the register has had. Compiled code assumes
+        // the default, and all code of the library runs in this mode; the program's code
+        // runs in the mode that it has chosen itself.
         unsafe {
             std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, preserves_flags));
         }
@@ -168,9 +177,10 @@ mod register {
 
     #[inline]
     pub(super) fn set_mode(mode: u64) {
-        // SAFETY: the value is the default or one that the register has had. Compiled code assumes the default, and all
-        // code of the library runs in this mode; the program's code runs in the mode that it has chosen itself. The
-        // instruction is taken to write memory, so that no computation moves over it together with its operands.
+        // SAFETY: the value is the default or one that the register has had. Compiled code assumes
+        // the default, and all code of the library runs in this mode; the program's code
+        // runs in the mode that it has chosen itself. The instruction is taken to write
+        // memory, so that no computation moves over it together with its operands.
         unsafe {
             std::arch::asm!("msr fpcr, {}", in(reg) mode, options(nostack, preserves_flags));
         }
@@ -194,9 +204,17 @@ mod tests {
     use super::*;
 
     /// Denormal numbers are flushed to zero.
-    const FLUSH: u64 = if cfg!(target_arch = "x86_64") { 0x8000 } else { 1 << 24 };
+    const FLUSH: u64 = if cfg!(target_arch = "x86_64") {
+        0x8000
+    } else {
+        1 << 24
+    };
     /// Rounding is upward.
-    const UPWARD: u64 = if cfg!(target_arch = "x86_64") { 0x4000 } else { 1 << 22 };
+    const UPWARD: u64 = if cfg!(target_arch = "x86_64") {
+        0x4000
+    } else {
+        1 << 22
+    };
 
     fn control() -> u64 {
         mode() & CONTROL
@@ -277,7 +295,11 @@ mod tests {
                 };
                 std::thread::spawn(look).join().unwrap();
             };
-            if is_in_library { in_library(start) } else { start() }
+            if is_in_library {
+                in_library(start)
+            } else {
+                start()
+            }
         }
         set_mode(DEFAULT);
     }

@@ -1,8 +1,9 @@
-//! Detects whether this process is the child of one that has used the library. In such a child the library does not
-//! work.
+//! Detects whether this process is the child of one that has used the library. In such a child the
+//! library does not work.
 //!
-//! Only the thread that forked exists in such a child. Work of other threads is never done there, and a lock that one
-//! of them held is never released. So the C layer calls [`check`] first, and no other code handles forks.
+//! Only the thread that forked exists in such a child. Work of other threads is never done there,
+//! and a lock that one of them held is never released. So the C layer calls [`check`] first, and no
+//! other code handles forks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,9 +31,9 @@ fn watch() {
         // Without this, the child would continue to write the trace of its parent.
         trace::abandon();
     }
-    // SAFETY: the handler only stores to memory, which is allowed at any moment. Several threads may come here at once;
-    // a handler that is registered several times does the same each time. If there is no memory to register it, forks
-    // are not detected.
+    // SAFETY: the handler only stores to memory, which is allowed at any moment. Several threads
+    // may come here at once; a handler that is registered several times does the same each
+    // time. If there is no memory to register it, forks are not detected.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     WATCHED.store(true, Ordering::Relaxed);
 }
@@ -43,7 +44,8 @@ pub fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-/// Returns FAILED_PRECONDITION in the child of a process that had used the library. It costs one load.
+/// Returns FAILED_PRECONDITION in the child of a process that had used the library. It costs one
+/// load.
 #[inline]
 pub fn check() -> Result<()> {
     if is_child() { Err(refusal()) } else { Ok(()) }
@@ -52,7 +54,7 @@ pub fn check() -> Result<()> {
 #[cold]
 fn refusal() -> Error {
     Error::precondition(
-        "this process was forked from one that had used the library, and nothing of it works here; use \
-         exec, or fork before the first use",
+        "this process was forked from one that had used the library, and nothing of it works \
+         here; use exec, or fork before the first use",
     )
 }

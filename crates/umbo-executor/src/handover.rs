@@ -1,10 +1,11 @@
-//! How work is handed to a worker, and how the caller learns that it is done. This is the protocol of the worker set,
-//! independent of the work itself.
+//! How work is handed to a worker, and how the caller learns that it is done. This is the protocol
+//! of the worker set, independent of the work itself.
 //!
-//! The caller puts a pointer to the job into the [`Inbox`] of each worker and works itself. A worker takes the pointer
-//! out, works and counts itself out of the job's [`Countdown`]. When nothing is left to do, the caller takes the
-//! pointer back from workers that have not taken it. The last worker notifies the caller through a signal that is not
-//! in the job, because the caller and the job may no longer exist at that point.
+//! The caller puts a pointer to the job into the [`Inbox`] of each worker and works itself. A
+//! worker takes the pointer out, works and counts itself out of the job's [`Countdown`]. When
+//! nothing is left to do, the caller takes the pointer back from workers that have not taken it.
+//! The last worker notifies the caller through a signal that is not in the job, because the caller
+//! and the job may no longer exist at that point.
 
 use std::ptr;
 
@@ -22,7 +23,10 @@ pub(super) struct Inbox<J> {
 impl<J> Inbox<J> {
     /// An empty inbox.
     pub fn new() -> Inbox<J> {
-        Inbox { job: CachePadded::new(AtomicPtr::new(ptr::null_mut())), signal: Signal::new() }
+        Inbox {
+            job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+            signal: Signal::new(),
+        }
     }
 
     /// Whether the worker has parked, or is about to.
@@ -30,8 +34,8 @@ impl<J> Inbox<J> {
         self.signal.has_sleeper()
     }
 
-    /// Puts a job into the inbox of the worker, whose last job is done. The pointer is not null. Returns whether the
-    /// worker was woken.
+    /// Puts a job into the inbox of the worker, whose last job is done. The pointer is not null.
+    /// Returns whether the worker was woken.
     pub fn give(&self, job: *mut J) -> bool {
         self.job.store(job, Ordering::Release);
         self.signal.notify()
@@ -52,13 +56,16 @@ impl<J> Inbox<J> {
         }
     }
 
-    /// Takes a job back, if the worker has not taken it. Returns whether it did: the worker will not see the job.
+    /// Takes a job back, if the worker has not taken it. Returns whether it did: the worker will
+    /// not see the job.
     pub fn take_back(&self, job: *mut J) -> bool {
         self.remove(job, Ordering::Relaxed)
     }
 
     fn remove(&self, job: *mut J, order: Ordering) -> bool {
-        self.job.compare_exchange(job, ptr::null_mut(), order, Ordering::Relaxed).is_ok()
+        self.job
+            .compare_exchange(job, ptr::null_mut(), order, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -74,10 +81,11 @@ impl Countdown {
     /// Counts a worker out. Once the caller has waited, it sees what the worker wrote.
     ///
     /// # Safety
-    /// `countdown` is alive, and the calling worker is one of those that it counts. The countdown may no longer exist
-    /// when this returns.
+    /// `countdown` is alive, and the calling worker is one of those that it counts. The countdown
+    /// may no longer exist when this returns.
     pub unsafe fn count_out(countdown: *const Countdown, caller: &Signal) {
-        // SAFETY: it is alive until the caller sees that no worker remains, and this worker still remains.
+        // SAFETY: it is alive until the caller sees that no worker remains, and this worker still
+        // remains.
         let before = unsafe { (*countdown).0.fetch_sub(1, Ordering::AcqRel) };
         if before == 1 {
             caller.notify();
@@ -95,8 +103,9 @@ impl Countdown {
     }
 }
 
-/// The protocol under loom, which runs it in every order that the memory model allows. The two sides exchange data by
-/// relaxed atomics, so a thread that is not ordered after a store may miss it.
+/// The protocol under loom, which runs it in every order that the memory model allows. The two
+/// sides exchange data by relaxed atomics, so a thread that is not ordered after a store may miss
+/// it.
 #[cfg(all(test, loom))]
 mod model {
     use std::sync::Arc;
@@ -115,8 +124,8 @@ mod model {
     /// The pointer that ends a worker.
     const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
 
-    /// Explores a caller that hands `operations` operations to `workers` workers, one after the other, takes them back
-    /// from workers that have not begun, and then ends the workers.
+    /// Explores a caller that hands `operations` operations to `workers` workers, one after the
+    /// other, takes them back from workers that have not begun, and then ends the workers.
     fn explore(preemptions: usize, workers: usize, operations: usize) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(preemptions);
@@ -144,10 +153,11 @@ mod model {
                     }
                 }
             };
-            let mut threads: Vec<_> =
-                (0..workers).map(|worker| thread::spawn(serve(worker))).collect();
-            // It runs on a thread of its own that joins no thread: unlike a late `unpark`, loom cannot wake a joining
-            // thread.
+            let mut threads: Vec<_> = (0..workers)
+                .map(|worker| thread::spawn(serve(worker)))
+                .collect();
+            // It runs on a thread of its own that joins no thread: unlike a late `unpark`, loom
+            // cannot wake a joining thread.
             threads.push(thread::spawn(move || {
                 for operation in 1..=operations {
                     let job = Box::new(Job {
@@ -160,9 +170,12 @@ mod model {
                     for inbox in inboxes.iter() {
                         inbox.give(in_inbox);
                     }
-                    let late: Vec<_> =
-                        inboxes.iter().map(|inbox| inbox.take_back(in_inbox)).collect();
-                    job.countdown.count_out_late(late.iter().filter(|late| **late).count());
+                    let late: Vec<_> = inboxes
+                        .iter()
+                        .map(|inbox| inbox.take_back(in_inbox))
+                        .collect();
+                    job.countdown
+                        .count_out_late(late.iter().filter(|late| **late).count());
                     job.countdown.wait(&caller, Spin::NEVER);
                     for (done, late) in job.done.iter().zip(late) {
                         let expected = if late { 0 } else { operation };
@@ -173,7 +186,9 @@ mod model {
                     inbox.give(END);
                 }
             }));
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         });
     }
 

@@ -1,17 +1,18 @@
 //! The executor: all threads of the library, and the processors on which they run.
 //!
-//! Only this module starts threads or uses information about processors. [`thread`] starts all threads in the same way.
-//! [`workers`] and [`pieces`] share central work. [`pool`] calls functions that may wait. [`computing`] shares heavy
-//! work that does not wait. [`fork`] detects whether this process is a child in which the library does not work.
-//! [`wait`] defines how a thread waits for others, and [`sync`] has the primitives for it. [`shutdown`] ends idle
-//! threads.
+//! Only this module starts threads or uses information about processors. [`thread`] starts all
+//! threads in the same way. [`workers`] and [`pieces`] share central work. [`pool`] calls functions
+//! that may wait. [`computing`] shares heavy work that does not wait. [`fork`] detects whether this
+//! process is a child in which the library does not work. [`wait`] defines how a thread waits for
+//! others, and [`sync`] has the primitives for it. [`shutdown`] ends idle threads.
 #![allow(
     rustdoc::private_intra_doc_links,
     reason = "these pages are for those who change the core: they are made with private items"
 )]
 #![expect(
     unsafe_code,
-    reason = "threads, signals, processors and forks are the system's, and work is lent to other threads"
+    reason = "threads, signals, processors and forks are the system's, and work is lent to other \
+              threads"
 )]
 
 #[macro_use]

@@ -1,8 +1,9 @@
-//! Work on many arrays in one entry of the worker set. The work is divided by bytes, across the borders of arrays.
+//! Work on many arrays in one entry of the worker set. The work is divided by bytes, across the
+//! borders of arrays.
 //!
-//! Entering the set costs about a microsecond. Entering it for each of thousands of small arrays would cost as much
-//! each time. So all arrays are treated as one sequence, and workers get ranges of it: many small arrays, or a part of
-//! a large one.
+//! Entering the set costs about a microsecond. Entering it for each of thousands of small arrays
+//! would cost as much each time. So all arrays are treated as one sequence, and workers get ranges
+//! of it: many small arrays, or a part of a large one.
 
 use std::ops::Range;
 
@@ -47,11 +48,17 @@ impl Pieces {
         self.pieces.clear();
     }
 
-    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (at least one byte is counted).
-    /// Workers share it at multiples of `block` elements.
+    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (at least one
+    /// byte is counted). Workers share it at multiples of `block` elements.
     pub fn push(&mut self, elements: usize, block: usize, bytes: usize) {
-        let end = self.bytes().saturating_add(elements.saturating_mul(bytes.max(1)));
-        self.pieces.push(Piece { elements, block: block.max(1), end });
+        let end = self
+            .bytes()
+            .saturating_add(elements.saturating_mul(bytes.max(1)));
+        self.pieces.push(Piece {
+            elements,
+            block: block.max(1),
+            end,
+        });
     }
 
     /// The number of pieces.
@@ -69,16 +76,20 @@ impl Pieces {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 
-    /// Calls `body` with ranges, on as many workers at the same time as the work is worth, at most `most`. Together,
-    /// the parts of the ranges are all elements, each in one part. The result must not depend on which thread works on
-    /// which range.
+    /// Calls `body` with ranges, on as many workers at the same time as the work is worth, at most
+    /// `most`. Together, the parts of the ranges are all elements, each in one part. The result
+    /// must not depend on which thread works on which range.
     ///
-    /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` prevents two threads from dividing the
-    /// same pieces at the same time.)
+    /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` prevents two threads
+    /// from dividing the same pieces at the same time.)
     pub fn for_each_range(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
         let pieces = &*self.pieces;
         workers::for_each_byte_range(most, self.bytes(), &|worker, bytes| {
-            body(WorkerRange { pieces, worker, bytes });
+            body(WorkerRange {
+                pieces,
+                worker,
+                bytes,
+            });
         });
     }
 }
@@ -89,17 +100,21 @@ impl<'a> WorkerRange<'a> {
         self.worker
     }
 
-    /// The parts of pieces that make up the range: for each, the number of the piece, and the elements. Pieces without
-    /// elements have no part.
+    /// The parts of pieces that make up the range: for each, the number of the piece, and the
+    /// elements. Pieces without elements have no part.
     pub fn parts(self) -> impl Iterator<Item = (usize, PiecePart)> + use<'a> {
         let WorkerRange { pieces, bytes, .. } = self;
         let first = pieces.partition_point(|piece| piece.end <= bytes.start);
         let mut start = first.checked_sub(1).map_or(0, |before| pieces[before].end);
-        let of_range = pieces.iter().enumerate().skip(first).map_while(move |(index, piece)| {
-            let whole = start..piece.end;
-            start = piece.end;
-            (whole.start < bytes.end).then(|| (index, piece.part(&whole, &bytes)))
-        });
+        let of_range = pieces
+            .iter()
+            .enumerate()
+            .skip(first)
+            .map_while(move |(index, piece)| {
+                let whole = start..piece.end;
+                start = piece.end;
+                (whole.start < bytes.end).then(|| (index, piece.part(&whole, &bytes)))
+            });
         of_range.filter(|(_, part)| !part.0.is_empty())
     }
 }
@@ -134,18 +149,25 @@ mod tests {
             &[5, 0, 1 << 18, 64, 64, 63, 0, 0, 100_000, 1],
             &[64; 3000],
         ];
-        for (elements, block) in lists.iter().flat_map(|list| [(list, 1), (list, 64), (list, 4096)])
+        for (elements, block) in lists
+            .iter()
+            .flat_map(|list| [(list, 1), (list, 64), (list, 4096)])
         {
             for (most, every_third) in [(1, 12), (2, 12), (3, 12), (7, 12), (1, 0), (3, 0)] {
                 let mut pieces = Pieces::default();
                 for (index, &elements) in elements.iter().enumerate() {
-                    pieces.push(elements, block, if index % 3 == 1 { every_third } else { 12 });
+                    pieces.push(
+                        elements,
+                        block,
+                        if index % 3 == 1 { every_third } else { 12 },
+                    );
                 }
                 let seen = Mutex::new(Vec::new());
                 pieces.for_each_range(most, &|range| {
                     assert!(range.worker() < most);
                     for (index, part) in range.parts() {
-                        seen.lock().push((index, part.range().start, part.range().end));
+                        seen.lock()
+                            .push((index, part.range().start, part.range().end));
                     }
                 });
                 let mut seen = seen.into_inner();

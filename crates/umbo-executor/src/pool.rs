@@ -1,9 +1,10 @@
 //! Threads that call one function for many items, with a chosen number of calls at once.
 //!
-//! The calls may wait for files, for the network, for elements of another iterator, or for a pool of their own. So the
-//! number of a pool's threads is that of the calls that may run at once, and not that of the processors. A pool does
-//! not share its threads, so that a waiting call delays no other work. A thread that waits never starts another call in
-//! the meantime. In a work-stealing pool it would, and the new call might wait for the one below it on the same stack.
+//! The calls may wait for files, for the network, for elements of another iterator, or for a pool
+//! of their own. So the number of a pool's threads is that of the calls that may run at once, and
+//! not that of the processors. A pool does not share its threads, so that a waiting call delays no
+//! other work. A thread that waits never starts another call in the meantime. In a work-stealing
+//! pool it would, and the new call might wait for the one below it on the same stack.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -19,8 +20,8 @@ use umbo_base::observe;
 /// The outcome of a call: its result, or the panic with which it ended.
 pub type Outcome<R> = std::thread::Result<R>;
 
-/// A function and the threads that call it. The threads start when they are first needed and end with the pool. Between
-/// calls they sleep.
+/// A function and the threads that call it. The threads start when they are first needed and end
+/// with the pool. Between calls they sleep.
 pub struct Pool<T, R> {
     name: &'static str,
     shared: Arc<Shared<T, R>>,
@@ -54,14 +55,23 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         function: impl Fn(T) -> R + Send + Sync + 'static,
     ) -> Pool<T, R> {
         let (waiting, outcomes) = (VecDeque::new(), Vec::new());
-        let calls = Calls { waiting, outcomes, missing: 0, stop: false };
+        let calls = Calls {
+            waiting,
+            outcomes,
+            missing: 0,
+            stop: false,
+        };
         let shared = Arc::new(Shared {
             function: Box::new(function),
             calls: Mutex::new(calls),
             wanted: Condvar::new(),
             finished: Condvar::new(),
         });
-        Pool { name, shared, threads: Vec::new() }
+        Pool {
+            name,
+            shared,
+            threads: Vec::new(),
+        }
     }
 
     /// Starts threads until there are `count`, or as many as the system allows.
@@ -80,11 +90,13 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         Ok(())
     }
 
-    /// Calls the function for each of `items`, which is empty afterwards, and calls `take` with the outcomes in the
-    /// order of the items. As many calls run at once as the pool has threads. Blocks until all calls have ended. It
-    /// allocates only if `items` is longer than ever before.
+    /// Calls the function for each of `items`, which is empty afterwards, and calls `take` with the
+    /// outcomes in the order of the items. As many calls run at once as the pool has threads.
+    /// Blocks until all calls have ended. It allocates only if `items` is longer than ever
+    /// before.
     ///
-    /// A pool that has not been grown has no thread to make the calls, so [`Pool::grow`] must be called first.
+    /// A pool that has not been grown has no thread to make the calls, so [`Pool::grow`] must be
+    /// called first.
     pub fn call(&mut self, items: &mut Vec<T>, take: impl FnMut(Outcome<R>)) -> Result<()> {
         if items.is_empty() {
             return Ok(());
@@ -122,8 +134,8 @@ impl<T, R> Drop for Pool<T, R> {
 }
 
 impl<T, R> Shared<T, R> {
-    /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for the next call, so
-    /// that threads are not woken for short calls that are already done.
+    /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one
+    /// for the next call, so that threads are not woken for short calls that are already done.
     fn wake_one(&self, calls: &Calls<T, R>) {
         if !calls.waiting.is_empty() {
             self.wanted.notify_one();
@@ -143,7 +155,8 @@ impl<T, R> Shared<T, R> {
             };
             self.wake_one(&calls);
             drop(calls);
-            // Unwind safety: whatever the panic interrupted belongs to the caller, who receives the panic.
+            // Unwind safety: whatever the panic interrupted belongs to the caller, who receives the
+            // panic.
             let outcome = {
                 let _share = observe::share("parallel call");
                 catch_unwind(AssertUnwindSafe(|| (self.function)(item)))
@@ -171,7 +184,8 @@ mod tests {
     ) -> Vec<Outcome<R>> {
         let (mut items, mut outcomes) = (items, Vec::new());
         pool.grow(items.len()).unwrap();
-        pool.call(&mut items, |outcome| outcomes.push(outcome)).unwrap();
+        pool.call(&mut items, |outcome| outcomes.push(outcome))
+            .unwrap();
         assert!(items.is_empty());
         outcomes
     }
@@ -184,7 +198,10 @@ mod tests {
         });
         for _ in 0..3 {
             let outcomes = called(&mut pool, (0..8).collect());
-            let doubled: Vec<u64> = outcomes.into_iter().map(|outcome| outcome.unwrap()).collect();
+            let doubled: Vec<u64> = outcomes
+                .into_iter()
+                .map(|outcome| outcome.unwrap())
+                .collect();
             assert_eq!(doubled, [0, 2, 4, 6, 8, 10, 12, 14]);
         }
         assert!(called(&mut pool, Vec::new()).is_empty());
@@ -192,13 +209,20 @@ mod tests {
 
     #[test]
     fn as_many_calls_run_at_once_as_are_asked_for() {
-        // The number is larger than that of the processors of any test machine. Each call waits for all others.
+        // The number is larger than that of the processors of any test machine. Each call waits for
+        // all others.
         let barrier = Arc::new(Barrier::new(300));
         let of_calls = Arc::clone(&barrier);
         let mut pool = Pool::new("umbo-test", move |()| of_calls.wait().is_leader());
         for _ in 0..2 {
             let outcomes = called(&mut pool, vec![(); 300]);
-            assert_eq!(outcomes.into_iter().filter(|led| matches!(led, Ok(true))).count(), 1);
+            assert_eq!(
+                outcomes
+                    .into_iter()
+                    .filter(|led| matches!(led, Ok(true)))
+                    .count(),
+                1
+            );
         }
     }
 

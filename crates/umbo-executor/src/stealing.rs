@@ -1,9 +1,10 @@
 //! How an operation is divided between workers.
 //!
-//! Each worker has a contiguous range, which it takes chunk by chunk, from the front. For the same number of workers
-//! and the same size of an operation, worker `i` always has the same range, so that memory stays with the thread that
-//! touched it first. A worker that has finished its range steals chunks from the ends of other ranges. So none of them
-//! waits for one that was woken late, or whose processor another program uses.
+//! Each worker has a contiguous range, which it takes chunk by chunk, from the front. For the same
+//! number of workers and the same size of an operation, worker `i` always has the same range, so
+//! that memory stays with the thread that touched it first. A worker that has finished its range
+//! steals chunks from the ends of other ranges. So none of them waits for one that was woken late,
+//! or whose processor another program uses.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +14,8 @@ use crossbeam_utils::CachePadded;
 /// Ranges are cut into this many chunks, if the chunks do not become too small or too large by it.
 const CHUNKS_PER_WORKER: usize = 16;
 
-/// The memory traffic of a chunk. A smaller one would cost much beside its work; for a larger one, others would wait at
-/// the end.
+/// The memory traffic of a chunk. A smaller one would cost much beside its work; for a larger one,
+/// others would wait at the end.
 const LEAST_BYTES: usize = 128 << 10;
 const MOST_BYTES: usize = 1 << 20;
 
@@ -27,11 +28,16 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// The chunks of `items` items for this number of workers, with inner boundaries at multiples of `block`.
+    /// The chunks of `items` items for this number of workers, with inner boundaries at multiples
+    /// of `block`.
     pub fn new(items: usize, block: usize, bytes: usize, workers: usize) -> Division {
         let wanted = bytes / (bytes / workers / CHUNKS_PER_WORKER).clamp(LEAST_BYTES, MOST_BYTES);
         let count = wanted.max(workers).min(items.div_ceil(block));
-        Division { items, block, count: u32::try_from(count).unwrap_or(u32::MAX) }
+        Division {
+            items,
+            block,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        }
     }
 
     /// How many there are.
@@ -77,8 +83,8 @@ impl ChunkQueue {
         self.take(|left| left.next_back())
     }
 
-    /// Whoever changes the number has the chunk, so no other order is needed: what the work reads was written before
-    /// the worker got the operation.
+    /// Whoever changes the number has the chunk, so no other order is needed: what the work reads
+    /// was written before the worker got the operation.
     fn take(&self, which: impl Fn(&mut Range<u32>) -> Option<u32>) -> Option<u32> {
         let mut chunk = None;
         let smaller = |left: u64| {
@@ -87,7 +93,9 @@ impl ChunkQueue {
             chunk.map(|_| packed(left))
         };
         // If none is left, nothing is written, and nothing is taken.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
         chunk
     }
 }
@@ -130,10 +138,17 @@ mod tests {
 
     #[test]
     fn a_chunk_is_neither_small_nor_large() {
-        for (bytes, workers, count) in
-            [(256 << 10, 2, 2), (1 << 20, 2, 8), (32 << 20, 2, 32), (2 << 30, 2, 2048)]
-        {
-            assert_eq!(Division::new(bytes, 1, bytes, workers).count(), count, "{bytes} bytes");
+        for (bytes, workers, count) in [
+            (256 << 10, 2, 2),
+            (1 << 20, 2, 8),
+            (32 << 20, 2, 32),
+            (2 << 30, 2, 2048),
+        ] {
+            assert_eq!(
+                Division::new(bytes, 1, bytes, workers).count(),
+                count,
+                "{bytes} bytes"
+            );
         }
     }
 
@@ -147,7 +162,10 @@ mod tests {
                 scope.spawn(move || std::iter::from_fn(|| take(queue)).collect::<Vec<_>>())
             };
             let threads = [ChunkQueue::pop, ChunkQueue::steal, ChunkQueue::steal].map(all);
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
         });
         taken.sort_unstable();
         assert!(taken.into_iter().eq(3..10_000));

@@ -1,5 +1,5 @@
-//! The primitives of protocols between threads: atomics, locks and parking. If a protocol is model-checked
-//! (`tests/models`), loom's versions replace them.
+//! The primitives of protocols between threads: atomics, locks and parking. If a protocol is
+//! model-checked (`tests/models`), loom's versions replace them.
 
 #[cfg(not(loom))]
 pub use parking_lot::Mutex;
@@ -30,7 +30,9 @@ impl<T> Mutex<T> {
 
     /// Waits until no other thread has the lock.
     pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Starts every thread of the library, through the standard library, and
 //!
 //! - with a stack of the size in [`ThreadOptions`];
-//! - with all signals blocked except those that the thread causes itself and the profiling signal, so that the
-//!   program's handlers run on the program's threads;
+//! - with all signals blocked except those that the thread causes itself and the profiling signal,
+//!   so that the program's handlers run on the program's threads;
 //! - without a binding to processors that the library has made for the thread that starts it;
 //! - in the floating-point mode of the library's code ([`floating_point`](super::floating_point)).
 
@@ -84,13 +84,14 @@ pub struct ThreadOptions {
     pub purpose: Purpose,
     /// The size of its stack.
     pub stack_bytes: usize,
-    /// Whether it may run on the same processors as the thread that starts it. If not, it runs on all processors of the
-    /// process. A binding that the library has made is never inherited.
+    /// Whether it may run on the same processors as the thread that starts it. If not, it runs on
+    /// all processors of the process. A binding that the library has made is never inherited.
     pub inherit_processors: bool,
 }
 
 impl ThreadOptions {
-    /// A thread with a stack as large as the process's, which may run on all of the process's processors.
+    /// A thread with a stack as large as the process's, which may run on all of the process's
+    /// processors.
     pub fn new(name: impl Into<Cow<'static, str>>, purpose: Purpose) -> ThreadOptions {
         ThreadOptions {
             name: name.into(),
@@ -108,10 +109,13 @@ pub fn thread_number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// The largest size of the stack of the process's first thread, but at least 2 MiB and at most 1 GiB; 8 MiB if it has
-/// no limit.
+/// The largest size of the stack of the process's first thread, but at least 2 MiB and at most 1
+/// GiB; 8 MiB if it has no limit.
 pub fn process_stack_bytes() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: there is memory for the limits.
     let failed = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0;
     if failed || limit.rlim_cur == libc::RLIM_INFINITY {
@@ -126,8 +130,8 @@ thread_local! {
     static BOUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Binds the calling thread, which belongs to the library, to these processors. Threads that the library starts from
-/// here are not bound. Errors are those of [`affinity::bind_current_thread`].
+/// Binds the calling thread, which belongs to the library, to these processors. Threads that the
+/// library starts from here are not bound. Errors are those of [`affinity::bind_current_thread`].
 pub fn bind(processors: &CpuSet) -> Result<()> {
     affinity::bind_current_thread(processors)?;
     BOUND.set(true);
@@ -152,9 +156,10 @@ impl Drop for Known {
     fn drop(&mut self) {}
 }
 
-/// Makes the standard library and parking_lot allocate their data for the calling thread, so that waiting at a lock or
-/// parking allocates nothing later. A thread of the library calls it when it starts, and a thread of the program when
-/// it first calls the library. Further calls only check a flag.
+/// Makes the standard library and parking_lot allocate their data for the calling thread, so that
+/// waiting at a lock or parking allocates nothing later. A thread of the library calls it when it
+/// starts, and a thread of the program when it first calls the library. Further calls only check a
+/// flag.
 ///
 /// FAILED_PRECONDITION if the thread is about to end and has dropped this data.
 #[inline]
@@ -169,8 +174,9 @@ pub fn init_thread() -> Result<()> {
 #[cold]
 pub fn ending() -> Error {
     Error::precondition(
-        "called when this thread has all but ended (in a destructor of thread-specific data, or on the way \
-         out of the process), where it can only release handles; call it before, or on another thread",
+        "called when this thread has all but ended (in a destructor of thread-specific data, or \
+         on the way out of the process), where it can only release handles; call it before, or on \
+         another thread",
     )
 }
 
@@ -189,17 +195,22 @@ impl Handle {
         self.0.as_pthread_t() as usize == unsafe { libc::pthread_self() } as usize
     }
 
-    /// Waits until the thread has ended. The thread cannot wait for its own end, so on the thread itself this returns
-    /// at once and the thread continues.
+    /// Waits until the thread has ended. The thread cannot wait for its own end, so on the thread
+    /// itself this returns at once and the thread continues.
     pub fn join(self) -> std::result::Result<(), Panicked> {
-        if self.is_current() { Ok(()) } else { self.0.join().map_err(|_| Panicked) }
+        if self.is_current() {
+            Ok(())
+        } else {
+            self.0.join().map_err(|_| Panicked)
+        }
     }
 }
 
-/// Starts a thread that runs `body`. A panic of `body` ends the thread, and [`Handle::join`] reports it.
+/// Starts a thread that runs `body`. A panic of `body` ends the thread, and [`Handle::join`]
+/// reports it.
 ///
-/// RESOURCE_EXHAUSTED, with the system's message, if no thread can be started now; a later call may succeed.
-/// FAILED_PRECONDITION as for [`init_thread`].
+/// RESOURCE_EXHAUSTED, with the system's message, if no thread can be started now; a later call may
+/// succeed. FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     init_thread()?;
     fork::note_use();
@@ -211,7 +222,8 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
         let _alive = alive;
         let _own = OwnThread::note();
         if everywhere {
-            // If the system refuses, the thread runs on the processors of the thread that started it.
+            // If the system refuses, the thread runs on the processors of the thread that started
+            // it.
             let _ = affinity::bind_current_thread(affinity::process_processors());
         }
         // The thread has just begun, so this cannot fail.
@@ -220,12 +232,16 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
     };
     let builder = thread::Builder::new().name(options.name.to_string());
     let _masked = Masked::new();
-    builder.stack_size(options.stack_bytes).spawn(main).map(Handle).map_err(|cause| {
-        Error::ResourceExhausted(format!(
-            "no thread '{}' with a stack of {} bytes: {cause}",
-            options.name, options.stack_bytes
-        ))
-    })
+    builder
+        .stack_size(options.stack_bytes)
+        .spawn(main)
+        .map(Handle)
+        .map_err(|cause| {
+            Error::ResourceExhausted(format!(
+                "no thread '{}' with a stack of {} bytes: {cause}",
+                options.name, options.stack_bytes
+            ))
+        })
 }
 
 /// Blocks signals on this thread, and so on the threads that it makes, until it is dropped.
@@ -245,8 +261,8 @@ impl Masked {
             libc::SIGPROF,
         ];
         let (mut blocked, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
-        // SAFETY: the sets have memory, are initialised by the first call or are all zeros, and live during the calls;
-        // all signals named exist.
+        // SAFETY: the sets have memory, are initialised by the first call or are all zeros, and
+        // live during the calls; all signals named exist.
         unsafe {
             libc::sigfillset(blocked.as_mut_ptr());
             for signal in OPEN {
@@ -292,7 +308,16 @@ mod tests {
             let below = if quarters > 1 { fill(quarters - 1) } else { 0 };
             below + usize::from(std::hint::black_box(&locals)[quarters])
         }
-        assert_eq!(started(&ThreadOptions { stack_bytes: 11 << 20, ..options() }, || fill(40)), 40);
+        assert_eq!(
+            started(
+                &ThreadOptions {
+                    stack_bytes: 11 << 20,
+                    ..options()
+                },
+                || fill(40)
+            ),
+            40
+        );
         assert_eq!(started(&options(), current_name), "umbo-a-name-tha");
         assert!((LEAST_STACK_BYTES..=MOST_STACK_BYTES).contains(&process_stack_bytes()));
     }
@@ -325,25 +350,39 @@ mod tests {
                 set.assume_init()
             };
             // SAFETY: the set is initialised and the signals exist.
-            [libc::SIGINT, libc::SIGTERM, libc::SIGCHLD, libc::SIGSEGV, libc::SIGPROF]
-                .map(|signal| unsafe { libc::sigismember(&set, signal) })
+            [
+                libc::SIGINT,
+                libc::SIGTERM,
+                libc::SIGCHLD,
+                libc::SIGSEGV,
+                libc::SIGPROF,
+            ]
+            .map(|signal| unsafe { libc::sigismember(&set, signal) })
         });
         assert_eq!(blocked, [1, 1, 1, 0, 0]);
     }
 
     #[test]
     fn a_panic_ends_the_thread_and_join_says_so() {
-        let handle =
-            spawn(&options(), || std::panic::resume_unwind(Box::new("no message"))).unwrap();
+        let handle = spawn(&options(), || {
+            std::panic::resume_unwind(Box::new("no message"))
+        })
+        .unwrap();
         assert_eq!(handle.join(), Err(Panicked));
     }
 
     #[test]
     fn the_librarys_binding_is_not_inherited() {
-        let first: CpuSet = affinity::process_processors().processors().take(1).collect();
+        let first: CpuSet = affinity::process_processors()
+            .processors()
+            .take(1)
+            .collect();
         let inner = started(&options(), move || {
             bind(&first).unwrap();
-            let inherit = ThreadOptions { inherit_processors: true, ..options() };
+            let inherit = ThreadOptions {
+                inherit_processors: true,
+                ..options()
+            };
             started(&inherit, || affinity::current_thread_processors().unwrap())
         });
         assert_eq!(inner, *affinity::process_processors());
@@ -351,8 +390,19 @@ mod tests {
 
     #[test]
     fn impossible_stacks_are_refused_and_later_threads_start() {
-        let error = spawn(&ThreadOptions { stack_bytes: 1 << 60, ..options() }, || ()).unwrap_err();
-        assert_eq!(error.status(), umbo_base::error::Status::ResourceExhausted, "{error}");
+        let error = spawn(
+            &ThreadOptions {
+                stack_bytes: 1 << 60,
+                ..options()
+            },
+            || (),
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.status(),
+            umbo_base::error::Status::ResourceExhausted,
+            "{error}"
+        );
         started(&options(), || ());
     }
 }

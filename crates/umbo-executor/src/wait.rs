@@ -1,8 +1,9 @@
 //! How a thread waits for others, except at locks: it spins for a limited time, and then parks.
 //!
-//! A thread that parks checks its condition again after it has announced that it parks. A thread that makes the
-//! condition true checks for a parked thread afterwards. Each side has a sequentially consistent fence between its
-//! store and its check. So at least one of the two sees the other's store.
+//! A thread that parks checks its condition again after it has announced that it parks. A thread
+//! that makes the condition true checks for a parked thread afterwards. Each side has a
+//! sequentially consistent fence between its store and its check. So at least one of the two sees
+//! the other's store.
 
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicUsize;
@@ -15,10 +16,11 @@ use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spi
 pub struct Spin(Duration);
 
 impl Spin {
-    /// The thread parks at once, because there are more threads than processors, or the wait is long.
+    /// The thread parks at once, because there are more threads than processors, or the wait is
+    /// long.
     pub const NEVER: Spin = Spin(Duration::ZERO);
-    /// The time is longer than a hand-over takes, and shorter than the cost of a sleep. The thread parks earlier if
-    /// the worker set needs the processor ([`LongOperation`]).
+    /// The time is longer than a hand-over takes, and shorter than the cost of a sleep. The thread
+    /// parks earlier if the worker set needs the processor ([`LongOperation`]).
     pub const BOUNDED: Spin = Spin(Duration::from_micros(50));
 
     /// A spin of this duration, of the worker set itself.
@@ -65,8 +67,8 @@ impl Spin {
 #[cfg(not(loom))]
 static LONG_OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// An operation of the worker set that takes longer than [`Spin::BOUNDED`]. Its workers need all processors: on some
-/// of them, threads of replicas that have just ended a step would spin.
+/// An operation of the worker set that takes longer than [`Spin::BOUNDED`]. Its workers need all
+/// processors: on some of them, threads of replicas that have just ended a step would spin.
 #[cfg(not(loom))]
 pub struct LongOperation(());
 
@@ -96,13 +98,19 @@ impl Signal {
     /// A signal for which no thread waits yet.
     #[cfg(not(loom))]
     pub const fn new() -> Signal {
-        Signal { asleep: AtomicBool::new(false), sleeper: Mutex::new(None) }
+        Signal {
+            asleep: AtomicBool::new(false),
+            sleeper: Mutex::new(None),
+        }
     }
 
     /// A signal for which no thread waits yet. (loom's atomics are made while a model runs.)
     #[cfg(loom)]
     pub fn new() -> Signal {
-        Signal { asleep: AtomicBool::new(false), sleeper: Mutex::new(None) }
+        Signal {
+            asleep: AtomicBool::new(false),
+            sleeper: Mutex::new(None),
+        }
     }
 
     /// Whether a thread has parked here, or is about to.
@@ -110,8 +118,8 @@ impl Signal {
         self.asleep.load(Ordering::Relaxed)
     }
 
-    /// Makes the waiting thread, if there is one, check its condition again. Returns whether it was woken. The stores
-    /// that make its condition true must precede this call.
+    /// Makes the waiting thread, if there is one, check its condition again. Returns whether it was
+    /// woken. The stores that make its condition true must precede this call.
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
         if !self.has_sleeper() {

@@ -1,14 +1,16 @@
 //! The worker set: the threads that share central work, the calling thread among them.
 //!
-//! An operation enters the set once and is divided into ranges ([`stealing`](super::stealing)). A result must never
-//! depend on which thread computes it: bodies work element by element, or on tiles that depend only on the size.
+//! An operation enters the set once and is divided into ranges ([`stealing`](super::stealing)). A
+//! result must never depend on which thread computes it: bodies work element by element, or on
+//! tiles that depend only on the size.
 //!
-//! Only one operation uses the threads at a time. If a caller finds the set busy (because of a second strategy, or
-//! because a body enters it again), it does its work alone on its own thread. So entering never waits for other work
-//! and cannot deadlock. Dispatching writes one pointer for each worker. An idle worker spins for a few tens of
-//! microseconds and then parks. How many workers take part depends on the work, and on whether they must be woken for
-//! it ([`costs`]). A worker that has not begun when the work is done is not waited for. Once the threads exist, nothing
-//! is allocated.
+//! Only one operation uses the threads at a time. If a caller finds the set busy (because of a
+//! second strategy, or because a body enters it again), it does its work alone on its own thread.
+//! So entering never waits for other work and cannot deadlock. Dispatching writes one pointer for
+//! each worker. An idle worker spins for a few tens of microseconds and then parks. How many
+//! workers take part depends on the work, and on whether they must be woken for it ([`costs`]). A
+//! worker that has not begun when the work is done is not waited for. Once the threads exist,
+//! nothing is allocated.
 
 use std::any::Any;
 use std::ops::Range;
@@ -42,7 +44,8 @@ const SPIN: Duration = Duration::from_micros(30);
 /// How long a caller spins for workers that do their last chunk.
 const LAST_SPIN: Duration = Duration::from_micros(100);
 
-/// The function that is called for each range, with the number of the worker. The calling thread's is 0.
+/// The function that is called for each range, with the number of the worker. The calling thread's
+/// is 0.
 type Body<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
 
 /// The number of workers that was set; 0 means the default.
@@ -58,11 +61,14 @@ static STEALING: AtomicBool = AtomicBool::new(true);
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. It is locked by the thread whose operation uses the workers.
-static SET: Mutex<WorkerThreads> =
-    Mutex::new(WorkerThreads { workers: Vec::new(), queues: Vec::new(), refused: None });
+static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads {
+    workers: Vec::new(),
+    queues: Vec::new(),
+    refused: None,
+});
 
-/// The signal at which the thread that has entered the set waits for the workers. A worker may use it when its job no
-/// longer exists.
+/// The signal at which the thread that has entered the set waits for the workers. A worker may use
+/// it when its job no longer exists.
 static CALLER: Signal = Signal::new();
 
 /// The threads of the set. The calling thread is not among them.
@@ -92,8 +98,8 @@ struct WorkerSlot {
     inbox: Inbox<WorkerJob>,
 }
 
-/// One operation. It is on the stack of the thread that entered the set, which waits there until all workers are
-/// counted out.
+/// One operation. It is on the stack of the thread that entered the set, which waits there until
+/// all workers are counted out.
 struct WorkerJob {
     body: *const Body<'static>,
     division: Division,
@@ -109,20 +115,25 @@ struct WorkerJob {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Sets the number of workers for central work of this process, the calling thread included. It takes effect with the
-/// next operation. Results do not depend on it. It can be called from any thread at any time and does not wait.
+/// Sets the number of workers for central work of this process, the calling thread included. It
+/// takes effect with the next operation. Results do not depend on it. It can be called from any
+/// thread at any time and does not wait.
 ///
 /// Fails with INVALID_ARGUMENT for 0 and for more than [`MAX_COUNT`].
 pub fn set_count(count: usize) -> Result<()> {
     if count == 0 || count > MAX_COUNT {
-        return Err(invalid!("count", "{count} workers; 1 to {MAX_COUNT} are possible"));
+        return Err(invalid!(
+            "count",
+            "{count} workers; 1 to {MAX_COUNT} are possible"
+        ));
     }
     REQUESTED.store(count, Ordering::Relaxed);
     Ok(())
 }
 
-/// The number of workers for central work: the number that was set or, by default, the number of processors whose time
-/// the process may use. Fewer workers take part in small operations, or if the system refuses threads.
+/// The number of workers for central work: the number that was set or, by default, the number of
+/// processors whose time the process may use. Fewer workers take part in small operations, or if
+/// the system refuses threads.
 pub fn count() -> usize {
     match REQUESTED.load(Ordering::Relaxed) {
         0 => affinity::usable().min(MAX_COUNT),
@@ -135,15 +146,16 @@ pub fn costs() -> Costs {
     ESTIMATES.costs()
 }
 
-/// Fixes the cost of waking workers, so that it is not measured; with `None`, it is measured again. Tests use this to
-/// make work shared, or not shared. Results do not depend on it.
+/// Fixes the cost of waking workers, so that it is not measured; with `None`, it is measured again.
+/// Tests use this to make work shared, or not shared. Results do not depend on it.
 pub fn fix_costs(costs: Option<Costs>) {
     ESTIMATES.fix(costs);
 }
 
-/// Sets whether a worker that is done with its own range helps the others, as it does by default. Without help, each
-/// worker does its own range and no other, and the caller waits for all of them. Tests use this to have every worker
-/// take part. Results do not depend on it. It takes effect with the next operation.
+/// Sets whether a worker that is done with its own range helps the others, as it does by default.
+/// Without help, each worker does its own range and no other, and the caller waits for all of them.
+/// Tests use this to have every worker take part. Results do not depend on it. It takes effect with
+/// the next operation.
 pub fn set_stealing(steals: bool) {
     STEALING.store(steals, Ordering::Relaxed);
 }
@@ -151,7 +163,13 @@ pub fn set_stealing(steals: bool) {
 /// How many threads of the set have parked. `None` while an operation uses them.
 pub fn parked() -> Option<usize> {
     let threads = SET.try_lock()?;
-    Some(threads.workers.iter().filter(|worker| worker.slot.inbox.is_parked()).count())
+    Some(
+        threads
+            .workers
+            .iter()
+            .filter(|worker| worker.slot.inbox.is_parked())
+            .count(),
+    )
 }
 
 /// How often this process has shared work between several workers, whatever the amount of work.
@@ -159,9 +177,9 @@ pub fn entries() -> u64 {
     ENTRIES.load(Ordering::Relaxed)
 }
 
-/// Calls `body` with ranges that together are `0..elements`. It uses several workers at the same time if the work is
-/// large enough, and returns when all are done. Inner boundaries are multiples of 64. `bytes_per_element` is the memory
-/// traffic of one element, over all inputs and outputs.
+/// Calls `body` with ranges that together are `0..elements`. It uses several workers at the same
+/// time if the work is large enough, and returns when all are done. Inner boundaries are multiples
+/// of 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
 ///
 /// A panic of `body` reaches the caller once every worker has finished.
 pub fn for_each_range(
@@ -170,17 +188,25 @@ pub fn for_each_range(
     body: &(dyn Fn(Range<usize>) + Sync),
 ) {
     let bytes = elements.saturating_mul(bytes_per_element);
-    enter(elements, ELEMENTS_PER_BLOCK, bytes, usize::MAX, &|_, range| body(range));
+    enter(
+        elements,
+        ELEMENTS_PER_BLOCK,
+        bytes,
+        usize::MAX,
+        &|_, range| body(range),
+    );
 }
 
-/// Works like [`for_each_range`], for items that are large pieces of work each. Boundaries can be anywhere.
+/// Works like [`for_each_range`], for items that are large pieces of work each. Boundaries can be
+/// anywhere.
 pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &(dyn Fn(Range<usize>) + Sync)) {
     let bytes = tasks.saturating_mul(bytes_per_task);
     enter(tasks, 1, bytes, usize::MAX, &|_, range| body(range));
 }
 
-/// Calls `body` with ranges that together are the `bytes` bytes that an operation moves, and with the number of the
-/// worker, which is less than `most`. A worker may get several, one after the other. Otherwise as [`for_each_range`].
+/// Calls `body` with ranges that together are the `bytes` bytes that an operation moves, and with
+/// the number of the worker, which is less than `most`. A worker may get several, one after the
+/// other. Otherwise as [`for_each_range`].
 pub fn for_each_byte_range(most: usize, bytes: usize, body: &Body<'_>) {
     enter(bytes, 1, bytes, most, body);
 }
@@ -212,21 +238,25 @@ struct EnteredWorkers {
 }
 
 impl EnteredWorkers {
-    /// Enters the set for work that moves `bytes` bytes and can be divided into `most` parts. `None` if the calling
-    /// thread should do it alone.
+    /// Enters the set for work that moves `bytes` bytes and can be divided into `most` parts.
+    /// `None` if the calling thread should do it alone.
     fn new(bytes: usize, most: usize) -> Option<EnteredWorkers> {
         let most = Estimates::of_spinning(bytes, count().min(most));
         if most == 1 {
             return None;
         }
         let mut threads = SET.try_lock()?;
-        // All threads that could take part are started now, so that no later operation of this size starts any.
+        // All threads that could take part are started now, so that no later operation of this size
+        // starts any.
         let helpers = threads.at_least(most - 1);
         let participants = match threads.are_awake(helpers) {
             true => helpers + 1,
             false => ESTIMATES.of_parked(bytes, helpers + 1),
         };
-        (participants > 1).then_some(EnteredWorkers { threads, helpers: participants - 1 })
+        (participants > 1).then_some(EnteredWorkers {
+            threads,
+            helpers: participants - 1,
+        })
     }
 
     fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
@@ -238,8 +268,9 @@ impl EnteredWorkers {
             queue.fill(division.own(worker, participants));
         }
         let workers = &self.threads.workers[..self.helpers];
-        // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
-        // afterwards, and this function returns only when all of them have done so.
+        // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves
+        // out of the countdown afterwards, and this function returns only when all of them
+        // have done so.
         let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
         let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
         let job = WorkerJob {
@@ -266,7 +297,11 @@ impl EnteredWorkers {
         ESTIMATES.moved(moved as usize, bytes, started.elapsed());
         // Nothing is left for those that have not begun.
         let is_late = |worker: &&Worker| job.helps && worker.slot.inbox.take_back(in_inbox);
-        let late = workers.iter().filter(is_late).inspect(|_| job.note_begin()).count();
+        let late = workers
+            .iter()
+            .filter(is_late)
+            .inspect(|_| job.note_begin())
+            .count();
         job.countdown.count_out_late(late);
         job.countdown.wait(&CALLER, spinning(LAST_SPIN));
         drop(long_operation);
@@ -278,9 +313,12 @@ impl EnteredWorkers {
     }
 }
 
-/// Ends the threads. Later work starts them again. Returns whether it did: it does not while an operation uses them.
+/// Ends the threads. Later work starts them again. Returns whether it did: it does not while an
+/// operation uses them.
 pub(super) fn end() -> bool {
-    let Some(mut threads) = SET.try_lock() else { return false };
+    let Some(mut threads) = SET.try_lock() else {
+        return false;
+    };
     for worker in &threads.workers {
         worker.slot.inbox.give(END);
     }
@@ -295,7 +333,10 @@ pub(super) fn end() -> bool {
 impl WorkerThreads {
     /// Whether the first `helpers` threads wait for work without having parked.
     fn are_awake(&self, helpers: usize) -> bool {
-        self.workers.iter().take(helpers).all(|worker| !worker.slot.inbox.is_parked())
+        self.workers
+            .iter()
+            .take(helpers)
+            .all(|worker| !worker.slot.inbox.is_parked())
     }
 
     /// Starts threads until there are `wanted`. Returns how many can be used.
@@ -308,7 +349,10 @@ impl WorkerThreads {
                 break;
             }
             let worker = self.workers.len() + 1;
-            let slot = Arc::new(WorkerSlot { worker, inbox: Inbox::new() });
+            let slot = Arc::new(WorkerSlot {
+                worker,
+                inbox: Inbox::new(),
+            });
             let of_thread = Arc::clone(&slot);
             let options = ThreadOptions::new(format!("umbo-worker-{worker}"), Purpose::Worker);
             match thread::spawn(&options, move || of_thread.serve()) {
@@ -332,7 +376,8 @@ impl WorkerJob {
         self.begun.fetch_max(begun, Ordering::Relaxed);
     }
 
-    /// Does chunks until none is left: those of the worker's own range, and then those of others. `done` counts them.
+    /// Does chunks until none is left: those of the worker's own range, and then those of others.
+    /// `done` counts them.
     ///
     /// # Safety
     /// The body and the queues are alive.
@@ -341,8 +386,9 @@ impl WorkerJob {
         let (body, queues) = unsafe { (&*self.body, &*self.queues) };
         let last = if self.helps { queues.len() } else { 1 };
         let others = || (1..last).map(|next| &queues[(worker + next) % queues.len()]);
-        while let Some(chunk) =
-            queues[worker].pop().or_else(|| others().find_map(ChunkQueue::steal))
+        while let Some(chunk) = queues[worker]
+            .pop()
+            .or_else(|| others().find_map(ChunkQueue::steal))
         {
             body(worker, self.division.items(chunk));
             *done += 1;
@@ -393,5 +439,9 @@ impl WorkerSlot {
 
 /// A spin of this duration, or none if workers outnumber processors.
 fn spinning(time: Duration) -> Spin {
-    if count() > affinity::usable() { Spin::NEVER } else { Spin::lasting(time) }
+    if count() > affinity::usable() {
+        Spin::NEVER
+    } else {
+        Spin::lasting(time)
+    }
 }

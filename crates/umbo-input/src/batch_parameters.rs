@@ -15,7 +15,11 @@ pub(super) struct BatchParameters {
 
 impl fmt::Display for BatchParameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        let remainder = if self.drop_remainder {
+            ", without a smaller last one"
+        } else {
+            ""
+        };
         write!(formatter, "of {}{remainder}", self.size)
     }
 }
@@ -23,16 +27,25 @@ impl fmt::Display for BatchParameters {
 impl BatchParameters {
     /// Checks the size that the caller passed. Returns INVALID_ARGUMENT if it is below 1.
     pub(super) fn new(size: i64, drop_remainder: bool) -> Result<BatchParameters> {
-        let size = in_range("element_count", size, 1.., "the elements in a batch, 1 or more")?;
+        let size = in_range(
+            "element_count",
+            size,
+            1..,
+            "the elements in a batch, 1 or more",
+        )?;
         Ok(BatchParameters::of(size, drop_remainder))
     }
 
     /// The parameters for batches of `size` elements, which is at least 1.
     pub(super) fn of(size: usize, drop_remainder: bool) -> BatchParameters {
-        BatchParameters { size, drop_remainder }
+        BatchParameters {
+            size,
+            drop_remainder,
+        }
     }
 
-    /// The spec of batches of elements like `element`. Returns INVALID_ARGUMENT for elements of rank 8.
+    /// The spec of batches of elements like `element`. Returns INVALID_ARGUMENT for elements of
+    /// rank 8.
     pub(super) fn spec(&self, element: &ElementSpec) -> Result<ElementSpec> {
         let dimension = self.drop_remainder.then_some(self.size);
         element.map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))

@@ -15,8 +15,8 @@ use umbo_kernels::rows;
 use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
 
-/// Starts a pass over batches of arrays' rows. The batches are like `spec`. The row numbers come from `order`, which
-/// has `count` of them. Without `order`, rows come in the arrays' own order.
+/// Starts a pass over batches of arrays' rows. The batches are like `spec`. The row numbers come
+/// from `order`, which has `count` of them. Without `order`, rows come in the arrays' own order.
 pub(super) fn start(
     batch: BatchParameters,
     spec: &ElementSpec,
@@ -24,11 +24,21 @@ pub(super) fn start(
     count: Cardinality,
     order: Option<Box<dyn Pass<u64>>>,
 ) -> Result<Box<dyn Pass<Value>>> {
-    let capacity = count.bound().map_or(batch.size, |count| count.min(batch.size));
+    let capacity = count
+        .bound()
+        .map_or(batch.size, |count| count.min(batch.size));
     let numbers = memory::list(capacity, "row numbers")?;
     let order = order.map_or(Order::Own { next: 0 }, Order::Any);
     let (spec, arrays, pool) = (spec.clone(), Arc::clone(arrays), BufferPool::new());
-    Ok(Box::new(BatchRowsPass { batch, capacity, spec, arrays, order, numbers, pool }))
+    Ok(Box::new(BatchRowsPass {
+        batch,
+        capacity,
+        spec,
+        arrays,
+        order,
+        numbers,
+        pool,
+    }))
 }
 
 enum Order {
@@ -45,7 +55,8 @@ struct BatchRowsPass {
     spec: ElementSpec,
     arrays: Arc<Arrays>,
     order: Order,
-    /// The rows of the current batch. They stay if the batch cannot be made, so that another attempt can use them.
+    /// The rows of the current batch. They stay if the batch cannot be made, so that another
+    /// attempt can use them.
     numbers: Vec<u64>,
     pool: BufferPool<ElementBuffer>,
 }
@@ -60,14 +71,18 @@ impl BatchRowsPass {
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let components = &self.arrays.components;
         buffer.fill(&mut |leaf, slot| view_rows(&components[leaf], first, count, slot))?;
-        self.order = Order::Own { next: first + count as u64 };
+        self.order = Order::Own {
+            next: first + count as u64,
+        };
         Ok(Some(buffer.value()))
     }
 }
 
 impl Pass<Value> for BatchRowsPass {
     fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
-        let Order::Own { next } = &mut self.order else { return skip_each(self, left, stop) };
+        let Order::Own { next } = &mut self.order else {
+            return skip_each(self, left, stop);
+        };
         let skipped = self.batch.batches(self.arrays.rows - *next).min(*left);
         let rows = skipped.saturating_mul(self.batch.size as u64);
         *next = next.saturating_add(rows).min(self.arrays.rows);

@@ -23,18 +23,19 @@ struct CachedRound<T> {
 }
 
 impl Dataset {
-    /// Keeps the elements in memory. The first pass that is given the end keeps them, and every later pass yields them
-    /// in the same order without using the dataset. Passes that begin before one has reached the end make their own
-    /// elements. Elements are read-only.
+    /// Keeps the elements in memory. The first pass that is given the end keeps them, and every
+    /// later pass yields them in the same order without using the dataset. Passes that begin
+    /// before one has reached the end make their own elements. Elements are read-only.
     ///
-    /// Of shuffled rows of arrays only the order is kept. Of rows in their own order nothing is kept. If there is no
-    /// memory to keep the elements, each pass makes its own.
+    /// Of shuffled rows of arrays only the order is kept. Of rows in their own order nothing is
+    /// kept. If there is no memory to keep the elements, each pass makes its own.
     pub fn cache(&self) -> Result<Dataset> {
         self.then(Cache::default())
     }
 }
 
-/// The state that all passes share: a [`CachedRound`], once there is one. Its items are row numbers or elements, as the dataset's are.
+/// The state that all passes share: a [`CachedRound`], once there is one. Its items are row numbers
+/// or elements, as the dataset's are.
 #[derive(Clone, Default)]
 struct Cache(FirstRound);
 
@@ -75,15 +76,16 @@ impl Reorder for Cache {
 
 struct CachePass<T> {
     first: FirstRound,
-    /// In a restored pass, this replaces the dataset's cache: it holds what was cached where the position was saved, if
-    /// anything was.
+    /// In a restored pass, this replaces the dataset's cache: it holds what was cached where the
+    /// position was saved, if anything was.
     own: Option<Option<Arc<CachedRound<T>>>>,
     /// A complete round of this pass. The dataset caches it once its end was given.
     complete: Option<Arc<CachedRound<T>>>,
     /// When the items are given, once an iterator has the pass.
     given: Option<Given>,
     cardinality: Cardinality,
-    /// The cached round that this round yields, if there is one. It is chosen when the round begins.
+    /// The cached round that this round yields, if there is one. It is chosen when the round
+    /// begins.
     replaying: Option<Arc<CachedRound<T>>>,
     /// The position in the cached round.
     next: usize,
@@ -99,7 +101,9 @@ struct CachePass<T> {
 impl<T: Item> CachePass<T> {
     /// The round that the dataset has cached.
     fn of_dataset(&self) -> Option<Arc<CachedRound<T>>> {
-        self.first.get().and_then(|first| Arc::clone(first).downcast().ok())
+        self.first
+            .get()
+            .and_then(|first| Arc::clone(first).downcast().ok())
     }
 
     /// The cached round that the next round yields.
@@ -137,7 +141,9 @@ impl<T: Item> CachePass<T> {
             return Ok(());
         }
         if !self.cardinality.admits(count) {
-            return Err(unfit(&format!("{count} elements are cached, more than there are")));
+            return Err(unfit(&format!(
+                "{count} elements are cached, more than there are"
+            )));
         }
         let mut place = *origin;
         self.input.restore(&mut place)?;
@@ -149,7 +155,10 @@ impl<T: Item> CachePass<T> {
             reserve(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
-        let mut kept = CachedRound { items, origin: StateWriter::default() };
+        let mut kept = CachedRound {
+            items,
+            origin: StateWriter::default(),
+        };
         kept.origin.read(origin);
         self.own = Some(Some(Arc::new(kept)));
         Ok(())
@@ -215,7 +224,9 @@ impl<T: Item> Pass<T> for CachePass<T> {
     }
 
     fn certain(&self) -> Option<Cardinality> {
-        self.replaying.as_ref().map(|kept| Cardinality::Exact(kept.items.len() as u64))
+        self.replaying
+            .as_ref()
+            .map(|kept| Cardinality::Exact(kept.items.len() as u64))
     }
 
     fn skip_rounds(&mut self, _rounds: u64, _items: u64) {
@@ -224,7 +235,11 @@ impl<T: Item> Pass<T> for CachePass<T> {
 
     fn restart(&mut self) -> Result<()> {
         self.turn_over();
-        if self.replaying.is_some() { Ok(()) } else { self.input.restart() }
+        if self.replaying.is_some() {
+            Ok(())
+        } else {
+            self.input.restart()
+        }
     }
 
     fn save(&self, to: &mut StateWriter) {

@@ -30,7 +30,8 @@ impl Cardinality {
         }
     }
 
-    /// The cardinality of a dataset that may have another number of elements; it is endless if this one is.
+    /// The cardinality of a dataset that may have another number of elements; it is endless if this
+    /// one is.
     pub(super) fn of_unknown_end(self) -> Cardinality {
         match self {
             Cardinality::Endless => Cardinality::Endless,

@@ -14,8 +14,8 @@ use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
 impl Dataset {
-    /// Concatenates the datasets. Their elements have the same structure, dtypes and ranks. Sizes in which they differ
-    /// are unknown in the element spec.
+    /// Concatenates the datasets. Their elements have the same structure, dtypes and ranks. Sizes
+    /// in which they differ are unknown in the element spec.
     ///
     /// INVALID_ARGUMENT: no datasets, elements that differ in structure, dtype or rank.
     pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
@@ -44,7 +44,10 @@ impl Operation for Concatenate {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        Ok(Box::new(ConcatenatePass { inputs: dataset.start_inputs()?, current: 0 }))
+        Ok(Box::new(ConcatenatePass {
+            inputs: dataset.start_inputs()?,
+            current: 0,
+        }))
     }
 }
 
@@ -56,16 +59,19 @@ fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
         common.common(spec, &|| {
             invalid!(
                 "datasets",
-                    "the elements of dataset {position} are {spec}, those of dataset 0 {first}; structure, \
-                     dtypes and ranks must be the same"
-                )
+                "the elements of dataset {position} are {spec}, those of dataset 0 {first}; \
+                 structure, dtypes and ranks must be the same"
+            )
         })
     })
 }
 
 /// How many elements the datasets have together.
 fn total(inputs: &[&Facts]) -> Cardinality {
-    inputs.iter().map(|input| input.cardinality).fold(Cardinality::Exact(0), followed_by)
+    inputs
+        .iter()
+        .map(|input| input.cardinality)
+        .fold(Cardinality::Exact(0), followed_by)
 }
 
 fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
@@ -106,13 +112,18 @@ impl Pass<Value> for ConcatenatePass {
 
     fn certain(&self) -> Option<Cardinality> {
         let mut inputs = self.inputs.iter().map(|input| input.certain());
-        inputs.try_fold(Cardinality::Exact(0), |all, input| Some(followed_by(all, input?)))
+        inputs.try_fold(Cardinality::Exact(0), |all, input| {
+            Some(followed_by(all, input?))
+        })
     }
 
     fn skip_rounds(&mut self, rounds: u64, items: u64) {
         let mut left = items;
         for input in &mut self.inputs {
-            let all = input.certain().and_then(Cardinality::exact).unwrap_or(u64::MAX);
+            let all = input
+                .certain()
+                .and_then(Cardinality::exact)
+                .unwrap_or(u64::MAX);
             input.skip_rounds(rounds, left);
             left = left.saturating_sub(all);
         }
@@ -130,7 +141,9 @@ impl Pass<Value> for ConcatenatePass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.current = from.index(self.inputs.len(), "the present dataset")?;
-        self.inputs.iter_mut().try_for_each(|input| input.restore(from))
+        self.inputs
+            .iter_mut()
+            .try_for_each(|input| input.restore(from))
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -1,4 +1,5 @@
-//! Datasets and the passes over them. A dataset describes where its elements come from and how they are transformed.
+//! Datasets and the passes over them. A dataset describes where its elements come from and how they
+//! are transformed.
 
 use std::sync::Arc;
 use std::{fmt, slice};
@@ -14,18 +15,18 @@ use crate::spec::ElementSpec;
 use umbo_base::error::{Error, Result};
 use umbo_tensor::values::Value;
 
-/// An operation that makes elements: a source, or a transformation of the elements of other datasets. The dataset holds
-/// its inputs next to the operation. Operations that only change which items come, and when, implement
-/// [`Reorder`](crate::reorder::Reorder).
+/// An operation that makes elements: a source, or a transformation of the elements of other
+/// datasets. The dataset holds its inputs next to the operation. Operations that only change which
+/// items come, and when, implement [`Reorder`](crate::reorder::Reorder).
 pub(super) trait Operation: Send + Sync {
     /// The facts of the elements that it makes of those of `inputs`. A source has no inputs.
     ///
     /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts>;
 
-    /// A text that describes the operation, applied to `inputs` inputs. The text becomes a part of saved positions. It
-    /// names everything on which the meaning of a position depends. It leaves out what affects neither the order of
-    /// items nor what passes save.
+    /// A text that describes the operation, applied to `inputs` inputs. The text becomes a part of
+    /// saved positions. It names everything on which the meaning of a position depends. It
+    /// leaves out what affects neither the order of items nor what passes save.
     fn words(&self, inputs: usize) -> String;
 
     /// Starts a pass over the elements of `dataset`, whose operation this is.
@@ -33,16 +34,19 @@ pub(super) trait Operation: Send + Sync {
 
     /// Starts the same pass over row numbers instead of elements.
     fn start_rows(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
-        Err(Error::Internal("an operation that does not only reorder".into()))
+        Err(Error::Internal(
+            "an operation that does not only reorder".into(),
+        ))
     }
 
-    /// Whether the operation works on row numbers, and not on elements, if its input consists of arrays' rows.
+    /// Whether the operation works on row numbers, and not on elements, if its input consists of
+    /// arrays' rows.
     fn takes_rows(&self) -> bool {
         false
     }
 
-    /// The same operation over a share of the files. It shares nothing with passes of this one. None if the operation
-    /// does not depend on the share.
+    /// The same operation over a share of the files. It shares nothing with passes of this one.
+    /// None if the operation does not depend on the share.
     fn share(&self, _share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
         Ok(None)
     }
@@ -56,9 +60,9 @@ pub(super) trait Operation: Send + Sync {
     fn describe_seed(&self, _to: &mut Description) {}
 }
 
-/// A dataset: a tree of operations. Cloning makes another reference. A dataset never changes, so any number of threads
-/// may use it. Its inputs are shared, not copied. At most 256 transformations may be nested, and a dataset may have
-/// 65,536 operations in all; one more is INVALID_ARGUMENT.
+/// A dataset: a tree of operations. Cloning makes another reference. A dataset never changes, so
+/// any number of threads may use it. Its inputs are shared, not copied. At most 256 transformations
+/// may be nested, and a dataset may have 65,536 operations in all; one more is INVALID_ARGUMENT.
 #[derive(Clone)]
 pub struct Dataset(Arc<DatasetNode>);
 
@@ -73,7 +77,11 @@ impl Dataset {
     /// The dataset that `op` makes of `inputs`. It fails as [`Operation::facts`] does.
     pub(super) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
         let facts = op.facts(&inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
-        Ok(Dataset(Arc::new(DatasetNode { op, inputs: inputs.to_vec(), facts })))
+        Ok(Dataset(Arc::new(DatasetNode {
+            op,
+            inputs: inputs.to_vec(),
+            facts,
+        })))
     }
 
     /// The dataset that `op` makes of this one.
@@ -98,9 +106,13 @@ impl Dataset {
         &self.0.facts
     }
 
-    /// The same operations over a share of the files. They have their own buffers, caches and counts.
+    /// The same operations over a share of the files. They have their own buffers, caches and
+    /// counts.
     pub(super) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
-        let inputs = self.inputs().iter().map(|input| input.share_of_files(share));
+        let inputs = self
+            .inputs()
+            .iter()
+            .map(|input| input.share_of_files(share));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let op = self.op().share(share)?;
         Dataset::of(op.unwrap_or_else(|| Arc::clone(&self.0.op)), &inputs)
@@ -123,7 +135,9 @@ impl Dataset {
     fn describe_rows(&self, to: &mut Description) {
         if self.facts().rows_in_order().is_none() {
             self.describe_op(to);
-            self.inputs().iter().for_each(|input| input.describe_rows(to));
+            self.inputs()
+                .iter()
+                .for_each(|input| input.describe_rows(to));
         }
     }
 
@@ -142,25 +156,37 @@ impl Dataset {
         self.facts().cardinality
     }
 
-    /// An iterator at the beginning of a new pass, independent of all others. It reads nothing until its first element
-    /// is requested. RESOURCE_EXHAUSTED if there is no memory for it.
+    /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
+    /// until its first element is requested. RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn iterator(&self) -> Result<PassIterator> {
-        PassIterator::new(Arc::new(self.clone()), self.element_spec().clone(), None, false)
+        PassIterator::new(
+            Arc::new(self.clone()),
+            self.element_spec().clone(),
+            None,
+            false,
+        )
     }
 }
 
 impl fmt::Debug for Dataset {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "dataset of {} ({:?})", self.element_spec(), self.cardinality())
+        write!(
+            formatter,
+            "dataset of {} ({:?})",
+            self.element_spec(),
+            self.cardinality()
+        )
     }
 }
 
 impl Pipeline for Dataset {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         match &self.facts().rows {
-            Some(rows) => {
-                Ok(slices::elements(&rows.arrays, self.element_spec(), self.start_rows()?))
-            }
+            Some(rows) => Ok(slices::elements(
+                &rows.arrays,
+                self.element_spec(),
+                self.start_rows()?,
+            )),
             None => self.op().start(self),
         }
     }

@@ -28,23 +28,26 @@ use umbo_strategy::Strategy;
 use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::Value;
 
-/// In how many steps of each pass ranks compare rows, unless the options or the dataset say otherwise.
+/// In how many steps of each pass ranks compare rows, unless the options or the dataset say
+/// otherwise.
 const COMPARED_STEPS: u64 = 16;
 
-/// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on `devices`. Replica k is
-/// on the k-th of them.
+/// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on
+/// `devices`. Replica k is on the k-th of them.
 ///
-/// The elements are the same for any number of replicas, and so are positions in them. With one replica, they stay as
-/// they are. With more, each tensor of an element becomes a per-replica value. Its rows are split in order, as `options`
-/// says. Component k is the part of replica k. Parts may be empty; they keep dtype and rank. The tensors of one element
-/// may differ in their number of rows; each is split by its own number. Parts are views of the batch, so nothing is
+/// The elements are the same for any number of replicas, and so are positions in them. With one
+/// replica, they stay as they are. With more, each tensor of an element becomes a per-replica
+/// value. Its rows are split in order, as `options` says. Component k is the part of replica k.
+/// Parts may be empty; they keep dtype and rank. The tensors of one element may differ in their
+/// number of rows; each is split by its own number. Parts are views of the batch, so nothing is
 /// copied except parts of replicas on GPUs. Each tensor stores how many examples it holds
-/// ([`Tensor::examples`](umbo_tensor::Tensor::examples)). Component k is on device k. All CPUs share one memory.
+/// ([`Tensor::examples`](umbo_tensor::Tensor::examples)). Component k is on device k. All CPUs
+/// share one memory.
 ///
-/// INVALID_ARGUMENT: no replicas; another number of devices; with several replicas, an element with a scalar, which
-/// cannot be split; options that contradict each other; in a strict process, elements that were batched twice or, with
-/// several replicas, never. UNIMPLEMENTED: replication per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist
-/// or cannot be used.
+/// INVALID_ARGUMENT: no replicas; another number of devices; with several replicas, an element with
+/// a scalar, which cannot be split; options that contradict each other; in a strict process,
+/// elements that were batched twice or, with several replicas, never. UNIMPLEMENTED: replication
+/// per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist or cannot be used.
 pub fn distribute(
     dataset: &Dataset,
     replicas: usize,
@@ -64,29 +67,42 @@ fn distribute_to(
 ) -> Result<DistributedDataset> {
     let all = replicas.all;
     check_batches(dataset.facts(), all, is_strict)?;
-    let full = dataset.facts().batch_size().filter(|_| options.splitting == Splitting::Balanced);
+    let full = dataset
+        .facts()
+        .batch_size()
+        .filter(|_| options.splitting == Splitting::Balanced);
     let batches = match full.filter(|_| options.drop_partial_step) {
         Some(rows) => dataset.full_batches(rows)?,
         None => dataset.clone(),
     };
     let spec = match all {
         1 => batches.element_spec().clone(),
-        _ => batches.element_spec().map(&mut |leaf| Ok(replicas.spec(part_spec(leaf, all)?)))?,
+        _ => batches
+            .element_spec()
+            .map(&mut |leaf| Ok(replicas.spec(part_spec(leaf, all)?)))?,
     };
     let shares = match options.splitting {
         Splitting::Ceiling => Shares::Ceiling,
         Splitting::Balanced => Shares::Balanced { full },
     };
     let cardinality = batches.cardinality();
-    DistributedDataset::new(batches, spec, cardinality, Way::Split(shares), replicas, options)
+    DistributedDataset::new(
+        batches,
+        spec,
+        cardinality,
+        Way::Split(shares),
+        replicas,
+        options,
+    )
 }
 
-/// Distributes as [`distribute`] does, over the replicas of `strategy` on its compute devices. Iterators then belong to
-/// the strategy: see [`PassIterator::next`].
+/// Distributes as [`distribute`] does, over the replicas of `strategy` on its compute devices.
+/// Iterators then belong to the strategy: see [`PassIterator::next`].
 ///
-/// INVALID_ARGUMENT also if files are to be dealt to ranks and the dataset is not made of files, has fewer files than
-/// there are ranks, or has operations for which shares of its files do not make shares of its elements. In a strict
-/// strategy it is INVALID_ARGUMENT if elements were batched twice or, with several replicas, never.
+/// INVALID_ARGUMENT also if files are to be dealt to ranks and the dataset is not made of files,
+/// has fewer files than there are ranks, or has operations for which shares of its files do not
+/// make shares of its elements. In a strict strategy it is INVALID_ARGUMENT if elements were
+/// batched twice or, with several replicas, never.
 pub fn distribute_dataset(
     strategy: &Strategy,
     dataset: &Dataset,
@@ -95,7 +111,8 @@ pub fn distribute_dataset(
     let is_strict = strategy.is_strict();
     let ranks = strategy.ranks();
     match options.sharding {
-        // The check is made with one rank too, so that a program finds the error before it runs with several.
+        // The check is made with one rank too, so that a program finds the error before it runs
+        // with several.
         Sharding::File if ranks.is_alone() => drop(dataset.facts().files_for(1)?),
         _ if ranks.is_alone() => {}
         Sharding::Data => {}
@@ -120,8 +137,8 @@ pub fn distribute_dataset(
     Ok(distribute_to(dataset, replicas, options, is_strict)?.for_strategy(strategy))
 }
 
-/// The files of the dataset, and the share of a batch of each replica of all ranks. Fails if the ranks cannot read
-/// separate files. All ranks come to the same result.
+/// The files of the dataset, and the share of a batch of each replica of all ranks. Fails if the
+/// ranks cannot read separate files. All ranks come to the same result.
 fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
     let (files, rows) = dataset.facts().files_for(ranks.size())?;
     let shares = balanced_sizes(rows, ranks.num_replicas());
@@ -133,16 +150,17 @@ fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files,
             let all = ranks.num_replicas();
             return Err(invalid!(
                 "sharding",
-                "files are to be dealt out to ranks, and batches of {rows} rows have none for rank \
-                     {rank}, which would never read its files; batches have {all} rows or more, one for \
-                     each replica"
+                "files are to be dealt out to ranks, and batches of {rows} rows have none for \
+                 rank {rank}, which would never read its files; batches have {all} rows or more, \
+                 one for each replica"
             ));
         }
     }
     Ok((files, shares))
 }
 
-/// Distributes this rank's share of the files. Its replicas get their shares of a batch from these files.
+/// Distributes this rank's share of the files. Its replicas get their shares of a batch from these
+/// files.
 fn distribute_files(
     strategy: &Strategy,
     ranks: &Arc<Ranks>,
@@ -165,10 +183,11 @@ fn balanced_sizes(rows: usize, replicas: usize) -> Vec<i64> {
     shares.map(|(start, stop)| (stop - start) as i64).collect()
 }
 
-/// Distributes a dataset each of whose elements is for one replica: in step s, replica k gets element s·n + k, where n
-/// is the number of replicas. Nothing is split, and elements may be scalars. If elements are missing for the last step,
-/// it is completed with components without rows, or with zeros for scalars; `options` can drop this step instead. With
-/// one replica, elements stay as they are.
+/// Distributes a dataset each of whose elements is for one replica: in step s, replica k gets
+/// element s·n + k, where n is the number of replicas. Nothing is split, and elements may be
+/// scalars. If elements are missing for the last step, it is completed with components without
+/// rows, or with zeros for scalars; `options` can drop this step instead. With one replica,
+/// elements stay as they are.
 ///
 /// INVALID_ARGUMENT, UNIMPLEMENTED: as for [`distribute`].
 pub fn deal(
@@ -194,17 +213,23 @@ pub fn deal(
     };
     let replicas = LocalReplicas::of(devices);
     let spec = dataset.element_spec().map(&mut |leaf| {
-        let leaf = if complete { leaf.clone() } else { leaf.with_rows(None) };
+        let leaf = if complete {
+            leaf.clone()
+        } else {
+            leaf.with_rows(None)
+        };
         Ok(replicas.spec(leaf))
     })?;
     DistributedDataset::new(dataset.clone(), spec, cardinality, way, replicas, options)
 }
 
-/// Calls `function` to make a dataset for the replicas of `strategy`, and deals its elements as [`deal`] does.
+/// Calls `function` to make a dataset for the replicas of `strategy`, and deals its elements as
+/// [`deal`] does.
 ///
-/// The function is called once, on this thread, before this function returns: one pipeline serves all replicas. Its
-/// dataset is batched for one replica (see [`InputContext::per_replica_batch_size`]), and no operation is added to it.
-/// An error of the function is returned unchanged.
+/// The function is called once, on this thread, before this function returns: one pipeline serves
+/// all replicas. Its dataset is batched for one replica (see
+/// [`InputContext::per_replica_batch_size`]), and no operation is added to it. An error of the
+/// function is returned unchanged.
 pub fn distribute_datasets_from_function(
     strategy: &Strategy,
     function: impl FnOnce(&InputContext) -> Result<Dataset>,
@@ -260,7 +285,8 @@ enum Way {
 }
 
 impl DistributedDataset {
-    /// A distributed dataset whose components are on the devices of `replicas`, or on CPU:0, as `options` say.
+    /// A distributed dataset whose components are on the devices of `replicas`, or on CPU:0, as
+    /// `options` say.
     fn new(
         dataset: Dataset,
         spec: ElementSpec,
@@ -270,8 +296,15 @@ impl DistributedDataset {
         options: &DistributeOptions,
     ) -> Result<DistributedDataset> {
         let (devices, read_ahead) = options.check(&replicas.devices)?;
-        let replicas = LocalReplicas { devices, ..replicas };
-        let suitable = if dataset.facts().has_functions { 0 } else { COMPARED_STEPS };
+        let replicas = LocalReplicas {
+            devices,
+            ..replicas
+        };
+        let suitable = if dataset.facts().has_functions {
+            0
+        } else {
+            COMPARED_STEPS
+        };
         let compared_steps = options.compared_steps.unwrap_or(suitable);
         let (strategy, ranks) = (None, None);
         Ok(DistributedDataset {
@@ -289,23 +322,38 @@ impl DistributedDataset {
 
     /// The same dataset, for the replicas of `strategy`.
     fn for_strategy(self, strategy: &Strategy) -> DistributedDataset {
-        let strategy = ElementsFor { id: strategy.id(), is_strict: strategy.is_strict() };
-        DistributedDataset { strategy: Some(strategy), ..self }
+        let strategy = ElementsFor {
+            id: strategy.id(),
+            is_strict: strategy.is_strict(),
+        };
+        DistributedDataset {
+            strategy: Some(strategy),
+            ..self
+        }
     }
 
-    /// The structure of the elements. The number of rows is known if it is known of the batch and divides evenly.
+    /// The structure of the elements. The number of rows is known if it is known of the batch and
+    /// divides evenly.
     pub fn element_spec(&self) -> &ElementSpec {
         &self.spec
     }
 
-    /// The same dataset, if it is this rank's own and the ranks of `group` take their elements together.
+    /// The same dataset, if it is this rank's own and the ranks of `group` take their elements
+    /// together.
     fn in_step(self, strategy: &Strategy, group: RankGroup) -> Result<DistributedDataset> {
         // A rank whose dataset has ended gets elements without rows.
-        let spec = self.spec.map(&mut |leaf| Ok(self.replicas.spec(leaf.with_rows(None))))?;
+        let spec = self
+            .spec
+            .map(&mut |leaf| Ok(self.replicas.spec(leaf.with_rows(None))))?;
         // The pass continues as long as that of any rank.
         let cardinality = self.cardinality.of_unknown_end();
         let ranks = Some(group);
-        Ok(DistributedDataset { spec, cardinality, ranks, ..self.for_strategy(strategy) })
+        Ok(DistributedDataset {
+            spec,
+            cardinality,
+            ranks,
+            ..self.for_strategy(strategy)
+        })
     }
 
     /// How many elements one pass yields.
@@ -318,7 +366,8 @@ impl DistributedDataset {
         self.replicas.devices.len()
     }
 
-    /// An iterator at the beginning of a new pass, independent of all others, as with [`Dataset::iterator`].
+    /// An iterator at the beginning of a new pass, independent of all others, as with
+    /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
         let (spec, spans_ranks) = (self.element_spec().clone(), self.ranks.is_some());
         PassIterator::new(Arc::new(self.clone()), spec, self.strategy, spans_ranks)
@@ -361,8 +410,15 @@ impl Pipeline for DistributedDataset {
             // The batches are the same for any number of replicas.
             Way::Split(_) => to.stage("batches split over replicas".into()),
             Way::Deal { drop_partial_step } => {
-                let partial = if drop_partial_step { ", without a partial last step" } else { "" };
-                to.stage(format!("elements dealt to {} replicas{partial}", self.replicas.all));
+                let partial = if drop_partial_step {
+                    ", without a partial last step"
+                } else {
+                    ""
+                };
+                to.stage(format!(
+                    "elements dealt to {} replicas{partial}",
+                    self.replicas.all
+                ));
             }
         }
         self.dataset.describe(to);

@@ -19,18 +19,20 @@ pub(super) trait Reusable {
     fn release(&mut self) -> bool;
 }
 
-/// The number of buffers that are kept in addition to those reserved, for consumers that hold several elements.
+/// The number of buffers that are kept in addition to those reserved, for consumers that hold
+/// several elements.
 const SPARE: usize = 8;
 
-/// How many buffers are inspected at most to find a free one. A pool with fewer buffers inspects all of them.
+/// How many buffers are inspected at most to find a free one. A pool with fewer buffers inspects
+/// all of them.
 const LOOKS: usize = 64;
 
-/// Buffers that are in use, and buffers that can be used again. The pool keeps a bounded number. If consumers hold more
-/// elements than that, they alone own the others.
+/// Buffers that are in use, and buffers that can be used again. The pool keeps a bounded number. If
+/// consumers hold more elements than that, they alone own the others.
 ///
-/// However many buffers there are, at most [`LOOKS`] are inspected for an element, and about nine if elements come back
-/// in no order: the pool keeps so many buffers that one of nine is then free. If none of the inspected buffers is free,
-/// a new one is made.
+/// However many buffers there are, at most [`LOOKS`] are inspected for an element, and about nine
+/// if elements come back in no order: the pool keeps so many buffers that one of nine is then free.
+/// If none of the inspected buffers is free, a new one is made.
 pub(super) struct BufferPool<F> {
     buffers: Vec<F>,
     reserved: usize,
@@ -43,7 +45,12 @@ pub(super) struct BufferPool<F> {
 impl<F: Reusable> BufferPool<F> {
     /// An empty pool.
     pub(super) fn new() -> BufferPool<F> {
-        BufferPool { buffers: Vec::new(), reserved: 1, next: 0, next_idle: 0 }
+        BufferPool {
+            buffers: Vec::new(),
+            reserved: 1,
+            next: 0,
+            next_idle: 0,
+        }
     }
 
     /// Reserves places for `buffers` more buffers.
@@ -51,8 +58,8 @@ impl<F: Reusable> BufferPool<F> {
         self.reserved = self.reserved.saturating_add(buffers);
     }
 
-    /// Releases what unused buffers refer to, such as the source's elements. A small pool releases all of its unused
-    /// buffers. A large one inspects the next [`LOOKS`] in each call.
+    /// Releases what unused buffers refer to, such as the source's elements. A small pool releases
+    /// all of its unused buffers. A large one inspects the next [`LOOKS`] in each call.
     pub(super) fn release_idle(&mut self) {
         for _ in 0..self.buffers.len().min(LOOKS) {
             self.next_idle = (self.next_idle + 1) % self.buffers.len();
@@ -62,14 +69,17 @@ impl<F: Reusable> BufferPool<F> {
 
     /// A buffer that nobody else uses: one that came back or, if none did, a new one.
     ///
-    /// Elements come back in about the order in which they went out, so the search begins after the buffer that was
-    /// claimed last.
+    /// Elements come back in about the order in which they went out, so the search begins after the
+    /// buffer that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
         // The buffers of small pools are made at once, so that no later element needs memory.
         while self.buffers.len() < self.reserved.min(LOOKS) {
             self.buffers.push(make()?);
         }
-        let most = self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE);
+        let most = self
+            .reserved
+            .saturating_add(self.reserved / 8)
+            .saturating_add(SPARE);
         let index = match self.find_free() {
             Some(free) => free,
             None if self.buffers.len() < most => {
@@ -116,7 +126,11 @@ impl ElementBuffer {
             buffers.push(None);
             nothing.slice(0, 0, 0, 1)
         })?;
-        Ok(ElementBuffer { value, buffers, nothing })
+        Ok(ElementBuffer {
+            value,
+            buffers,
+            nothing,
+        })
     }
 
     /// The element.
@@ -124,15 +138,17 @@ impl ElementBuffer {
         self.value.clone()
     }
 
-    /// Calls `fill` for each tensor, in order, with its number, components counted, and with the memory that belongs to
-    /// it.
+    /// Calls `fill` for each tensor, in order, with its number, components counted, and with the
+    /// memory that belongs to it.
     pub(super) fn fill(
         &mut self,
         fill: &mut dyn FnMut(usize, &mut LeafBuffer<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut buffers = self.buffers.iter_mut().enumerate();
         let ours = for_each_tensor(&mut self.value, &mut |tensor| {
-            let Some((number, buffer)) = buffers.next() else { return Ok(false) };
+            let Some((number, buffer)) = buffers.next() else {
+                return Ok(false);
+            };
             fill(number, &mut LeafBuffer { tensor, buffer })?;
             Ok(true)
         })?;
@@ -142,16 +158,31 @@ impl ElementBuffer {
 
 impl Reusable for ElementBuffer {
     fn release(&mut self) -> bool {
-        let ElementBuffer { value, buffers, nothing } = self;
+        let ElementBuffer {
+            value,
+            buffers,
+            nothing,
+        } = self;
         let (storage, offset) = nothing.storage();
         let (dtype, layout) = (nothing.dtype(), *nothing.layout());
         let device = nothing.device();
-        let parts = TensorParts { storage, dtype, layout, offset, device, share: None };
+        let parts = TensorParts {
+            storage,
+            dtype,
+            layout,
+            offset,
+            device,
+            share: None,
+        };
         let ours = for_each_tensor(value, &mut |tensor| Ok(tensor.try_replace(&parts)));
-        // A consumer may hold a slice of a tensor after it has dropped the tensor. A request for exclusive access,
-        // unlike a count of references, also orders the consumer's last access before the next one here.
+        // A consumer may hold a slice of a tensor after it has dropped the tensor. A request for
+        // exclusive access, unlike a count of references, also orders the consumer's last
+        // access before the next one here.
         matches!(ours, Ok(true))
-            && buffers.iter_mut().flatten().all(|buffer| Arc::get_mut(buffer).is_some())
+            && buffers
+                .iter_mut()
+                .flatten()
+                .all(|buffer| Arc::get_mut(buffer).is_some())
     }
 }
 
@@ -162,8 +193,8 @@ pub(super) struct LeafBuffer<'a> {
 }
 
 impl LeafBuffer<'_> {
-    /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity` bytes. Returns it for
-    /// the caller to write.
+    /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity`
+    /// bytes. Returns it for the caller to write.
     pub(super) fn own(
         &mut self,
         dtype: DType,
@@ -178,8 +209,14 @@ impl LeafBuffer<'_> {
         *self.buffer = Some(Arc::clone(&storage));
         let layout = Layout::row_major(shape);
         let device = DeviceId::HOST;
-        let parts =
-            TensorParts { storage: &storage, dtype, layout, offset: 0, device, share: None };
+        let parts = TensorParts {
+            storage: &storage,
+            dtype,
+            layout,
+            offset: 0,
+            device,
+            share: None,
+        };
         if !self.tensor.try_replace(&parts) {
             return Err(in_use());
         }
@@ -188,8 +225,9 @@ impl LeafBuffer<'_> {
 
     /// The tensor that was last made in memory of its own, for the caller to write.
     pub(super) fn own_tensor(&mut self) -> TensorMut<'_> {
-        // SAFETY: nobody has the tensor until the buffer is given away. Those to whom it was given before hold nothing
-        // of its memory any more, since the pool claims no other buffers.
+        // SAFETY: nobody has the tensor until the buffer is given away. Those to whom it was given
+        // before hold nothing of its memory any more, since the pool claims no other
+        // buffers.
         unsafe { self.tensor.assume_exclusive() }
     }
 
@@ -198,16 +236,17 @@ impl LeafBuffer<'_> {
         self.tensor
     }
 
-    /// Makes the tensor a view of `source` with `layout`, which starts `elements` elements further on.
+    /// Makes the tensor a view of `source` with `layout`, which starts `elements` elements further
+    /// on.
     pub(super) fn view(&mut self, source: &Tensor, layout: Layout, elements: usize) -> Result<()> {
         view(self.tensor, source, layout, elements, source.device(), None)
     }
 }
 
-/// Makes `tensor`, which nobody else holds, a view of `source` on `device`. The view has `layout` and starts `elements`
-/// elements further on. If the device cannot read the memory, the tensor becomes a copy instead. The tensor's old
-/// memory goes back to its pool in the order of the device's work, so that a pass ahead of its replicas holds only what
-/// they need.
+/// Makes `tensor`, which nobody else holds, a view of `source` on `device`. The view has `layout`
+/// and starts `elements` elements further on. If the device cannot read the memory, the tensor
+/// becomes a copy instead. The tensor's old memory goes back to its pool in the order of the
+/// device's work, so that a pass ahead of its replicas holds only what they need.
 pub(super) fn view(
     tensor: &mut Tensor,
     source: &Tensor,
@@ -229,8 +268,19 @@ pub(super) fn view(
     };
     let (storage, start) = source.storage();
     let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
-    let parts = TensorParts { storage, dtype, layout, offset, device, share };
-    if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
+    let parts = TensorParts {
+        storage,
+        dtype,
+        layout,
+        offset,
+        device,
+        share,
+    };
+    if tensor.try_replace(&parts) {
+        Ok(())
+    } else {
+        Err(in_use())
+    }
 }
 
 /// The error if a buffer is filled that was not claimed from its pool.
@@ -238,8 +288,8 @@ pub(super) fn in_use() -> Error {
     Error::Internal("an element that is in use was to be filled".into())
 }
 
-/// Calls `visit` for each tensor of a nest, as long as it returns true and nobody else holds the nest. Returns whether
-/// all were visited.
+/// Calls `visit` for each tensor of a nest, as long as it returns true and nobody else holds the
+/// nest. Returns whether all were visited.
 fn for_each_tensor(
     value: &mut Value,
     visit: &mut dyn FnMut(&mut Tensor) -> Result<bool>,
@@ -247,7 +297,9 @@ fn for_each_tensor(
     match value {
         Value::Tensor(tensor) => return visit(tensor),
         Value::PerReplica(value) => {
-            let Some(value) = Arc::get_mut(value) else { return Ok(false) };
+            let Some(value) = Arc::get_mut(value) else {
+                return Ok(false);
+            };
             for component in value.components_mut() {
                 if !visit(component)? {
                     return Ok(false);
@@ -255,7 +307,9 @@ fn for_each_tensor(
             }
         }
         nest => {
-            let Some(items) = nest.items_mut() else { return Ok(false) };
+            let Some(items) = nest.items_mut() else {
+                return Ok(false);
+            };
             for item in items {
                 if !for_each_tensor(item, visit)? {
                     return Ok(false);
@@ -308,8 +362,8 @@ mod tests {
         (pool, elements)
     }
 
-    /// The number of inspected buffers and of new buffers for each element. The consumer keeps `kept` elements, and
-    /// drops one, which `drop_next` chooses, for each new one.
+    /// The number of inspected buffers and of new buffers for each element. The consumer keeps
+    /// `kept` elements, and drops one, which `drop_next` chooses, for each new one.
     fn costs(kept: usize, mut drop_next: impl FnMut(usize) -> usize) -> (f64, f64) {
         let (mut pool, mut elements) = pool_of(kept);
         let mut claims = |count: usize| {
@@ -325,16 +379,22 @@ mod tests {
         claims(4 * kept)
     }
 
-    /// The cost of an element does not depend on how many there are, nor on whether they come back in the order in
-    /// which they went out. In the long run, buffers are used again.
+    /// The cost of an element does not depend on how many there are, nor on whether they come back
+    /// in the order in which they went out. In the long run, buffers are used again.
     #[test]
     fn a_claim_looks_at_a_few_buffers_however_many_there_are() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         for kept in [16, 256, 4096, 32768] {
             let (looks, new) = costs(kept, |number| number % kept);
-            assert!(looks <= 2.0 && new == 0.0, "in order, of {kept}: {looks} looks, {new} new");
+            assert!(
+                looks <= 2.0 && new == 0.0,
+                "in order, of {kept}: {looks} looks, {new} new"
+            );
             let (looks, new) = costs(kept, |_| random.random_range(0..kept));
-            assert!(looks <= 16.0 && new <= 0.01, "any, of {kept}: {looks} looks, {new} new");
+            assert!(
+                looks <= 16.0 && new <= 0.01,
+                "any, of {kept}: {looks} looks, {new} new"
+            );
         }
     }
 

@@ -10,17 +10,18 @@ use crate::suspects::OrderFacts;
 use umbo_base::error::Result;
 use umbo_base::text::Text;
 
-/// The largest number of nested operations. Each one takes a part of the stack of the thread that iterates, makes an
-/// iterator or releases one.
+/// The largest number of nested operations. Each one takes a part of the stack of the thread that
+/// iterates, makes an iterator or releases one.
 const MAX_DEPTH: usize = 256;
 
-/// The largest number of operations of an iterator, each of which takes memory. Without this limit, a dataset that is
-/// repeatedly joined with itself would take twice as much each time.
+/// The largest number of operations of an iterator, each of which takes memory. Without this limit,
+/// a dataset that is repeatedly joined with itself would take twice as much each time.
 const MAX_STAGES: usize = 1 << 16;
 
-/// What is known of a dataset without reading it. An operation begins with the facts of its first input. It calls
-/// [`Facts::replace`] if it makes other elements, [`Facts::reorder`] if items come in another order, and
-/// [`Facts::need_all_files`] if a share of the files would not make a share of its elements.
+/// What is known of a dataset without reading it. An operation begins with the facts of its first
+/// input. It calls [`Facts::replace`] if it makes other elements, [`Facts::reorder`] if items come
+/// in another order, and [`Facts::need_all_files`] if a share of the files would not make a share
+/// of its elements.
 #[derive(Clone)]
 pub(super) struct Facts {
     pub(super) spec: ElementSpec,
@@ -35,11 +36,13 @@ pub(super) struct Facts {
     pub(super) rows: Option<RowFacts>,
     /// How they are ordered and kept.
     pub(super) order: OrderFacts,
-    /// Whether functions of the caller change elements, so that each process may have drawn them for itself.
+    /// Whether functions of the caller change elements, so that each process may have drawn them
+    /// for itself.
     pub(super) has_functions: bool,
     /// How many operations are nested, the source included.
     pub(super) depth: usize,
-    /// How many operations an iterator has, the sources included. An operation counts as often as it is used.
+    /// How many operations an iterator has, the sources included. An operation counts as often as
+    /// it is used.
     pub(super) stages: usize,
 }
 
@@ -60,10 +63,11 @@ pub(super) struct Files {
     /// A hash of their names, in order.
     pub(super) names: u64,
     pub(super) first: Text,
-    /// How many rows a batch has, if that is known from the batches that the elements were made of.
+    /// How many rows a batch has, if that is known from the batches that the elements were made
+    /// of.
     pub(super) rows: Option<usize>,
-    /// The operation that needs the elements of all files, if there is one: over a share of the files it would not make
-    /// a share of its elements.
+    /// The operation that needs the elements of all files, if there is one: over a share of the
+    /// files it would not make a share of its elements.
     pub(super) whole: Option<&'static str>,
 }
 
@@ -96,13 +100,21 @@ impl Facts {
 
     /// The facts of the rows of `arrays`.
     pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
-        let rows = Some(RowFacts { arrays: Arc::clone(arrays), in_order: true });
+        let rows = Some(RowFacts {
+            arrays: Arc::clone(arrays),
+            in_order: true,
+        });
         let batched = Some(Batched::Never);
-        Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
+        Facts {
+            rows,
+            batched,
+            ..Facts::source(spec, Cardinality::Exact(arrays.rows))
+        }
     }
 
-    /// The facts of the first of `inputs`, with one more operation, which is applied to all of `inputs`.
-    /// INVALID_ARGUMENT if too many operations are nested, or if there are too many in all.
+    /// The facts of the first of `inputs`, with one more operation, which is applied to all of
+    /// `inputs`. INVALID_ARGUMENT if too many operations are nested, or if there are too many
+    /// in all.
     pub(super) fn above(inputs: &[&Facts]) -> Result<Facts> {
         let (mut deepest, mut stages) = (0, 1_usize);
         for input in inputs {
@@ -112,22 +124,28 @@ impl Facts {
         if deepest >= MAX_DEPTH {
             return Err(invalid!(
                 "dataset",
-                "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. \
-                     Build a pipeline once and not again in each round; concatenate and zip take \
-                     many datasets at once"
+                "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. Build \
+                 a pipeline once and not again in each round; concatenate and zip take many \
+                 datasets at once"
             ));
         }
         if stages > MAX_STAGES {
             return Err(invalid!(
                 "dataset",
-                "it would consist of {stages} transformations, each counted as often as it is used; \
-                     {MAX_STAGES} are the most. A dataset whose elements are to come several times is \
-                     repeated, not joined with itself"
+                "it would consist of {stages} transformations, each counted as often as it is \
+                 used; {MAX_STAGES} are the most. A dataset whose elements are to come several \
+                 times is repeated, not joined with itself"
             ));
         }
         let order = OrderFacts::of(inputs.iter().map(|input| &input.order));
         let has_functions = inputs.iter().any(|input| input.has_functions);
-        Ok(Facts { depth: deepest + 1, stages, order, has_functions, ..inputs[0].clone() })
+        Ok(Facts {
+            depth: deepest + 1,
+            stages,
+            order,
+            has_functions,
+            ..inputs[0].clone()
+        })
     }
 
     /// The rows of a full batch, if the elements are batches and it is known before the first one.
@@ -137,7 +155,10 @@ impl Facts {
 
     /// The arrays, if the elements are all of their rows in the arrays' own order.
     pub(super) fn rows_in_order(&self) -> Option<&Arrays> {
-        self.rows.as_ref().filter(|rows| rows.in_order).map(|rows| &*rows.arrays)
+        self.rows
+            .as_ref()
+            .filter(|rows| rows.in_order)
+            .map(|rows| &*rows.arrays)
     }
 
     /// Records that other items come, or the same in another order. Their number is `cardinality`.
@@ -148,17 +169,21 @@ impl Facts {
         }
     }
 
-    /// Records that only the rows in `range` come, if those of `input` come in the arrays' own order.
+    /// Records that only the rows in `range` come, if those of `input` come in the arrays' own
+    /// order.
     pub(super) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
         if let Some(arrays) = input.rows_in_order() {
             let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
-            self.rows = Some(RowFacts { arrays: Arc::new(part), in_order: true });
+            self.rows = Some(RowFacts {
+                arrays: Arc::new(part),
+                in_order: true,
+            });
         }
         Ok(())
     }
 
-    /// Records that the same operation over a share of the files does not make a share of the elements. `why` names the
-    /// operation.
+    /// Records that the same operation over a share of the files does not make a share of the
+    /// elements. `why` names the operation.
     pub(super) fn need_all_files(&mut self, why: &'static str) {
         if let Some(files) = &mut self.files {
             files.whole = Some(why);

@@ -14,7 +14,8 @@ use umbo_device::DeviceId;
 use umbo_kernels::rows;
 use umbo_tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 
-/// The number of bytes that are decompressed or converted at a time: a multiple of every element's size.
+/// The number of bytes that are decompressed or converted at a time: a multiple of every element's
+/// size.
 const CHUNK: usize = 64 << 10;
 
 /// The error for a file that does not have the expected format.
@@ -27,7 +28,8 @@ pub fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::DataLoss(format!("'{}': {problem}", path.display()))
 }
 
-/// The error for a failed read: the system's error, or DATA_LOSS if the reader does not understand the bytes.
+/// The error for a failed read: the system's error, or DATA_LOSS if the reader does not understand
+/// the bytes.
 pub fn failed(path: &Path, error: &io::Error) -> Error {
     if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::OutOfMemory {
         return Error::of_system(format_args!("'{}'", path.display()), error);
@@ -37,7 +39,8 @@ pub fn failed(path: &Path, error: &io::Error) -> Error {
 
 /// Opens a regular file that is not empty.
 pub fn open(path: &Path) -> Result<File> {
-    // The type is checked before the file is opened, because opening a pipe would wait for a writer.
+    // The type is checked before the file is opened, because opening a pipe would wait for a
+    // writer.
     let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
     if !metadata.is_file() {
         return Err(wrong(path, "not a regular file"));
@@ -77,8 +80,8 @@ impl FileElements {
         )
     }
 
-    /// Elements of this shape. INVALID_ARGUMENT if its rank is not supported. DATA_LOSS if they would not fit into
-    /// memory.
+    /// Elements of this shape. INVALID_ARGUMENT if its rank is not supported. DATA_LOSS if they
+    /// would not fit into memory.
     pub(super) fn new(
         path: &Path,
         dtype: DType,
@@ -86,13 +89,21 @@ impl FileElements {
         big_endian: bool,
     ) -> Result<FileElements> {
         if sizes.len() > MAX_RANK {
-            let problem = format!("{} dimensions; at most {MAX_RANK} are supported", sizes.len());
+            let problem = format!(
+                "{} dimensions; at most {MAX_RANK} are supported",
+                sizes.len()
+            );
             return Err(wrong(path, problem));
         }
         let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
         let shape = Shape::new(sizes).map_err(too_large)?;
         let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;
-        Ok(FileElements { dtype, shape, data_bytes, big_endian })
+        Ok(FileElements {
+            dtype,
+            shape,
+            data_bytes,
+            big_endian,
+        })
     }
 
     /// Checks that the file has exactly the bytes of the elements.
@@ -103,7 +114,8 @@ impl FileElements {
         }
     }
 
-    /// The elements after the first `offset` bytes of a mapped file. Their bytes are those of memory.
+    /// The elements after the first `offset` bytes of a mapped file. Their bytes are those of
+    /// memory.
     pub(super) fn mapped(&self, map: Mmap, offset: usize) -> Result<Tensor> {
         let storage = Arc::new(memory::mapped_storage(map));
         Tensor::from_storage(storage, self.dtype, Layout::row_major(self.shape), offset)
@@ -116,10 +128,12 @@ impl FileElements {
             && (self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big"))
     }
 
-    /// Reads the elements into memory, in the machine's byte order. It reads no more than the header describes, and one
-    /// byte to check that there is no more.
+    /// Reads the elements into memory, in the machine's byte order. It reads no more than the
+    /// header describes, and one byte to check that there is no more.
     pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
-        Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| self.read_into(path, stream, to))
+        Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| {
+            self.read_into(path, stream, to)
+        })
     }
 
     fn read_into(&self, path: &Path, stream: &mut impl Read, to: &mut TensorMut) -> Result<()> {
@@ -175,8 +189,12 @@ pub(super) fn fill(
 pub fn to_memory(dtype: DType, big_endian: bool, bytes: &mut [u8]) {
     if dtype == DType::Bool {
         // In a file any byte except 0 is true; in memory only 1 is.
-        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        bytes
+            .iter_mut()
+            .for_each(|byte| *byte = u8::from(*byte != 0));
     } else if big_endian != cfg!(target_endian = "big") {
-        bytes.chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
+        bytes
+            .chunks_exact_mut(dtype.size())
+            .for_each(<[u8]>::reverse);
     }
 }

@@ -1,11 +1,12 @@
-//! Pipelines over files of which each rank reads some: whether a pipeline can be divided like this, and why not.
+//! Pipelines over files of which each rank reads some: whether a pipeline can be divided like this,
+//! and why not.
 
 use crate::facts::{Facts, Files};
 use umbo_base::error::Result;
 use umbo_strategy::ranks::agreement;
 
-/// One of several shares of the files of a pipeline. File i belongs to share i mod the number of shares. The files of
-/// all sources are numbered consecutively, one source after the other.
+/// One of several shares of the files of a pipeline. File i belongs to share i mod the number of
+/// shares. The files of all sources are numbered consecutively, one source after the other.
 pub(super) struct FileShare {
     shares: usize,
     index: usize,
@@ -14,7 +15,11 @@ pub(super) struct FileShare {
 
 impl FileShare {
     pub(super) fn new(shares: usize, index: usize) -> FileShare {
-        FileShare { shares, index, next: 0 }
+        FileShare {
+            shares,
+            index,
+            next: 0,
+        }
     }
 
     /// Whether the next file belongs to the share.
@@ -30,9 +35,13 @@ impl FileShare {
     }
 }
 
-/// The files of datasets that follow one another. Either all of the datasets are made of files, or none is.
+/// The files of datasets that follow one another. Either all of the datasets are made of files, or
+/// none is.
 pub(super) fn joined(inputs: &[&Facts]) -> Option<Files> {
-    let of: Vec<&Files> = inputs.iter().filter_map(|input| input.files.as_ref()).collect();
+    let of: Vec<&Files> = inputs
+        .iter()
+        .filter_map(|input| input.files.as_ref())
+        .collect();
     let mixed = "concatenate with what is not made of files";
     Some(Files {
         count: of.iter().map(|files| files.count).sum(),
@@ -59,37 +68,41 @@ impl Facts {
         }
     }
 
-    /// The files of the pipeline, and how many rows a full batch has, if each of `ranks` ranks can have some files.
+    /// The files of the pipeline, and how many rows a full batch has, if each of `ranks` ranks can
+    /// have some files.
     ///
     /// INVALID_ARGUMENT if they cannot. The message says why.
     pub(super) fn files_for(&self, ranks: usize) -> Result<(&Files, usize)> {
         let refused = |problem: String| {
-            invalid!("sharding", "files are to be dealt out to ranks, and {problem}")
+            invalid!(
+                "sharding",
+                "files are to be dealt out to ranks, and {problem}"
+            )
         };
         let advice = "or have batches split over the ranks";
         let files = self.files.as_ref().ok_or_else(|| {
             refused(format!(
-                "the dataset is not made of files; make it of a list of files and a function that opens \
-                 one, {advice}"
+                "the dataset is not made of files; make it of a list of files and a function that \
+                 opens one, {advice}"
             ))
         })?;
         if let Some(why) = files.whole {
             return Err(refused(format!(
-                "the pipeline has {why} behind them, which needs the elements of all files; do that in \
-                 the function that opens a file, {advice}"
+                "the pipeline has {why} behind them, which needs the elements of all files; do \
+                 that in the function that opens a file, {advice}"
             )));
         }
         let count = files.count;
         if count < ranks {
             return Err(refused(format!(
-                "there are fewer files ({count}) than ranks ({ranks}); write the data to as many files \
-                 as there are ranks, or more, {advice}"
+                "there are fewer files ({count}) than ranks ({ranks}); write the data to as many \
+                 files as there are ranks, or more, {advice}"
             )));
         }
         let rows = self.rows_of_batches().ok_or_else(|| {
             refused(format!(
-                "it is not known how many rows a batch has, of which each rank reads its part; batch the \
-                 elements of the files, {advice}"
+                "it is not known how many rows a batch has, of which each rank reads its part; \
+                 batch the elements of the files, {advice}"
             ))
         })?;
         Ok((files, rows))

@@ -24,29 +24,34 @@ use umbo_tensor::values::Value;
 /// The largest number of files that are read in turn.
 const MAX_AT_ONCE: i64 = 4096;
 
-/// A dataset of files counts as this many transformations. The datasets of single files may have one fewer than this,
-/// since they are not known when the pipeline is built.
+/// A dataset of files counts as this many transformations. The datasets of single files may have
+/// one fewer than this, since they are not known when the pipeline is built.
 const DEPTH: usize = 128;
 
 /// How files are read. By default they are read one after the other, in the order of the list.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
-    /// What the elements of all files look like. Without it, they look like those of the first file, which is opened to
-    /// find out.
+    /// What the elements of all files look like. Without it, they look like those of the first
+    /// file, which is opened to find out.
     pub element_spec: Option<ElementSpec>,
     /// The number of files from which elements come in turn.
     pub files_at_once: i64,
     /// How many elements come from one file before the next file's turn.
     pub elements_in_turn: i64,
-    /// The seed of random orders of the files. Each pass and each round has its own order. Without a seed, files are
-    /// read in the order of the list.
+    /// The seed of random orders of the files. Each pass and each round has its own order. Without
+    /// a seed, files are read in the order of the list.
     pub shuffle_files: Option<u64>,
 }
 
 impl Default for FilesOptions {
     fn default() -> FilesOptions {
         let (files_at_once, elements_in_turn) = (1, 1);
-        FilesOptions { element_spec: None, files_at_once, elements_in_turn, shuffle_files: None }
+        FilesOptions {
+            element_spec: None,
+            files_at_once,
+            elements_in_turn,
+            shuffle_files: None,
+        }
     }
 }
 
@@ -62,26 +67,37 @@ pub struct File<'a> {
 type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
 
 impl Dataset {
-    /// The elements of the datasets that `open` makes of the files at `paths`. Only the function interprets a path.
+    /// The elements of the datasets that `open` makes of the files at `paths`. Only the function
+    /// interprets a path.
     ///
-    /// A file is opened when its first element is requested, and again in each pass and each round. It is closed when
-    /// its dataset has ended. So a shuffle in the dataset of one file has the same order in each round, and a shuffle
-    /// of the dataset of all files does not. If ranks read separate files
-    /// ([`Sharding::File`](crate::Sharding::File)), only one rank opens file i.
+    /// A file is opened when its first element is requested, and again in each pass and each round.
+    /// It is closed when its dataset has ended. So a shuffle in the dataset of one file has the
+    /// same order in each round, and a shuffle of the dataset of all files does not. If ranks
+    /// read separate files ([`Sharding::File`](crate::Sharding::File)), only one rank opens
+    /// file i.
     ///
-    /// If a file cannot be opened, the request for its first element fails, and the file is left out. After
-    /// RESOURCE_EXHAUSTED it is opened again instead. INVALID_ARGUMENT: no files, numbers below 1, more than 4096 files
-    /// at once, a spec without tensors. While iterating, INVALID_ARGUMENT: elements that do not match the spec, and a
-    /// dataset of a file with more than 127 transformations; a dataset of files counts as 128.
+    /// If a file cannot be opened, the request for its first element fails, and the file is left
+    /// out. After RESOURCE_EXHAUSTED it is opened again instead. INVALID_ARGUMENT: no files,
+    /// numbers below 1, more than 4096 files at once, a spec without tensors. While iterating,
+    /// INVALID_ARGUMENT: elements that do not match the spec, and a dataset of a file with more
+    /// than 127 transformations; a dataset of files counts as 128.
     pub fn from_files(
         paths: &[impl AsRef<Path>],
         open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
         options: FilesOptions,
     ) -> Result<Dataset> {
         if paths.is_empty() {
-            return Err(invalid!("paths", "none; a dataset of files has one or more"));
+            return Err(invalid!(
+                "paths",
+                "none; a dataset of files has one or more"
+            ));
         }
-        let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
+        let FilesOptions {
+            element_spec,
+            files_at_once,
+            elements_in_turn,
+            shuffle_files,
+        } = options;
         let what = format_args!("between 1 and {MAX_AT_ONCE}");
         let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
         let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
@@ -101,7 +117,12 @@ impl Dataset {
         spec.check_describes_elements("element_spec")?;
         let source = Arc::new(FileSource { spec, ..source });
         let own = Arc::new((0..paths.len()).collect());
-        let list = FileList { own, share: None, order: source.shuffle.map(Shuffle::all), source };
+        let list = FileList {
+            own,
+            share: None,
+            order: source.shuffle.map(Shuffle::all),
+            source,
+        };
         Dataset::of(Arc::new(list), &[])
     }
 }
@@ -112,9 +133,11 @@ struct FileList {
     source: Arc<FileSource>,
     /// The indices of the files that are read.
     own: Arc<Vec<usize>>,
-    /// The index of the share that is read and the number of shares, if not the whole list is read.
+    /// The index of the share that is read and the number of shares, if not the whole list is
+    /// read.
     share: Option<(usize, usize)>,
-    /// The random order in which the files are opened. Without it, they are opened in the order of the list.
+    /// The random order in which the files are opened. Without it, they are opened in the order of
+    /// the list.
     order: Option<Shuffle>,
 }
 
@@ -139,7 +162,7 @@ impl FileSource {
             return Err(invalid!(
                 "dataset",
                 "what was made of file {number} ('{}') has {depth} transformations above each \
-                     other; {most} are the most there, and a dataset of files counts as {DEPTH}",
+                 other; {most} are the most there, and a dataset of files counts as {DEPTH}",
                 path.display()
             ));
         }
@@ -154,7 +177,7 @@ impl FileSource {
             invalid!(
                 "dataset",
                 "the elements of file {number} ('{}') are {other}, and should be {}; structure, \
-                     dtypes and ranks are the same in all files",
+                 dtypes and ranks are the same in all files",
                 self.paths[number].display(),
                 self.spec
             )
@@ -166,12 +189,26 @@ impl FileSource {
 impl Operation for FileList {
     fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
         let paths = &self.source.paths;
-        let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        let bytes: Vec<&[u8]> = paths
+            .iter()
+            .map(|path| path.as_os_str().as_bytes())
+            .collect();
         let names = agreement(&bytes);
         let first = paths[0].display().to_string().into();
-        let files = Files { count: paths.len(), names, first, rows: None, whole: None };
+        let files = Files {
+            count: paths.len(),
+            names,
+            first,
+            rows: None,
+            whole: None,
+        };
         let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
-        Ok(Facts { files: Some(files), has_functions: true, depth: DEPTH, ..facts })
+        Ok(Facts {
+            files: Some(files),
+            has_functions: true,
+            depth: DEPTH,
+            ..facts
+        })
     }
 
     fn share(&self, share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
@@ -180,7 +217,12 @@ impl Operation for FileList {
         let source = Arc::clone(&self.source);
         let order = source.shuffle.map(Shuffle::all);
         let share = Some(share.place());
-        Ok(Some(Arc::new(FileList { source, own: Arc::new(own), share, order })))
+        Ok(Some(Arc::new(FileList {
+            source,
+            own: Arc::new(own),
+            share,
+            order,
+        })))
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
@@ -214,7 +256,13 @@ impl Operation for FileList {
     }
 
     fn words(&self, _inputs: usize) -> String {
-        let FileSource { paths, spec, at_once, in_turn, .. } = &*self.source;
+        let FileSource {
+            paths,
+            spec,
+            at_once,
+            in_turn,
+            ..
+        } = &*self.source;
         let mut words = format!("{} files", self.own.len());
         if let Some((index, shares)) = self.share {
             words += &format!(" of {}, share {index} of {shares}", paths.len());
@@ -246,7 +294,8 @@ struct FilesPass {
 struct OpenFile {
     /// Its position among the files that are read.
     place: u64,
-    /// A hash of its dataset's description, which the description of the whole pipeline cannot contain.
+    /// A hash of its dataset's description, which the description of the whole pipeline cannot
+    /// contain.
     pipeline: u64,
     pass: Box<dyn Pass<Value>>,
 }
@@ -263,10 +312,15 @@ impl FilesPass {
         if let Some(given) = &self.given {
             pass.announce(given);
         }
-        Ok(OpenFile { place, pipeline: agreement(&description.stages()), pass })
+        Ok(OpenFile {
+            place,
+            pipeline: agreement(&description.stages()),
+            pass,
+        })
     }
 
-    /// The file whose turn it is, or none at the end. If its place is free, files are opened for all free places.
+    /// The file whose turn it is, or none at the end. If its place is free, files are opened for
+    /// all free places.
     fn current(&mut self) -> Result<Option<&mut OpenFile>> {
         if self.open.get(self.turn).is_some_and(Option::is_none) {
             while let Some(free) = self.open.iter().position(Option::is_none)
@@ -365,7 +419,10 @@ impl Pass<Value> for FilesPass {
 
     fn reserve(&mut self, items: usize) {
         self.reserved = self.reserved.saturating_add(items);
-        self.open.iter_mut().flatten().for_each(|file| file.pass.reserve(items));
+        self.open
+            .iter_mut()
+            .flatten()
+            .for_each(|file| file.pass.reserve(items));
     }
 
     fn rounds(&mut self, to: &mut Rounds) {
@@ -379,6 +436,9 @@ impl Pass<Value> for FilesPass {
     fn announce(&mut self, given: &Given) {
         self.given = Some(given.clone());
         self.order.announce(given);
-        self.open.iter_mut().flatten().for_each(|file| file.pass.announce(given));
+        self.open
+            .iter_mut()
+            .flatten()
+            .for_each(|file| file.pass.announce(given));
     }
 }

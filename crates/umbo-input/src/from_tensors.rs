@@ -14,8 +14,8 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 
 impl Dataset {
-    /// A dataset of one element: `element`, a tensor or a nest of tensors. The tensors are shared, not copied. They
-    /// must not be written while the dataset or its element is in use.
+    /// A dataset of one element: `element`, a tensor or a nest of tensors. The tensors are shared,
+    /// not copied. They must not be written while the dataset or its element is in use.
     ///
     /// INVALID_ARGUMENT: per-replica values, variables, no tensor at all.
     pub fn from_tensors(element: &Value) -> Result<Dataset> {
@@ -27,13 +27,17 @@ impl Dataset {
         of_elements(spec, vec![memory::read_only_value(element)?])
     }
 
-    /// A dataset with one element for each tensor. The tensors have the same dtype and rank. Their shapes may differ,
-    /// so the element spec has no sizes. They are shared as by [`Dataset::from_tensors`].
+    /// A dataset with one element for each tensor. The tensors have the same dtype and rank. Their
+    /// shapes may differ, so the element spec has no sizes. They are shared as by
+    /// [`Dataset::from_tensors`].
     ///
     /// INVALID_ARGUMENT: no tensors, tensors of different dtypes or ranks.
     pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
         let first = tensors.first().ok_or_else(|| {
-            invalid!("tensors", "none; give one or more, which say the dtype and the dimensions")
+            invalid!(
+                "tensors",
+                "none; give one or more, which say the dtype and the dimensions"
+            )
         })?;
         let mut elements = list(tensors.len(), "elements")?;
         for (position, tensor) in tensors.iter().enumerate() {
@@ -48,12 +52,24 @@ impl Dataset {
             elements.push(Value::Tensor(memory::read_only(tensor)?));
         }
         let shape = vec![None; first.shape().rank()];
-        of_elements(ElementSpec::Leaf(LeafSpec { dtype: first.dtype(), shape }), elements)
+        of_elements(
+            ElementSpec::Leaf(LeafSpec {
+                dtype: first.dtype(),
+                shape,
+            }),
+            elements,
+        )
     }
 }
 
 fn of_elements(spec: ElementSpec, elements: Vec<Value>) -> Result<Dataset> {
-    Dataset::of(Arc::new(Tensors { elements: Arc::new(elements), spec }), &[])
+    Dataset::of(
+        Arc::new(Tensors {
+            elements: Arc::new(elements),
+            spec,
+        }),
+        &[],
+    )
 }
 
 /// Elements in memory.
@@ -74,6 +90,9 @@ impl Operation for Tensors {
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
         let (elements, count) = (Arc::clone(&self.elements), self.elements.len() as u64);
-        Ok(indexed::start(move |number| Ok(elements[number as usize].clone()), count))
+        Ok(indexed::start(
+            move |number| Ok(elements[number as usize].clone()),
+            count,
+        ))
     }
 }

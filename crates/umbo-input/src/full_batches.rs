@@ -11,8 +11,8 @@ use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
 impl Dataset {
-    /// The batches whose tensors have `rows` rows or more, the size of a full batch. If all batches are known to be
-    /// full, it is the same dataset.
+    /// The batches whose tensors have `rows` rows or more, the size of a full batch. If all batches
+    /// are known to be full, it is the same dataset.
     pub(super) fn full_batches(&self, rows: usize) -> Result<Dataset> {
         match self.element_spec().rows() {
             Some(_) => Ok(self.clone()),
@@ -34,8 +34,9 @@ impl Operation for FullBatches {
             // Of repeated or concatenated batches nobody knows how many are smaller.
             other => other.of_unknown_end(),
         });
-        facts.spec =
-            facts.spec.map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.with_rows(Some(self.rows)))))?;
+        facts.spec = facts
+            .spec
+            .map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.with_rows(Some(self.rows)))))?;
         Ok(facts)
     }
 
@@ -45,7 +46,11 @@ impl Operation for FullBatches {
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
         let leaves = Leaves::of(dataset.element_spec());
-        Ok(Box::new(FullBatchesPass { rows: self.rows, leaves, input: dataset.input().start()? }))
+        Ok(Box::new(FullBatchesPass {
+            rows: self.rows,
+            leaves,
+            input: dataset.input().start()?,
+        }))
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) trait Make: Send + 'static {
     ) -> Result<()>;
 }
 
-/// Starts a pass over elements like `spec`. `make` makes each of them of as many elements of `input` as `batch` says.
+/// Starts a pass over elements like `spec`. `make` makes each of them of as many elements of
+/// `input` as `batch` says.
 pub(super) fn start<M: Make>(
     batch: BatchParameters,
     spec: &ElementSpec,
@@ -39,17 +40,30 @@ pub(super) fn start<M: Make>(
 ) -> Box<dyn Pass<Value>> {
     // The gathered elements; and, for views, also those of the element that the consumer holds.
     let elements = if M::IS_VIEW { 2 } else { 1 };
-    input.reserve(if batch.size > 1 { batch.size.saturating_mul(elements) } else { 1 });
+    input.reserve(if batch.size > 1 {
+        batch.size.saturating_mul(elements)
+    } else {
+        1
+    });
     let (taken, replay) = (Vec::new(), ReplayLog::default());
     let (spec, pool) = (spec.clone(), BufferPool::new());
-    Box::new(GatherPass { batch, spec, taken, replay, numbering, make, input, pool })
+    Box::new(GatherPass {
+        batch,
+        spec,
+        taken,
+        replay,
+        numbering,
+        make,
+        input,
+        pool,
+    })
 }
 
 struct GatherPass<M> {
     batch: BatchParameters,
     spec: ElementSpec,
-    /// The elements of the current batch or step. They stay if the next one fails, or if there is no memory for the
-    /// result.
+    /// The elements of the current batch or step. They stay if the next one fails, or if there is
+    /// no memory for the result.
     taken: Vec<Value>,
     replay: ReplayLog,
     numbering: Numbering,
@@ -60,16 +74,19 @@ struct GatherPass<M> {
 
 impl<M: Make> GatherPass<M> {
     fn gather(&mut self) -> Result<Option<Value>> {
-        // Once the idle elements of this pass are released, the input can use the memory of the elements they referred
-        // to.
+        // Once the idle elements of this pass are released, the input can use the memory of the
+        // elements they referred to.
         self.pool.release_idle();
         while self.taken.len() < self.batch.size {
             // The memory is reserved first, so that no element is lost if there is none.
             reserve(&mut self.taken, 1, GATHERED)?;
             let element = self.replay.next(&mut *self.input);
             // The elements behind one that failed come a place earlier than they would have.
-            let element =
-                if self.batch.size > 1 { element.map_err(Error::shifting) } else { element };
+            let element = if self.batch.size > 1 {
+                element.map_err(Error::shifting)
+            } else {
+                element
+            };
             let Some(element) = element? else { break };
             self.taken.push(element);
         }
@@ -81,7 +98,8 @@ impl<M: Make> GatherPass<M> {
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let made = self.make.make(&self.taken, &self.numbering, buffer);
         if made.is_err() {
-            // Meanwhile, the parts that are already on their GPUs release memory for other elements.
+            // Meanwhile, the parts that are already on their GPUs release memory for other
+            // elements.
             buffer.release();
         }
         let made = made.map(|()| buffer.value());
@@ -119,14 +137,15 @@ impl<M: Make> Pass<Value> for GatherPass<M> {
         let saved = SavedLog::read(from)?;
         let (taken, most) = (&mut self.taken, self.batch.size);
         taken.clear();
-        self.replay.restore(&saved, &mut *self.input, &mut |element| {
-            if taken.len() == most {
-                return Err(unfit(&format!("more than {most} elements of a batch")));
-            }
-            reserve(taken, 1, GATHERED)?;
-            taken.push(element);
-            Ok(())
-        })
+        self.replay
+            .restore(&saved, &mut *self.input, &mut |element| {
+                if taken.len() == most {
+                    return Err(unfit(&format!("more than {most} elements of a batch")));
+                }
+                reserve(taken, 1, GATHERED)?;
+                taken.push(element);
+                Ok(())
+            })
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -14,35 +14,40 @@ use umbo_tensor::values::Value;
 /// The largest number of resets that a position may ask for. Each is repeated.
 const MOST_RESETS: u64 = 1 << 20;
 
-/// One pass over elements that the caller makes. Only one thread at a time uses it, not always the same one.
+/// One pass over elements that the caller makes. Only one thread at a time uses it, not always the
+/// same one.
 pub trait Generator: Send {
-    /// The next element, or nothing at the end. After the end it is not called again before [`Generator::reset`]. After
-    /// an error it may be called again.
+    /// The next element, or nothing at the end. After the end it is not called again before
+    /// [`Generator::reset`]. After an error it may be called again.
     fn next(&mut self) -> Result<Option<Value>>;
 
-    /// Goes back to the beginning. A new generator that replaces another one is also reset, as often as the other one
-    /// was.
+    /// Goes back to the beginning. A new generator that replaces another one is also reset, as
+    /// often as the other one was.
     fn reset(&mut self) -> Result<()>;
 }
 
 type Begin = Arc<dyn Fn() -> Result<Box<dyn Generator>> + Send + Sync>;
 
 impl Dataset {
-    /// The elements of generators, which match `element_spec`. `begin` makes a generator for each pass when its first
-    /// element is requested. Passes are independent of each other.
+    /// The elements of generators, which match `element_spec`. `begin` makes a generator for each
+    /// pass when its first element is requested. Passes are independent of each other.
     ///
-    /// The position of a generator can be restored only by repeating its calls. A restored pass begins a generator,
-    /// resets it as often as the other one was, and requests as many elements as the other one has returned since then.
-    /// The new generator must return the same elements.
+    /// The position of a generator can be restored only by repeating its calls. A restored pass
+    /// begins a generator, resets it as often as the other one was, and requests as many
+    /// elements as the other one has returned since then. The new generator must return the
+    /// same elements.
     ///
-    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an element that does not
-    /// match the spec.
+    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an
+    /// element that does not match the spec.
     pub fn from_generator(
         element_spec: ElementSpec,
         begin: impl Fn() -> Result<Box<dyn Generator>> + Send + Sync + 'static,
     ) -> Result<Dataset> {
         element_spec.check_describes_elements("element_spec")?;
-        let generated = Generated { begin: Arc::new(begin), spec: element_spec };
+        let generated = Generated {
+            begin: Arc::new(begin),
+            spec: element_spec,
+        };
         Dataset::of(Arc::new(generated), &[])
     }
 }
@@ -81,8 +86,8 @@ struct GeneratedPass {
     /// Whether a generator is in use, so that another round resets it.
     begun: bool,
     done: Done,
-    /// An element that came while the pass restored another pass's position, and that the other pass had not yet
-    /// received.
+    /// An element that came while the pass restored another pass's position, and that the other
+    /// pass had not yet received.
     next: Option<Value>,
     ended: bool,
 }
@@ -127,9 +132,9 @@ impl GeneratedPass {
         element
     }
 
-    /// Repeats with a new generator what was done with another one. The other one may have failed for reasons that no
-    /// longer exist, or at elements that fail again. So elements are counted, and at most as many failures are ignored
-    /// as the other one had.
+    /// Repeats with a new generator what was done with another one. The other one may have failed
+    /// for reasons that no longer exist, or at elements that fail again. So elements are
+    /// counted, and at most as many failures are ignored as the other one had.
     fn repeat(&mut self, other: Done) -> Result<()> {
         let generator = self.generator.insert((self.generated.begin)()?);
         for _ in 0..other.resets {
@@ -176,16 +181,23 @@ impl Pass<Value> for GeneratedPass {
             None => self.ask()?,
         };
         if let Some(element) = &element {
-            self.generated.spec.check(element, "an element of a generator")?;
+            self.generated
+                .spec
+                .check(element, "an element of a generator")?;
         }
         Ok(element)
     }
 
     fn restart(&mut self) -> Result<()> {
         if self.begun {
-            self.generator.as_mut().map_or(Ok(()), |generator| generator.reset())?;
+            self.generator
+                .as_mut()
+                .map_or(Ok(()), |generator| generator.reset())?;
             let resets = self.done.resets + 1;
-            self.done = Done { resets, ..Done::default() };
+            self.done = Done {
+                resets,
+                ..Done::default()
+            };
         }
         self.next = None;
         self.ended = false;
@@ -193,10 +205,17 @@ impl Pass<Value> for GeneratedPass {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        let Done { resets, elements, failures, last_failures } = self.done;
+        let Done {
+            resets,
+            elements,
+            failures,
+            last_failures,
+        } = self.done;
         to.push_flag(self.begun);
         to.push_flag(self.ended);
-        [resets, elements, failures, last_failures].into_iter().for_each(|number| to.push(number));
+        [resets, elements, failures, last_failures]
+            .into_iter()
+            .for_each(|number| to.push(number));
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
@@ -209,7 +228,10 @@ impl Pass<Value> for GeneratedPass {
         };
         (self.generator, self.begun) = (None, begun);
         (self.next, self.ended) = (None, false);
-        self.done = Done { resets: done.resets, ..Done::default() };
+        self.done = Done {
+            resets: done.resets,
+            ..Done::default()
+        };
         if begun {
             // At the end, only another round can follow.
             self.repeat(if ended { self.done } else { done })?;
@@ -226,11 +248,15 @@ impl Pass<Value> for GeneratedPass {
 
     fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
         let (begun, resets) = (to.flag()?, to.number()?);
-        // A reset cannot be undone. The next round has a new generator, which is reset as often as this one was to be.
+        // A reset cannot be undone. The next round has a new generator, which is reset as often as
+        // this one was to be.
         if (self.begun, self.done.resets) != (begun, resets) {
             self.generator = None;
             self.begun = begun;
-            self.done = Done { resets, ..Done::default() };
+            self.done = Done {
+                resets,
+                ..Done::default()
+            };
         }
         Ok(())
     }
@@ -257,14 +283,27 @@ mod tests {
     /// A position is a text from outside, and restoring it ends in any case.
     #[test]
     fn more_than_can_have_been_is_refused() {
-        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let spec = ElementSpec::Leaf(LeafSpec {
+            dtype: DType::Int32,
+            shape: vec![],
+        });
         let dataset = Dataset::from_generator(spec, || Ok(Box::new(Endless) as _)).unwrap();
         let restored = |resets, elements| {
             let mut pass = crate::pass::Pipeline::start(&dataset).unwrap();
             pass.restore(&mut StateReader::new(&[1, 0, resets, elements, 0, 0]))
         };
         restored(MOST_RESETS, 3).unwrap();
-        assert!(restored(u64::MAX, 0).unwrap_err().to_string().contains("reset is 1844"));
-        assert!(restored(0, 1 << 60).unwrap_err().to_string().contains("make again is 1152"));
+        assert!(
+            restored(u64::MAX, 0)
+                .unwrap_err()
+                .to_string()
+                .contains("reset is 1844")
+        );
+        assert!(
+            restored(0, 1 << 60)
+                .unwrap_err()
+                .to_string()
+                .contains("make again is 1152")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! When the items of a pass are given to the consumer of its iterator, and whether they still will be.
+//! When the items of a pass are given to the consumer of its iterator, and whether they still will
+//! be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +11,16 @@ use umbo_base::error::{Error, Result};
 /// What changes outside of a pass.
 pub(super) type Effect = Box<dyn FnOnce() + Send>;
 
-/// What changes outside of a pass changes when the consumer is given the item that was being made then. Below a pass
-/// that works ahead, this is later.
+/// What changes outside of a pass changes when the consumer is given the item that was being made
+/// then. Below a pass that works ahead, this is later.
 #[derive(Clone, Default)]
 pub(super) struct Given {
     later: Option<Arc<Mutex<Vec<Effect>>>>,
     stop: Stop,
 }
 
-/// Whether the passes that work ahead have a consumer no more. Then a pass below them that makes items only to drop them
-/// need not end that.
+/// Whether the passes that work ahead have a consumer no more. Then a pass below them that makes
+/// items only to drop them need not end that.
 #[derive(Clone, Default)]
 pub(super) struct Stop(Vec<Arc<AtomicBool>>);
 
@@ -27,7 +28,9 @@ impl Stop {
     /// Fails if the consumer is gone.
     pub(super) fn check(&self) -> Result<()> {
         match self.0.iter().any(|flag| flag.load(Ordering::Relaxed)) {
-            true => Err(Error::Cancelled("the iterator of an element was released".into())),
+            true => Err(Error::Cancelled(
+                "the iterator of an element was released".into(),
+            )),
             false => Ok(()),
         }
     }
@@ -41,18 +44,28 @@ impl Given {
 
     /// Items are given later, when [`Given::take`]'s effects take place.
     pub(super) fn later() -> Given {
-        Given { later: Some(Arc::default()), stop: Stop(vec![Arc::default()]) }
+        Given {
+            later: Some(Arc::default()),
+            stop: Stop(vec![Arc::default()]),
+        }
     }
 
-    /// The same for the pass below a pass that works ahead, whose own items are given as `above` says.
+    /// The same for the pass below a pass that works ahead, whose own items are given as `above`
+    /// says.
     pub(super) fn below(&self, above: &Given) -> Given {
         let flags = self.stop.0.iter().chain(&above.stop.0);
-        Given { later: self.later.clone(), stop: Stop(flags.cloned().collect()) }
+        Given {
+            later: self.later.clone(),
+            stop: Stop(flags.cloned().collect()),
+        }
     }
 
     /// Notes that no more items are given.
     pub(super) fn end(&self) {
-        self.stop.0.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        self.stop
+            .0
+            .iter()
+            .for_each(|flag| flag.store(true, Ordering::Relaxed));
     }
 
     /// Whether items are still given.
@@ -70,6 +83,8 @@ impl Given {
 
     /// The effects of the item that was made last.
     pub(super) fn take(&self) -> Vec<Effect> {
-        self.later.as_ref().map_or_else(Vec::new, |effects| std::mem::take(&mut *effects.lock()))
+        self.later
+            .as_ref()
+            .map_or_else(Vec::new, |effects| std::mem::take(&mut *effects.lock()))
     }
 }

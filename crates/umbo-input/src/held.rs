@@ -1,8 +1,9 @@
-//! An item that was taken from an input but not yet used, because there was no memory for the result or because another
-//! input lacked memory.
+//! An item that was taken from an input but not yet used, because there was no memory for the
+//! result or because another input lacked memory.
 //!
-//! A call that fails for lack of memory loses nothing: the next call tries again with the same item. Until then, the
-//! position of the pass is before the item. After any other failure the item is passed over.
+//! A call that fails for lack of memory loses nothing: the next call tries again with the same
+//! item. Until then, the position of the pass is before the item. After any other failure the item
+//! is passed over.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,7 +27,11 @@ impl<T> Held<T> {
     pub(super) fn of(input: &dyn Pass<T>) -> Held<T> {
         let mut at = Place::default();
         input.save(&mut at.position);
-        Held { item: None, is_passed_over: false, before: Place::with_room_of(&at) }
+        Held {
+            item: None,
+            is_passed_over: false,
+            before: Place::with_room_of(&at),
+        }
     }
 
     /// Holds the next item of `input`, unless one is held. Returns whether an item is held.
@@ -38,8 +43,9 @@ impl<T> Held<T> {
         Ok(self.item.is_some())
     }
 
-    /// As [`Held::fill`], for an item that belongs to the items of other inputs. If it fails, and not for lack of memory,
-    /// its place is held until [`Held::take`], so that the items that belong to it can be passed over, too.
+    /// As [`Held::fill`], for an item that belongs to the items of other inputs. If it fails, and
+    /// not for lack of memory, its place is held until [`Held::take`], so that the items that
+    /// belong to it can be passed over, too.
     pub(super) fn fill_or_pass_over(&mut self, input: &mut dyn Pass<T>) -> Result<Filled> {
         if self.is_passed_over {
             return Ok(Filled::Place);
@@ -73,8 +79,8 @@ impl<T> Held<T> {
         Ok(self.take())
     }
 
-    /// Returns `made`, the result for `item`, and holds the item if there was no memory for the result. After any other
-    /// failure, or a panic, the item is used up.
+    /// Returns `made`, the result for `item`, and holds the item if there was no memory for the
+    /// result. After any other failure, or a panic, the item is used up.
     pub(super) fn hold_if_no_memory<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
         if lacks_memory(&made) {
             self.item = Some(item);
@@ -128,7 +134,8 @@ impl<T> Held<T> {
         input.go_back(to)
     }
 
-    /// Whether the input is behind an item, or the place of one that failed, which was not used yet.
+    /// Whether the input is behind an item, or the place of one that failed, which was not used
+    /// yet.
     fn has_taken(&self) -> bool {
         self.item.is_some() || self.is_passed_over
     }
@@ -146,5 +153,6 @@ pub(super) enum Filled {
 
 /// Whether the call failed for lack of memory, so that another attempt may succeed.
 pub(super) fn lacks_memory<R>(made: &Result<R>) -> bool {
-    made.as_ref().is_err_and(|error| error.status() == Status::ResourceExhausted)
+    made.as_ref()
+        .is_err_and(|error| error.status() == Status::ResourceExhausted)
 }

@@ -16,17 +16,18 @@ use umbo_base::error::memory::collect;
 use umbo_tensor::{DType, Tensor};
 
 impl Dataset {
-    /// The slices along dimension 0 of the arrays in IDX files, which are plain or compressed by gzip. The arrays, such
-    /// as images and labels, must have the same number of slices. The elements have the structure of those of
-    /// [`Dataset::from_named_arrays`].
+    /// The slices along dimension 0 of the arrays in IDX files, which are plain or compressed by
+    /// gzip. The arrays, such as images and labels, must have the same number of slices. The
+    /// elements have the structure of those of [`Dataset::from_named_arrays`].
     ///
-    /// Plain files of 8-bit elements are mapped into memory. They must not be rewritten or shortened while the dataset
-    /// or an element of it is in use, because a read past the new end would stop the process. Other files are read,
-    /// decompressed and converted by this call.
+    /// Plain files of 8-bit elements are mapped into memory. They must not be rewritten or
+    /// shortened while the dataset or an element of it is in use, because a read past the new
+    /// end would stop the process. Other files are read, decompressed and converted by this
+    /// call.
     ///
-    /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is shorter or longer than
-    /// its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory
-    /// for the array.
+    /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is
+    /// shorter or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the
+    /// system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_idx_files(paths: &[impl AsRef<Path>], names: Option<&[&str]>) -> Result<Dataset> {
         let arrays = paths.iter().map(|path| read(path.as_ref()));
         Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
@@ -50,8 +51,8 @@ fn read(path: &Path) -> Result<Tensor> {
     elements.mapped(map, offset)
 }
 
-/// The members of a gzip file, one after the other. Zeros may follow the last one, as tapes and other media in blocks
-/// leave them.
+/// The members of a gzip file, one after the other. Zeros may follow the last one, as tapes and
+/// other media in blocks leave them.
 struct Members<'a>(Option<GzDecoder<&'a [u8]>>);
 
 impl Read for Members<'_> {
@@ -62,7 +63,10 @@ impl Read for Members<'_> {
                 return Ok(count);
             }
             let rest = *decoder.get_ref();
-            self.0 = rest.iter().any(|byte| *byte != 0).then(|| GzDecoder::new(rest));
+            self.0 = rest
+                .iter()
+                .any(|byte| *byte != 0)
+                .then(|| GzDecoder::new(rest));
         }
         Ok(0)
     }
@@ -81,7 +85,8 @@ fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
         [0, 0, 0x0e, _] => DType::Float64,
         _ => {
             let problem = format!(
-                "not an IDX file: it starts with {magic:02x?}, not with two zeros and 08, 09, 0b, 0c, 0d or 0e"
+                "not an IDX file: it starts with {magic:02x?}, not with two zeros and 08, 09, 0b, \
+                 0c, 0d or 0e"
             );
             return Err(wrong(path, problem));
         }

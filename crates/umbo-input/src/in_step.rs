@@ -19,7 +19,8 @@ use umbo_tensor::values::Value;
 #[derive(Clone, Debug)]
 pub(super) struct RankGroup {
     ranks: Arc<Ranks>,
-    /// Whether the end comes when the first rank has no element, so that no rank gets elements without rows.
+    /// Whether the end comes when the first rank has no element, so that no rank gets elements
+    /// without rows.
     drops_partial: bool,
     /// The list of files, if each rank reads some of them.
     files: Option<Files>,
@@ -28,12 +29,19 @@ pub(super) struct RankGroup {
 impl RankGroup {
     pub(super) fn new(ranks: &Arc<Ranks>, options: &DistributeOptions) -> RankGroup {
         let (ranks, drops_partial) = (Arc::clone(ranks), options.drop_partial_step);
-        RankGroup { ranks, drops_partial, files: None }
+        RankGroup {
+            ranks,
+            drops_partial,
+            files: None,
+        }
     }
 
     /// The same ranks, each of which reads some of `files`.
     pub(super) fn reading(self, files: &Files) -> RankGroup {
-        RankGroup { files: Some(files.clone()), ..self }
+        RankGroup {
+            files: Some(files.clone()),
+            ..self
+        }
     }
 }
 
@@ -43,14 +51,17 @@ impl fmt::Display for RankGroup {
         match &self.files {
             None => Ok(()),
             Some(Files { count, first, .. }) => {
-                write!(formatter, " of {count} files, of which the first is '{first}'")
+                write!(
+                    formatter,
+                    " of {count} files, of which the first is '{first}'"
+                )
             }
         }
     }
 }
 
-/// Returns elements as long as any rank has one. The ranks communicate for each element. A rank whose dataset has ended
-/// gets elements without rows.
+/// Returns elements as long as any rank has one. The ranks communicate for each element. A rank
+/// whose dataset has ended gets elements without rows.
 pub(super) struct InStepPass {
     group: RankGroup,
     spec: ElementSpec,
@@ -74,13 +85,21 @@ impl InStepPass {
     ) -> InStepPass {
         input.reserve(1);
         let (taken, nothing) = (Held::of(&*input), None);
-        InStepPass { group, spec, devices, taken, nothing, ended: false, input }
+        InStepPass {
+            group,
+            spec,
+            devices,
+            taken,
+            nothing,
+            ended: false,
+            input,
+        }
     }
 
     fn take(&mut self) -> Result<()> {
         self.ended = self.ended || !self.taken.fill(&mut *self.input)?;
-        // This is made before the ranks communicate, because a step on which they have agreed must not fail on one of
-        // them.
+        // This is made before the ranks communicate, because a step on which they have agreed must
+        // not fail on one of them.
         if !self.taken.is_some() && self.nothing.is_none() && !self.group.drops_partial {
             self.nothing = Some(nothing(&self.spec, &self.devices)?);
         }
@@ -92,16 +111,31 @@ impl Pass<Value> for InStepPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let own = self.take();
         let has = self.taken.is_some();
-        let RankGroup { ranks, drops_partial, files } = &self.group;
+        let RankGroup {
+            ranks,
+            drops_partial,
+            files,
+        } = &self.group;
         // If the ranks' lists differed, some files would be read twice and others not at all.
         let quantities = |add: &mut AddQuantity<'_>| {
-            add(&"the number of files", files.as_ref().map(|files| files.count).into());
-            add(&"the first file", files.as_ref().map(|files| files.first.as_str()).into());
-            add(&"the hash of the list of files", files.as_ref().map(|files| files.names).into());
+            add(
+                &"the number of files",
+                files.as_ref().map(|files| files.count).into(),
+            );
+            add(
+                &"the first file",
+                files.as_ref().map(|files| files.first.as_str()).into(),
+            );
+            add(
+                &"the hash of the list of files",
+                files.as_ref().map(|files| files.names).into(),
+            );
         };
         let numbers = [u64::from(has), 0];
-        let call =
-            Call { numbers, ..Call::to(CollectiveKind::Input, &self.group).agreeing(&quantities) };
+        let call = Call {
+            numbers,
+            ..Call::to(CollectiveKind::Input, &self.group).agreeing(&quantities)
+        };
         let (collective, ()) = ranks.start_collective(call, own)?;
         let (mut any, mut all) = (false, true);
         for [has, _] in collective.numbers() {

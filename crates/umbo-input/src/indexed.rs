@@ -27,7 +27,11 @@ impl<T, F: FnMut(u64) -> Result<T> + Send + 'static> Indexed for F {
 
 /// A pass over the first `count` of `items`, in order.
 pub(super) fn start<I: Indexed>(items: I, count: u64) -> Box<dyn Pass<I::Item>> {
-    Box::new(IndexedPass { items, next: 0, count })
+    Box::new(IndexedPass {
+        items,
+        next: 0,
+        count,
+    })
 }
 
 struct IndexedPass<I> {

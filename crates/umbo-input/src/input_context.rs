@@ -14,9 +14,11 @@ pub struct InputContext {
 }
 
 impl InputContext {
-    /// The number of elements in a replica's batch if all replicas together have `global_batch_size`.
+    /// The number of elements in a replica's batch if all replicas together have
+    /// `global_batch_size`.
     ///
-    /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a context without replicas.
+    /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a
+    /// context without replicas.
     pub fn per_replica_batch_size(&self, global_batch_size: i64) -> Result<i64> {
         let replicas = self.num_replicas_in_sync;
         if replicas < 1 {

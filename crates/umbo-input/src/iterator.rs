@@ -20,9 +20,9 @@ use umbo_tensor::values::Value;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
-/// The pass runs code of the caller (generators, mapped functions, functions that release memory). Such code may call
-/// this iterator again: a call from a thread that already works on the pass is refused. Other threads wait, and are
-/// served in the order in which they came.
+/// The pass runs code of the caller (generators, mapped functions, functions that release memory).
+/// Such code may call this iterator again: a call from a thread that already works on the pass is
+/// refused. Other threads wait, and are served in the order in which they came.
 ///
 /// Dropping the iterator, even before the end, stops and joins its threads.
 pub struct PassIterator {
@@ -60,7 +60,15 @@ impl NextElement {
     fn new(mut pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
         let before = Place::with_room_of(&Place::of(&mut *pass));
         let (told, is_warned) = (None, false);
-        NextElement { pass, ended, told, is_warned, asked: 0, before, again: None }
+        NextElement {
+            pass,
+            ended,
+            told,
+            is_warned,
+            asked: 0,
+            before,
+            again: None,
+        }
     }
 
     /// Saves the position. An element that was given back is the next one.
@@ -96,9 +104,10 @@ pub struct LentElement {
 }
 
 impl PassIterator {
-    /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`. They are for the
-    /// replicas of `strategy`, if there is one. If `spans_ranks`, several ranks communicate for each of them. The
-    /// iterator is counted, so that the next one has another order if the dataset is shuffled.
+    /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`. They
+    /// are for the replicas of `strategy`, if there is one. If `spans_ranks`, several ranks
+    /// communicate for each of them. The iterator is counted, so that the next one has another
+    /// order if the dataset is shuffled.
     pub(super) fn new(
         pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
@@ -107,11 +116,23 @@ impl PassIterator {
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce(&Given::at_once());
-        let (node, work) = (WorkNode::new(), FairMutex::new(NextElement::new(pass, false)));
+        let (node, work) = (
+            WorkNode::new(),
+            FairMutex::new(NextElement::new(pass, false)),
+        );
         let begins = AtomicBool::new(true);
         let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
         let strategy = strategy.map(|strategy| strategy.id);
-        Ok(PassIterator { node, work, strategy, spans_ranks, is_strict, begins, spec, pipeline })
+        Ok(PassIterator {
+            node,
+            work,
+            strategy,
+            spans_ranks,
+            is_strict,
+            begins,
+            spec,
+            pipeline,
+        })
     }
 
     /// The id of the strategy for whose replicas the elements are distributed, if they are.
@@ -119,8 +140,9 @@ impl PassIterator {
         self.strategy
     }
 
-    /// Whether [`PassIterator::note_begun`] has not been called since the pass began. It begins with the iterator, and
-    /// with each [`PassIterator::reset`] or [`PassIterator::restore_position`].
+    /// Whether [`PassIterator::note_begun`] has not been called since the pass began. It begins
+    /// with the iterator, and with each [`PassIterator::reset`] or
+    /// [`PassIterator::restore_position`].
     pub fn begins(&self) -> bool {
         self.begins.load(Ordering::Relaxed)
     }
@@ -135,25 +157,26 @@ impl PassIterator {
         &self.spec
     }
 
-    /// Checks the context. Elements that are distributed for a strategy are for all of its replicas, so they are
-    /// requested in its cross-replica context or in the default context.
+    /// Checks the context. Elements that are distributed for a strategy are for all of its
+    /// replicas, so they are requested in its cross-replica context or in the default context.
     fn check_context(&self) -> Result<()> {
         self.strategy.map_or(Ok(()), require_cross_replica)
     }
 
-    /// The next element, or nothing at the end and ever after. Blocks until the element is there. Threads that share
-    /// the iterator are served in the order of their requests.
+    /// The next element, or nothing at the end and ever after. Blocks until the element is there.
+    /// Threads that share the iterator are served in the order of their requests.
     ///
-    /// Once an element and all that was made from it are dropped, its memory is used for a later element. After an
-    /// error the call may be repeated; it continues after what failed.
+    /// Once an element and all that was made from it are dropped, its memory is used for a later
+    /// element. After an error the call may be repeated; it continues after what failed.
     ///
-    /// Errors are those of the sources and transformations. A thread that was given the end and asks again, without a
-    /// reset, is told so once, since a loop over several passes would do nothing from the second one on; in a strict
-    /// process and for a strict strategy this is FAILED_PRECONDITION. FAILED_PRECONDITION also
-    /// - in a function that this iterator has called, on whatever thread (a generator, a mapped function, the release
-    ///   of an element), since the call would wait for itself;
-    /// - if elements are distributed for a strategy: inside of a replica's callback and in the context of another
-    ///   strategy.
+    /// Errors are those of the sources and transformations. A thread that was given the end and
+    /// asks again, without a reset, is told so once, since a loop over several passes would do
+    /// nothing from the second one on; in a strict process and for a strict strategy this is
+    /// FAILED_PRECONDITION. FAILED_PRECONDITION also
+    /// - in a function that this iterator has called, on whatever thread (a generator, a mapped
+    ///   function, the release of an element), since the call would wait for itself;
+    /// - if elements are distributed for a strategy: inside of a replica's callback and in the
+    ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
@@ -167,8 +190,8 @@ impl PassIterator {
         Ok(next)
     }
 
-    /// Notes that this thread is given the end, and warns if it was given this end before. A thread that shares the
-    /// iterator with others may be given an end that another one has found.
+    /// Notes that this thread is given the end, and warns if it was given this end before. A thread
+    /// that shares the iterator with others may be given an end that another one has found.
     fn tell_end(&self, work: &mut NextElement) -> Result<()> {
         let this = std::thread::current().id();
         if work.told.replace(this) != Some(this) {
@@ -179,22 +202,23 @@ impl PassIterator {
             return Ok(());
         }
         strict::suspect(self.is_strict, Error::precondition, || {
-            "the pass has ended, and its iterator is asked for an element once more without a reset, and has none: in a \
-             loop over several passes all but the first would be empty; reset the iterator at the end of each pass"
+            "the pass has ended, and its iterator is asked for an element once more without a \
+             reset, and has none: in a loop over several passes all but the first would be empty; \
+             reset the iterator at the end of each pass"
                 .to_owned()
         })
     }
 
-    /// Whether the pass has ended, so that a reset begins the next one. It is false before the end was returned once.
-    /// FAILED_PRECONDITION as for [`PassIterator::next`].
+    /// Whether the pass has ended, so that a reset begins the next one. It is false before the end
+    /// was returned once. FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn has_ended(&self) -> Result<bool> {
         self.check_context()?;
         let (_inside, work) = self.take("asked whether its pass has ended")?;
         Ok(work.ended && work.again.is_none())
     }
 
-    /// The next element, as with [`PassIterator::next`], for a step. The step may give the element back; it is then the
-    /// next element for a step.
+    /// The next element, as with [`PassIterator::next`], for a step. The step may give the element
+    /// back; it is then the next element for a step.
     pub fn lend(&self) -> Result<Option<LentElement>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
@@ -212,11 +236,13 @@ impl PassIterator {
         Ok(element.map(|element| LentElement { element, asked }))
     }
 
-    /// Gives back an element whose step had no effect. The iterator is then at its position before the element, and
-    /// [`PassIterator::lend`] returns the element again. Nothing happens if another thread has made a request since.
-    /// Returns whether the element was taken back.
+    /// Gives back an element whose step had no effect. The iterator is then at its position before
+    /// the element, and [`PassIterator::lend`] returns the element again. Nothing happens if
+    /// another thread has made a request since. Returns whether the element was taken back.
     pub fn give_back(&self, lent: LentElement) -> bool {
-        let Ok((_inside, mut work)) = self.take("given an element back") else { return false };
+        let Ok((_inside, mut work)) = self.take("given an element back") else {
+            return false;
+        };
         let is_last = work.asked == lent.asked;
         if is_last {
             work.again = Some(lent.element);
@@ -224,28 +250,36 @@ impl PassIterator {
         is_last
     }
 
-    /// Starts a new pass from the beginning. A shuffled dataset has another order in it, unless its options keep one
-    /// order. It does not depend on how many elements were made ahead. Memory and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
+    /// Starts a new pass from the beginning. A shuffled dataset has another order in it, unless its
+    /// options keep one order. It does not depend on how many elements were made ahead. Memory
+    /// and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
         (work.ended, work.told) = (false, None);
-        let NextElement { pass, before, again, .. } = &mut *work;
+        let NextElement {
+            pass,
+            before,
+            again,
+            ..
+        } = &mut *work;
         match again.take() {
             Some(_) => before.restart(&mut **pass),
             None => pass.restart(),
         }
     }
 
-    /// Returns the position of the pass as a text. The position is after the element that [`PassIterator::next`]
-    /// returned last, or after its failure; it is before an element that a step has given back. Elements that were made
-    /// ahead of the consumer do not count. The text is JSON and names the stages of the pipeline. Its numbers are for
+    /// Returns the position of the pass as a text. The position is after the element that
+    /// [`PassIterator::next`] returned last, or after its failure; it is before an element that
+    /// a step has given back. Elements that were made ahead of the consumer do not count. The
+    /// text is JSON and names the stages of the pipeline. Its numbers are for
     /// [`PassIterator::restore_position`].
     ///
-    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there is no memory for it, or if it is
-    /// very large, which it may be while elements fail that others are held with.
+    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there is no memory
+    /// for it, or if it is very large, which it may be while elements fail that others are held
+    /// with.
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
         let mut state = StateWriter::default();
@@ -255,23 +289,25 @@ impl PassIterator {
         position_text::write(&self.description(), state.numbers()?)
     }
 
-    /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of another one of the
-    /// same pipeline, in this process or another. The same elements follow. What a shuffle has taken in
-    /// this round, and what a cache or a rebatch holds, is made again. All earlier elements of a generator's round are
-    /// also made again. Shuffles use the seeds of the position.
+    /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of
+    /// another one of the same pipeline, in this process or another. The same elements follow.
+    /// What a shuffle has taken in this round, and what a cache or a rebatch holds, is made
+    /// again. All earlier elements of a generator's round are also made again. Shuffles use the
+    /// seeds of the position.
     ///
-    /// The pass is a new one, with memory and threads of its own. If it cannot be made, the iterator stays at its
-    /// position.
+    /// The pass is a new one, with memory and threads of its own. If it cannot be made, the
+    /// iterator stays at its position.
     ///
-    /// INVALID_ARGUMENT: a text that is not such a position, is damaged, or is of another version or of another
-    /// pipeline (the message names the first difference), or of other data, as far as that is detected.
-    /// FAILED_PRECONDITION as for [`PassIterator::save_position`]. It also fails if a source or a transformation fails
-    /// while elements are made again.
+    /// INVALID_ARGUMENT: a text that is not such a position, is damaged, or is of another version
+    /// or of another pipeline (the message names the first difference), or of other data, as
+    /// far as that is detected. FAILED_PRECONDITION as for [`PassIterator::save_position`]. It
+    /// also fails if a source or a transformation fails while elements are made again.
     pub fn restore_position(&self, text: &str) -> Result<()> {
         self.prepare_position(text)?.go()
     }
 
-    /// Makes the new pass, as [`PassIterator::restore_position`] does, and leaves the iterator where it is.
+    /// Makes the new pass, as [`PassIterator::restore_position`] does, and leaves the iterator
+    /// where it is.
     pub fn prepare_position(&self, text: &str) -> Result<PreparedPosition<'_>> {
         self.check_context()?;
         let numbers = position_text::read(text, &self.description())?;
@@ -281,7 +317,10 @@ impl PassIterator {
         let ended = reader.flag()?;
         pass.restore(&mut reader).map_err(Error::not_shifting)?;
         reader.end()?;
-        Ok(PreparedPosition { iterator: self, next: NextElement::new(pass, ended) })
+        Ok(PreparedPosition {
+            iterator: self,
+            next: NextElement::new(pass, ended),
+        })
     }
 
     fn description(&self) -> Description {
@@ -318,7 +357,8 @@ impl PreparedPosition<'_> {
         self.iterator.begins.store(true, Ordering::Relaxed);
         self.next.asked = work.asked + 1;
         self.next.pass.announce(&Given::at_once());
-        // The old pass is also dropped inside, because dropping its elements may run the caller's code.
+        // The old pass is also dropped inside, because dropping its elements may run the caller's
+        // code.
         *work = self.next;
         Ok(())
     }
@@ -376,7 +416,10 @@ mod tests {
     #[test]
     fn threads_are_served_in_the_order_in_which_they_ask() {
         let (go, gate) = channel();
-        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let spec = ElementSpec::Leaf(LeafSpec {
+            dtype: DType::Int32,
+            shape: vec![],
+        });
         let gate = Arc::new(Gate(Mutex::new(Some(Gated(gate, 0)))));
         let iterator = Arc::new(PassIterator::new(gate, spec, None, false).unwrap());
         let number = |value: Option<Value>| match value {
@@ -388,12 +431,17 @@ mod tests {
                 let (say, said) = channel();
                 let of_thread = Arc::clone(&iterator);
                 let thread = std::thread::spawn(move || {
-                    say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                    say.send(std::fs::read_link("/proc/thread-self").unwrap())
+                        .unwrap();
                     number(of_thread.next().unwrap())
                 });
                 // The next thread makes its request once this one sleeps: inside, or in the queue.
                 let status = Path::new("/proc").join(said.recv().unwrap()).join("status");
-                let sleeps = || std::fs::read_to_string(&status).unwrap().contains("State:\tS");
+                let sleeps = || {
+                    std::fs::read_to_string(&status)
+                        .unwrap()
+                        .contains("State:\tS")
+                };
                 while !sleeps() {
                     std::thread::yield_now();
                 }
@@ -401,7 +449,10 @@ mod tests {
             })
             .collect();
         (0..6).for_each(|_| go.send(()).unwrap());
-        let numbers: Vec<i32> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let numbers: Vec<i32> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     }
 }

@@ -5,8 +5,8 @@ use umbo_base::error::Result;
 use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 
-/// The path to each tensor of an element. Paths are computed once for all elements of a dataset: an element may have
-/// thousands of tensors, and finding one must not walk over all those before it.
+/// The path to each tensor of an element. Paths are computed once for all elements of a dataset: an
+/// element may have thousands of tensors, and finding one must not walk over all those before it.
 pub(super) struct Leaves {
     /// Where the path to each tensor ends in `steps`. It begins where the one before ends.
     ends: Vec<usize>,
@@ -17,7 +17,10 @@ pub(super) struct Leaves {
 impl Leaves {
     /// The paths of elements like `spec`.
     pub(super) fn of(spec: &ElementSpec) -> Leaves {
-        let mut leaves = Leaves { ends: Vec::with_capacity(spec.leaves()), steps: Vec::new() };
+        let mut leaves = Leaves {
+            ends: Vec::with_capacity(spec.leaves()),
+            steps: Vec::new(),
+        };
         leaves.add(spec, &mut Vec::new());
         leaves
     }
@@ -40,21 +43,30 @@ impl Leaves {
     }
 
     fn way(&self, leaf: usize) -> Option<&[usize]> {
-        let start = leaf.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        let start = leaf
+            .checked_sub(1)
+            .map_or(Some(&0), |before| self.ends.get(before))?;
         self.steps.get(*start..*self.ends.get(leaf)?)
     }
 
-    /// The tensor of an element at position `leaf`. INVALID_ARGUMENT if the element does not match its spec.
+    /// The tensor of an element at position `leaf`. INVALID_ARGUMENT if the element does not match
+    /// its spec.
     pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
         let found = self.way(leaf).and_then(|way| {
-            let found = way.iter().try_fold(element, |value, &at| value.items().get(at));
+            let found = way
+                .iter()
+                .try_fold(element, |value, &at| value.items().get(at));
             match found {
                 Some(Value::Tensor(tensor)) => Some(tensor),
                 _ => None,
             }
         });
-        found
-            .ok_or_else(|| invalid!("dataset", "an element has no tensor {leaf}, as its spec says"))
+        found.ok_or_else(|| {
+            invalid!(
+                "dataset",
+                "an element has no tensor {leaf}, as its spec says"
+            )
+        })
     }
 
     /// The spec of the tensor at position `leaf`. `spec` is that of the elements.
@@ -79,7 +91,12 @@ mod tests {
         let field = |name: &str, value| (name.into(), value);
         let inner = Value::structure(vec![field("a", number(1)), field("b", number(2))]).unwrap();
         let element = Value::tuple(vec![number(0), inner, Value::nothing(), number(3)]).unwrap();
-        let leaf = || ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let leaf = || {
+            ElementSpec::Leaf(LeafSpec {
+                dtype: DType::Int32,
+                shape: vec![],
+            })
+        };
         let fields = vec![("a".into(), leaf()), ("b".into(), leaf())];
         let spec = ElementSpec::tuple(vec![
             leaf(),
@@ -91,7 +108,11 @@ mod tests {
         let leaves = Leaves::of(&spec);
         assert_eq!(leaves.count(), 4);
         for leaf in 0..4 {
-            let found = leaves.tensor(&element, leaf).unwrap().to_vec::<i32>().unwrap();
+            let found = leaves
+                .tensor(&element, leaf)
+                .unwrap()
+                .to_vec::<i32>()
+                .unwrap();
             assert_eq!(found, [leaf as i32]);
             assert_eq!(leaves.spec(&spec, leaf).unwrap().dtype, DType::Int32);
         }

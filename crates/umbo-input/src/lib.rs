@@ -1,17 +1,19 @@
 //! Input: datasets, their transformations, and their distribution over replicas.
 //!
-//! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known of the elements of
-//! each. Iterating makes a *pass* from it ([`PassIterator`]). The passes of one dataset are independent of each other.
-//! Each operation is a file of its own. It has the method on [`Dataset`] that checks the arguments and makes the
-//! operation; its facts, which follow from those of its inputs (`Operation`, or `Reorder` if items of any kind come in
-//! another order); and its `Pass`, which does the iterating.
+//! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known
+//! of the elements of each. Iterating makes a *pass* from it ([`PassIterator`]). The passes of one
+//! dataset are independent of each other. Each operation is a file of its own. It has the method on
+//! [`Dataset`] that checks the arguments and makes the operation; its facts, which follow from
+//! those of its inputs (`Operation`, or `Reorder` if items of any kind come in another order); and
+//! its `Pass`, which does the iterating.
 //!
-//! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat. These operations work on row
-//! numbers alone, and batch then copies each row once, from the array into the batch. If the rows follow each other,
-//! batch copies nothing. All other operations work on elements.
+//! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat. These
+//! operations work on row numbers alone, and batch then copies each row once, from the array into
+//! the batch. If the rows follow each other, batch copies nothing. All other operations work on
+//! elements.
 //!
-//! Elements come from pools, and their memory is filled again once their consumer has dropped them, so that a pass
-//! allocates nothing after its first elements.
+//! Elements come from pools, and their memory is filled again once their consumer has dropped them,
+//! so that a pass allocates nothing after its first elements.
 
 #![deny(unsafe_code)]
 #![allow(

@@ -15,15 +15,21 @@ pub(super) struct LocalReplicas {
     pub(super) first: usize,
     /// The device of the component of each replica of this process.
     pub(super) devices: Arc<[DeviceId]>,
-    /// Whether the other replicas are those of other ranks, which make the same elements and take their own parts. Then
-    /// no example is lost or comes twice, and all ranks make the same number of steps, whatever the batches' sizes.
+    /// Whether the other replicas are those of other ranks, which make the same elements and take
+    /// their own parts. Then no example is lost or comes twice, and all ranks make the same
+    /// number of steps, whatever the batches' sizes.
     pub(super) among_ranks: bool,
 }
 
 impl LocalReplicas {
     /// Replicas on `devices`, and no others.
     pub(super) fn of(devices: &[DeviceId]) -> LocalReplicas {
-        LocalReplicas { all: devices.len(), first: 0, devices: devices.into(), among_ranks: false }
+        LocalReplicas {
+            all: devices.len(),
+            first: 0,
+            devices: devices.into(),
+            among_ranks: false,
+        }
     }
 
     /// The replicas of `strategy` among those of all ranks.
@@ -31,11 +37,16 @@ impl LocalReplicas {
         let ranks = strategy.ranks();
         let devices = strategy.replica_devices().into();
         let (all, first) = (ranks.num_replicas(), ranks.first_replica());
-        LocalReplicas { all, first, devices, among_ranks: !ranks.is_alone() }
+        LocalReplicas {
+            all,
+            first,
+            devices,
+            among_ranks: !ranks.is_alone(),
+        }
     }
 
-    /// The spec of the components of a tensor. They are like `leaf`. With a single replica it is the spec of a plain
-    /// tensor.
+    /// The spec of the components of a tensor. They are like `leaf`. With a single replica it is
+    /// the spec of a plain tensor.
     pub(super) fn spec(&self, leaf: LeafSpec) -> ElementSpec {
         match self.devices.len() {
             1 => ElementSpec::Leaf(leaf),

@@ -27,8 +27,9 @@ const MAX_PARALLEL_CALLS: i64 = 4096;
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
-    /// The largest number of calls that run at once. The number of processors does not limit it, since calls may wait.
-    /// With 0 and 1, calls run one after the other on the thread that requests the element.
+    /// The largest number of calls that run at once. The number of processors does not limit it,
+    /// since calls may wait. With 0 and 1, calls run one after the other on the thread that
+    /// requests the element.
     pub parallel_calls: i64,
     /// What the results look like. Without it, they look like the elements.
     pub element_spec: Option<ElementSpec>,
@@ -39,28 +40,39 @@ type Function = Arc<dyn Fn(&Value) -> Result<Value> + Send + Sync>;
 impl Dataset {
     /// The results of `function` for each element, in the order of the elements.
     ///
-    /// With parallel calls, this number of elements is taken at a time, and the function is called on as many threads.
-    /// The threads belong to the iterator and end with it. The results do not depend on the number of threads. They are
-    /// in order, and a failure of the function or of the input takes the place of its element; the next elements
-    /// follow. After RESOURCE_EXHAUSTED the same element comes again: the function is called with it once more. The
-    /// function must not keep elements that it returns unchanged, because their memory is used again when they are
-    /// dropped.
+    /// With parallel calls, this number of elements is taken at a time, and the function is called
+    /// on as many threads. The threads belong to the iterator and end with it. The results do
+    /// not depend on the number of threads. They are in order, and a failure of the function or
+    /// of the input takes the place of its element; the next elements follow. After
+    /// RESOURCE_EXHAUSTED the same element comes again: the function is called with it once more.
+    /// The function must not keep elements that it returns unchanged, because their memory is
+    /// used again when they are dropped.
     ///
-    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while iterating, a result
-    /// that does not match its spec. With parallel calls, `next` returns RESOURCE_EXHAUSTED if no thread can be
-    /// started. No element is lost then, and the next call tries again. If the system allows fewer threads, fewer calls
-    /// run at once.
+    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
+    /// iterating, a result that does not match its spec. With parallel calls, `next` returns
+    /// RESOURCE_EXHAUSTED if no thread can be started. No element is lost then, and the next
+    /// call tries again. If the system allows fewer threads, fewer calls run at once.
     pub fn map(
         &self,
         function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
         options: MapOptions,
     ) -> Result<Dataset> {
         let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
-        let calls =
-            in_range("parallel_call_count", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
-        let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
+        let calls = in_range(
+            "parallel_call_count",
+            options.parallel_calls,
+            0..=MAX_PARALLEL_CALLS,
+            what,
+        )?;
+        let spec = options
+            .element_spec
+            .unwrap_or_else(|| self.element_spec().clone());
         spec.check_describes_elements("element_spec")?;
-        self.then(Map { function: Arc::new(function), calls, spec })
+        self.then(Map {
+            function: Arc::new(function),
+            calls,
+            spec,
+        })
     }
 }
 
@@ -74,7 +86,8 @@ struct Map {
 impl Map {
     fn apply(&self, element: &Value) -> Result<Value> {
         let result = (self.function)(element)?;
-        self.spec.check(&result, "the result of a mapped function")?;
+        self.spec
+            .check(&result, "the result of a mapped function")?;
         Ok(result)
     }
 }
@@ -97,19 +110,26 @@ impl Operation for Map {
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
         let (mut input, map) = (dataset.input().start()?, self.clone());
         if self.calls <= 1 {
-            return Ok(Box::new(EachPass { map, held: Held::of(&*input), input }));
+            return Ok(Box::new(EachPass {
+                map,
+                held: Held::of(&*input),
+                input,
+            }));
         }
         let (mut taken, mut results) = (Vec::new(), VecDeque::new());
         let no_memory = |_| exhausted(self.calls, "elements of parallel calls");
         taken.try_reserve_exact(self.calls).map_err(no_memory)?;
         // One more place is for an error of the input.
-        results.try_reserve_exact(self.calls + 1).map_err(no_memory)?;
+        results
+            .try_reserve_exact(self.calls + 1)
+            .map_err(no_memory)?;
         input.reserve(self.calls);
         let caller = Arc::new(Mutex::new(WorkChain::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
             let _inside = of_calls.lock().enter();
-            // The element is also released inside the iterator, because releasing it may run the caller's code.
+            // The element is also released inside the iterator, because releasing it may run the
+            // caller's code.
             let element = element;
             match map.apply(&element) {
                 Ok(result) => Called::Made(result),
@@ -147,7 +167,9 @@ struct EachPass {
 
 impl Pass<Value> for EachPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
+        let Some(element) = self.held.next(&mut *self.input)? else {
+            return Ok(None);
+        };
         let result = self.map.apply(&element);
         self.held.hold_if_no_memory(element, result).map(Some)
     }
@@ -190,7 +212,8 @@ struct ParallelPass {
     /// The iterators inside of which the thread that waits for the calls is.
     caller: Arc<Mutex<WorkChain>>,
     calls: usize,
-    /// Elements with which the function was not yet called. There are some only if the calls could not be made.
+    /// Elements with which the function was not yet called. There are some only if the calls could
+    /// not be made.
     taken: Vec<Value>,
     /// The element whose call failed for lack of memory. It comes before the waiting results.
     again: Vec<Value>,
@@ -201,7 +224,8 @@ struct ParallelPass {
     ended: bool,
     /// The place of the input before the first result that was not yet returned, if there is any.
     at: Place,
-    /// The place of the input after each of these results, and after the end, and what happens when it is returned.
+    /// The place of the input after each of these results, and after the end, and what happens
+    /// when it is returned.
     behind: VecDeque<(Place, Vec<Effect>)>,
     /// Unused memory for such places.
     places: Vec<Place>,
@@ -214,7 +238,8 @@ struct ParallelPass {
 impl ParallelPass {
     /// Takes elements and calls the function for each.
     fn work(&mut self) -> Result<()> {
-        // The thread is started before an element is taken, so that no element is lost if none can start.
+        // The thread is started before an element is taken, so that no element is lost if none can
+        // start.
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
             // Unwind safety: a pass in which a panic occurred continues after it.
@@ -232,7 +257,8 @@ impl ParallelPass {
         self.pool.grow(self.taken.len())?;
         self.enter();
         let results = &mut self.results;
-        self.pool.call(&mut self.taken, |outcome| results.push_back(outcome))?;
+        self.pool
+            .call(&mut self.taken, |outcome| results.push_back(outcome))?;
         self.results.extend(self.failure.take());
         Ok(())
     }
@@ -241,7 +267,8 @@ impl ParallelPass {
     fn work_again(&mut self) -> Result<()> {
         self.enter();
         let results = &mut self.results;
-        self.pool.call(&mut self.again, |outcome| results.push_front(outcome))
+        self.pool
+            .call(&mut self.again, |outcome| results.push_front(outcome))
     }
 
     /// Puts the calls inside of the iterators inside of which this thread is.
@@ -260,7 +287,9 @@ impl ParallelPass {
     fn step(&mut self) {
         if let Some((place, effects)) = self.behind.pop_front() {
             self.places.push(std::mem::replace(&mut self.at, place));
-            effects.into_iter().for_each(|effect| self.given.then(effect));
+            effects
+                .into_iter()
+                .for_each(|effect| self.given.then(effect));
         }
     }
 
@@ -271,7 +300,8 @@ impl ParallelPass {
         self.taken.clear();
         self.failure = None;
         self.ended = false;
-        self.places.extend(self.behind.drain(..).map(|(place, _)| place));
+        self.places
+            .extend(self.behind.drain(..).map(|(place, _)| place));
     }
 }
 
@@ -307,7 +337,8 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // As without parallel calls, this is the present position of the input, or the one before the waiting results.
+        // As without parallel calls, this is the present position of the input, or the one before
+        // the waiting results.
         match self.behind.is_empty() {
             true => self.input.save(to),
             false => to.extend(&self.at.position),

@@ -16,16 +16,18 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 
 impl Dataset {
-    /// The slices along dimension 0 of the arrays in a `.npz` file. Elements are structs, and each field has the name
-    /// of an array. `names` selects the arrays and their order. Without it, all arrays are read in the order of the
-    /// file. The arrays are read by this call, several at a time.
+    /// The slices along dimension 0 of the arrays in a `.npz` file. Elements are structs, and each
+    /// field has the name of an array. `names` selects the arrays and their order. Without it,
+    /// all arrays are read in the order of the file. The arrays are read by this call, several
+    /// at a time.
     ///
     /// Entries that are not called `NAME.npy` are ignored.
     ///
-    /// INVALID_ARGUMENT: not a `.npz` file, a repeated name, no arrays, arrays without slices or with different numbers
-    /// of slices. NOT_FOUND: no array with a name, no file. UNIMPLEMENTED: encryption,
-    /// a compression other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS: the file is damaged. PERMISSION_DENIED: as
-    /// the system reports. RESOURCE_EXHAUSTED: no memory for the arrays.
+    /// INVALID_ARGUMENT: not a `.npz` file, a repeated name, no arrays, arrays without slices or
+    /// with different numbers of slices. NOT_FOUND: no array with a name, no file.
+    /// UNIMPLEMENTED: encryption, a compression other than DEFLATE, a dtype that Umbo lacks.
+    /// DATA_LOSS: the file is damaged. PERMISSION_DENIED: as the system reports.
+    /// RESOURCE_EXHAUSTED: no memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
         let map = file::map(path)?;
@@ -51,7 +53,8 @@ impl Dataset {
     }
 }
 
-/// Reads the array with this name in a `.npz` file into memory of its own. Fails as [`Dataset::from_npz_file`] does.
+/// Reads the array with this name in a `.npz` file into memory of its own. Fails as
+/// [`Dataset::from_npz_file`] does.
 pub fn read_array(path: &Path, name: &str) -> Result<Tensor> {
     let map = file::map(path)?;
     let (mut archive, arrays) = open(path, &map)?;
@@ -72,21 +75,27 @@ fn open<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Archive<'a>, Arrays)> {
     for (index, name) in archive.file_names().enumerate() {
         let name = name.map_err(|error| refused(path, error))?;
         // Other entries, such as folders and texts, are none of the arrays.
-        arrays.extend(name.strip_suffix(".npy").map(|name| (name.to_owned(), index)));
+        arrays.extend(
+            name.strip_suffix(".npy")
+                .map(|name| (name.to_owned(), index)),
+        );
     }
     Ok((archive, arrays))
 }
 
 /// The position of the array with this name.
 fn position(path: &Path, arrays: &Arrays, name: &str, argument: &str) -> Result<usize> {
-    arrays.iter().position(|(array, _)| array == name).ok_or_else(|| {
-        let names: Vec<&str> = arrays.iter().map(|(name, _)| &name[..]).collect();
-        Error::NotFound(format!(
-            "{argument}: '{}' has no array '{name}'; it has {}",
-            path.display(),
-            shortened(&names.join(", "))
-        ))
-    })
+    arrays
+        .iter()
+        .position(|(array, _)| array == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = arrays.iter().map(|(name, _)| &name[..]).collect();
+            Error::NotFound(format!(
+                "{argument}: '{}' has no array '{name}'; it has {}",
+                path.display(),
+                shortened(&names.join(", "))
+            ))
+        })
 }
 
 fn refused(path: &Path, error: ZipError) -> Error {
@@ -101,9 +110,14 @@ fn refused(path: &Path, error: ZipError) -> Error {
 }
 
 fn read_entry(path: &Path, archive: &mut Archive<'_>, index: usize) -> Result<Tensor> {
-    let mut entry = archive.by_index(index).map_err(|error| refused(path, error))?;
+    let mut entry = archive
+        .by_index(index)
+        .map_err(|error| refused(path, error))?;
     let method = entry.compression();
-    if !matches!(method, CompressionMethod::Stored | CompressionMethod::Deflated) {
+    if !matches!(
+        method,
+        CompressionMethod::Stored | CompressionMethod::Deflated
+    ) {
         let path = path.display();
         let problem = format!("compressed by {method}; uncompressed arrays and DEFLATE are read");
         return Err(Error::Unimplemented(format!("'{path}': {problem}")));

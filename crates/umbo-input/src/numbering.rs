@@ -1,4 +1,5 @@
-//! The number of an element in its pass. Ranks that read the same data and take their own parts compare these numbers.
+//! The number of an element in its pass. Ranks that read the same data and take their own parts
+//! compare these numbers.
 
 use std::sync::Arc;
 
@@ -14,19 +15,20 @@ use umbo_tensor::origin::{BatchShare, BatchSource, Origin};
 pub(super) struct Numbering {
     round: u64,
     element: u64,
-    /// The source of the elements, if ranks compare it, in two forms: for a pass with seeds of its own, and for a
-    /// restored pass, which has the seeds of its position.
+    /// The source of the elements, if ranks compare it, in two forms: for a pass with seeds of its
+    /// own, and for a restored pass, which has the seeds of its position.
     source: Option<[Arc<BatchSource>; 2]>,
     restored: bool,
-    /// The rounds of the input after the elements of which the next one is made, if ranks compare it.
+    /// The rounds of the input after the elements of which the next one is made, if ranks compare
+    /// it.
     rounds: Rounds,
     /// In how many elements of each round ranks also compare a sample of the rows.
     sampled: u64,
 }
 
 impl Numbering {
-    /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines. In the first `sampled` elements of each
-    /// round they also compare a sample of the rows.
+    /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines. In the first
+    /// `sampled` elements of each round they also compare a sample of the rows.
     pub(super) fn new(pipeline: Option<&Description>, sampled: u64) -> Numbering {
         let source = pipeline.map(|pipeline| [pipeline.source(false), pipeline.source(true)]);
         Numbering {
@@ -42,11 +44,13 @@ impl Numbering {
     /// The checksum of a sample of a tensor of the next batch, if ranks compare it.
     pub(super) fn checksum(&self, whole: &Tensor) -> Result<Option<u32>> {
         let is_compared = self.source.is_some() && self.element < self.sampled;
-        is_compared.then(|| sample::checksum(self.element, whole)).transpose()
+        is_compared
+            .then(|| sample::checksum(self.element, whole))
+            .transpose()
     }
 
-    /// The share of a tensor that holds `examples` of the `all` examples of the next batch. `checksum` is that of the
-    /// tensor in the whole batch.
+    /// The share of a tensor that holds `examples` of the `all` examples of the next batch.
+    /// `checksum` is that of the tensor in the whole batch.
     pub(super) fn share(&self, examples: u64, all: u64, checksum: Option<u32>) -> BatchShare {
         let origin = self.source.as_ref().map(|source| Origin {
             source: Arc::clone(&source[usize::from(self.restored)]),
@@ -67,8 +71,8 @@ impl Numbering {
         }
     }
 
-    /// Counts an element, also one that failed. An element for which there was no memory comes again, so it is not
-    /// counted. A restored number may be any, so that the sum saturates.
+    /// Counts an element, also one that failed. An element for which there was no memory comes
+    /// again, so it is not counted. A restored number may be any, so that the sum saturates.
     pub(super) fn count<T>(&mut self, next: Result<Option<T>>) -> Result<Option<T>> {
         let counts = !lacks_memory(&next) && !matches!(next, Ok(None));
         self.element = self.element.saturating_add(u64::from(counts));

@@ -12,27 +12,35 @@ use crate::suspects::{PartDoubts, PartKind};
 use umbo_base::error::{Error, Result};
 
 impl Dataset {
-    /// The first `count` elements, or all if there are fewer or if `count` is -1. INVALID_ARGUMENT if it is less than
-    /// -1.
+    /// The first `count` elements, or all if there are fewer or if `count` is -1. INVALID_ARGUMENT
+    /// if it is less than -1.
     ///
-    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that is shuffled anew in each
-    /// pass (INVALID_ARGUMENT), and another pass over the first elements of a cached dataset of which no pass has reached
-    /// the end, so that nothing is cached (FAILED_PRECONDITION of the reset).
+    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that
+    /// is shuffled anew in each pass (INVALID_ARGUMENT), and another pass over the first
+    /// elements of a cached dataset of which no pass has reached the end, so that nothing is
+    /// cached (FAILED_PRECONDITION of the reset).
     pub fn take(&self, count: i64) -> Result<Dataset> {
-        self.part_of(Part { count: count_or_all(count)?, ..Part::ALL })
+        self.part_of(Part {
+            count: count_or_all(count)?,
+            ..Part::ALL
+        })
     }
 
-    /// All elements except the first `count`. None are left if there are no more than `count`, or if it is -1. Skipping
-    /// in ranges and in rows of arrays takes no time, and neither do whole rounds of them in a repeat, shuffled or batched
-    /// or not, nor of what is cached; other elements are made and dropped. INVALID_ARGUMENT if `count` is less than -1.
+    /// All elements except the first `count`. None are left if there are no more than `count`, or
+    /// if it is -1. Skipping in ranges and in rows of arrays takes no time, and neither do
+    /// whole rounds of them in a repeat, shuffled or batched or not, nor of what is cached;
+    /// other elements are made and dropped. INVALID_ARGUMENT if `count` is less than -1.
     ///
-    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that is shuffled anew in each
-    /// pass (INVALID_ARGUMENT), and another pass behind the first elements of such a dataset, which leaves out others
-    /// (FAILED_PRECONDITION of the reset).
+    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that
+    /// is shuffled anew in each pass (INVALID_ARGUMENT), and another pass behind the first
+    /// elements of such a dataset, which leaves out others (FAILED_PRECONDITION of the reset).
     pub fn skip(&self, count: i64) -> Result<Dataset> {
         match count_or_all(count)? {
             // The result is empty. It does not iterate over the dataset, which may be endless.
-            u64::MAX => self.part_of(Part { count: 0, ..Part::ALL }),
+            u64::MAX => self.part_of(Part {
+                count: 0,
+                ..Part::ALL
+            }),
             first => match self.op().behind(first) {
                 Some(rest) => Dataset::of(rest, &[]),
                 None => self.part_of(Part { first, ..Part::ALL }),
@@ -40,16 +48,25 @@ impl Dataset {
         }
     }
 
-    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of `shards` parts of the
-    /// dataset. The other parts have the other indices.
+    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
+    /// `shards` parts of the dataset. The other parts have the other indices.
     ///
-    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards). Two shards of one dataset that is
-    /// shuffled anew in each pass are a warning and, in a strict process, INVALID_ARGUMENT.
+    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards). Two shards of
+    /// one dataset that is shuffled anew in each pass are a warning and, in a strict process,
+    /// INVALID_ARGUMENT.
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
         let every = in_range("shard_count", shards, 1.., "1 or more")?;
-        let first =
-            in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
-        self.part_of(Part { first, every, ..Part::ALL })
+        let first = in_range(
+            "index",
+            index,
+            0..shards,
+            format_args!("in [0, {shards}), the shards"),
+        )?;
+        self.part_of(Part {
+            first,
+            every,
+            ..Part::ALL
+        })
     }
 
     fn part_of(&self, part: Part) -> Result<Dataset> {
@@ -57,7 +74,10 @@ impl Dataset {
         if let Some(kind) = part.kind() {
             order.part(kind)?;
         }
-        self.then(PartOf { part, doubts: PartDoubts::of(part.kind(), order) })
+        self.then(PartOf {
+            part,
+            doubts: PartDoubts::of(part.kind(), order),
+        })
     }
 }
 
@@ -79,11 +99,19 @@ struct Part {
 }
 
 impl Part {
-    const ALL: Part = Part { first: 0, every: 1, count: u64::MAX };
+    const ALL: Part = Part {
+        first: 0,
+        every: 1,
+        count: u64::MAX,
+    };
 
     /// How many items this part of `all` has.
     fn cardinality(&self, all: Cardinality) -> Cardinality {
-        let Part { first, every, count } = *self;
+        let Part {
+            first,
+            every,
+            count,
+        } = *self;
         match all {
             Cardinality::Exact(all) => {
                 Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
@@ -98,7 +126,9 @@ impl Part {
     fn kind(&self) -> Option<PartKind> {
         match *self {
             Part::ALL | Part { count: 0, .. } => None,
-            Part { first: 0, every: 1, .. } => Some(PartKind::First),
+            Part {
+                first: 0, every: 1, ..
+            } => Some(PartKind::First),
             Part { every: 1, .. } => Some(PartKind::Rest),
             Part { first, every, .. } => Some(PartKind::Shard(every, first)),
         }
@@ -115,14 +145,24 @@ struct PartOf {
 impl Reorder for PartOf {
     fn words(&self) -> String {
         match self.part {
-            Part { first: 0, every: 1, count } => format!("the first {count}"),
-            Part { first, every: 1, .. } => format!("all but the first {first}"),
+            Part {
+                first: 0,
+                every: 1,
+                count,
+            } => format!("the first {count}"),
+            Part {
+                first, every: 1, ..
+            } => format!("all but the first {first}"),
             Part { first, every, .. } => format!("shard {first} of {every}"),
         }
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        let Part { first, every, count } = self.part;
+        let Part {
+            first,
+            every,
+            count,
+        } = self.part;
         facts.reorder(self.part.cardinality(input.cardinality));
         if self.part.kind().is_some() {
             facts.order.forget_shuffle();
@@ -132,7 +172,9 @@ impl Reorder for PartOf {
         }
         if self.part != Part::ALL {
             facts.need_all_files(match self.part {
-                Part { first: 0, every: 1, .. } => "take",
+                Part {
+                    first: 0, every: 1, ..
+                } => "take",
                 Part { every: 1, .. } => "skip",
                 _ => "shard",
             });
@@ -143,7 +185,14 @@ impl Reorder for PartOf {
     fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
         let PartOf { part, doubts } = self.clone();
         let (skip, left, stop) = (part.first, part.count, Stop::default());
-        Box::new(PartPass { part, skip, left, doubts, stop, input })
+        Box::new(PartPass {
+            part,
+            skip,
+            left,
+            doubts,
+            stop,
+            input,
+        })
     }
 }
 
@@ -187,7 +236,11 @@ impl<T: Send> Pass<T> for PartPass<T> {
         if self.skip > 0 {
             // An element that cannot be skipped is not counted.
             let skipped = self.input.skip(&mut self.skip, &self.stop);
-            if self.part.every > 1 { skipped.map_err(Error::shifting) } else { skipped }?;
+            if self.part.every > 1 {
+                skipped.map_err(Error::shifting)
+            } else {
+                skipped
+            }?;
             if self.skip > 0 {
                 return Ok(None);
             }
@@ -205,7 +258,8 @@ impl<T: Send> Pass<T> for PartPass<T> {
             if self.input.certain().is_some() {
                 self.skip_certain(left, stop)?;
             } else {
-                // The next item may be the last one that is not certain, as in the first round of a cache.
+                // The next item may be the last one that is not certain, as in the first round of a
+                // cache.
                 let mut one = 1;
                 let skipped = skip_each(self, &mut one, stop);
                 *left -= 1 - one;
@@ -224,11 +278,18 @@ impl<T: Send> Pass<T> for PartPass<T> {
     }
 
     fn skip_rounds(&mut self, rounds: u64, items: u64) {
-        let Part { first, every, count } = self.part;
+        let Part {
+            first,
+            every,
+            count,
+        } = self.part;
         (self.skip, self.left) = (first, count);
         let of_input = match items.min(count) {
             0 => 0,
-            items => (items - 1).saturating_mul(every).saturating_add(first).saturating_add(1),
+            items => (items - 1)
+                .saturating_mul(every)
+                .saturating_add(first)
+                .saturating_add(1),
         };
         self.input.skip_rounds(rounds, of_input);
     }
@@ -246,7 +307,11 @@ impl<T: Send> Pass<T> for PartPass<T> {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        let Part { first, every, count } = self.part;
+        let Part {
+            first,
+            every,
+            count,
+        } = self.part;
         self.skip = from.at_most(first.max(every - 1), "what is to be left out")?;
         self.left = from.at_most(count, "what is to be taken")?;
         self.input.restore(from)

@@ -9,12 +9,13 @@ use umbo_tensor::values::Value;
 
 /// A description from which passes start. Iterators are made of it.
 pub(super) trait Pipeline: Send + Sync {
-    /// Starts a new pass at its beginning. It reads nothing yet and starts no threads. If the pass is dropped before
-    /// [`Pass::announce`], it has had no effect.
+    /// Starts a new pass at its beginning. It reads nothing yet and starts no threads. If the pass
+    /// is dropped before [`Pass::announce`], it has had no effect.
     fn start(&self) -> Result<Box<dyn Pass<Value>>>;
 
-    /// Describes the pipeline and its inputs. The description contains everything on which the meaning of a saved
-    /// position depends. It leaves out what affects neither the order of items nor what its passes save.
+    /// Describes the pipeline and its inputs. The description contains everything on which the
+    /// meaning of a saved position depends. It leaves out what affects neither the order of
+    /// items nor what its passes save.
     fn describe(&self, to: &mut Description);
 
     /// The complete description.
@@ -61,51 +62,56 @@ pub(super) fn skip_each<T>(
 
 /// One iteration over a dataset.
 ///
-/// `T` is the type of its items: row numbers (`u64`) in front of a batch over arrays, elements everywhere else.
+/// `T` is the type of its items: row numbers (`u64`) in front of a batch over arrays, elements
+/// everywhere else.
 pub(super) trait Pass<T>: Send {
-    /// The next item, or nothing at the end and ever after. After an error it may be called again, and continues after
-    /// what failed. RESOURCE_EXHAUSTED loses nothing: an item that was taken from an input is held
-    /// ([`Held`](crate::held::Held)), and the next call tries again.
+    /// The next item, or nothing at the end and ever after. After an error it may be called again,
+    /// and continues after what failed. RESOURCE_EXHAUSTED loses nothing: an item that was
+    /// taken from an input is held ([`Held`](crate::held::Held)), and the next call tries
+    /// again.
     fn next(&mut self) -> Result<Option<T>>;
 
-    /// Passes over the next `left` items, and subtracts each of them from `left`. Some are left only at the end. The pass
-    /// is then where as many calls of [`Pass::next`] would have brought it, and fails as they would. It also fails once
-    /// `stop` is requested.
+    /// Passes over the next `left` items, and subtracts each of them from `left`. Some are left
+    /// only at the end. The pass is then where as many calls of [`Pass::next`] would have
+    /// brought it, and fails as they would. It also fails once `stop` is requested.
     fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
         skip_each(self, left, stop)
     }
 
-    /// How many items each whole round has, the present one and later ones, if none of them can fail for any reason but
-    /// lack of memory, and if all that a round changes is a counter of rounds. Otherwise None. Such a pass has
-    /// [`Pass::skip_rounds`].
+    /// How many items each whole round has, the present one and later ones, if none of them can
+    /// fail for any reason but lack of memory, and if all that a round changes is a counter of
+    /// rounds. Otherwise None. Such a pass has [`Pass::skip_rounds`].
     fn certain(&self) -> Option<Cardinality> {
         None
     }
 
-    /// Does what `rounds` times would be done by requests of `items` items, or of all and the end if there are fewer, and
-    /// then [`Pass::restart`]. The pass is at the beginning of a round, and [`Pass::certain`] is not None.
+    /// Does what `rounds` times would be done by requests of `items` items, or of all and the end
+    /// if there are fewer, and then [`Pass::restart`]. The pass is at the beginning of a round,
+    /// and [`Pass::certain`] is not None.
     fn skip_rounds(&mut self, _rounds: u64, _items: u64) {}
 
-    /// Goes back to the beginning and starts another round. Shuffles that change in each round change now. Memory and
-    /// threads stay.
+    /// Goes back to the beginning and starts another round. Shuffles that change in each round
+    /// change now. Memory and threads stay.
     fn restart(&mut self) -> Result<()>;
 
-    /// Saves the position: between the item that [`Pass::next`] returned last, or its failure, and the next item. Items
-    /// that were taken from an input and not returned are saved as a log that leads to them again
-    /// ([`ReplayLog`](crate::replay_log::ReplayLog)).
+    /// Saves the position: between the item that [`Pass::next`] returned last, or its failure, and
+    /// the next item. Items that were taken from an input and not returned are saved as a log
+    /// that leads to them again ([`ReplayLog`](crate::replay_log::ReplayLog)).
     fn save(&self, to: &mut StateWriter);
 
-    /// Goes to the position that another pass has saved, whose pipeline has the same description. It may be called
-    /// several times, but only before [`Pass::announce`]. After a failure the pass must not be used.
+    /// Goes to the position that another pass has saved, whose pipeline has the same description.
+    /// It may be called several times, but only before [`Pass::announce`]. After a failure the
+    /// pass must not be used.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
-    /// Writes what the rounds after the present one depend on: how often rounds have begun, and what is cached.
+    /// Writes what the rounds after the present one depend on: how often rounds have begun, and
+    /// what is cached.
     fn rounds(&mut self, to: &mut Rounds) {
         self.inputs(&mut |input| input.rounds(to));
     }
 
-    /// Undoes what has happened since [`Pass::rounds`] has written `to`, as far as later rounds depend on it. It is
-    /// called only before [`Pass::restart`].
+    /// Undoes what has happened since [`Pass::rounds`] has written `to`, as far as later rounds
+    /// depend on it. It is called only before [`Pass::restart`].
     fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
         let mut done = Ok(());
         self.inputs(&mut |input| {
@@ -119,15 +125,16 @@ pub(super) trait Pass<T>: Send {
     /// Calls `visit` for each pass whose items become items of this one.
     fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn Pass<T>)) {}
 
-    /// Announces that `items` more items may be in use at once downstream, so that the pools reserve memory for them
-    /// from the start.
+    /// Announces that `items` more items may be in use at once downstream, so that the pools
+    /// reserve memory for them from the start.
     fn reserve(&mut self, items: usize) {
         self.inputs(&mut |input| input.reserve(items));
     }
 
-    /// Notifies the pass that it belongs to an iterator. A pass that counts iterators counts this one. It is called
-    /// once, before the iterator's first [`Pass::next`] and [`Pass::restart`]. Before it, only [`Pass::restore`]
-    /// requests items, and then threads that work ahead are not started. What the pass changes outside of itself, it
+    /// Notifies the pass that it belongs to an iterator. A pass that counts iterators counts this
+    /// one. It is called once, before the iterator's first [`Pass::next`] and
+    /// [`Pass::restart`]. Before it, only [`Pass::restore`] requests items, and then threads
+    /// that work ahead are not started. What the pass changes outside of itself, it
     /// changes when its items are `given`.
     fn announce(&mut self, given: &Given) {
         self.inputs(&mut |input| input.announce(given));
@@ -163,8 +170,14 @@ mod tests {
                     3 => Err(Error::NotFound("the fourth one".into())),
                     _ => Ok(element.clone()),
                 };
-                let options = MapOptions { parallel_calls: 0, element_spec: None };
-                Dataset::range(0, count, 1).unwrap().map(function, options).unwrap()
+                let options = MapOptions {
+                    parallel_calls: 0,
+                    element_spec: None,
+                };
+                Dataset::range(0, count, 1)
+                    .unwrap()
+                    .map(function, options)
+                    .unwrap()
             }
         }
     }
@@ -181,7 +194,11 @@ mod tests {
                 3 => {
                     let keep_order_each_pass = random.random_range(0..3) == 0;
                     let (buffer_size, seed) = (1 + n, 5);
-                    dataset.shuffle(&ShuffleOptions { buffer_size, seed, keep_order_each_pass })
+                    dataset.shuffle(&ShuffleOptions {
+                        buffer_size,
+                        seed,
+                        keep_order_each_pass,
+                    })
                 }
                 4 => dataset.skip(n),
                 5 => dataset.take(3 * n),
@@ -233,7 +250,11 @@ mod tests {
                 let requested = skip_each(&mut *slow, &mut expected, &Stop::default());
                 let words = |done: Result<()>| done.map_err(|error| error.to_string());
                 let case = format!("{seed}: {what}, {count}");
-                assert_eq!((words(skipped), left), (words(requested), expected), "{case}");
+                assert_eq!(
+                    (words(skipped), left),
+                    (words(requested), expected),
+                    "{case}"
+                );
                 assert_eq!(place(&mut *fast), place(&mut *slow), "{case}");
                 if random.random_range(0..4) == 0 {
                     let restarted = words(fast.restart());
@@ -256,9 +277,18 @@ mod tests {
         let given = Given::later();
         let below = Given::later().below(&given);
         let dataset = Dataset::range(0, 7, 1).unwrap().prefetch(1).unwrap();
-        let mut pass = dataset.repeat(-1).unwrap().skip(i64::MAX).unwrap().start().unwrap();
+        let mut pass = dataset
+            .repeat(-1)
+            .unwrap()
+            .skip(i64::MAX)
+            .unwrap()
+            .start()
+            .unwrap();
         pass.announce(&below);
         given.end();
-        assert_eq!(pass.next().unwrap_err().status(), umbo_base::error::Status::Cancelled);
+        assert_eq!(
+            pass.next().unwrap_err().status(),
+            umbo_base::error::Status::Cancelled
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The place of a pass between two items, to which a pass that works ahead of its consumer goes back.
+//! The place of a pass between two items, to which a pass that works ahead of its consumer goes
+//! back.
 //!
-//! Working ahead changes more than the position: the next round of a repeat begins, so that a shuffle draws another
-//! order, a generator is reset, or a cache has a complete round. Before another round begins, all of this is undone up
-//! to the item that the consumer was given last. So no order depends on how far ahead a thread is.
+//! Working ahead changes more than the position: the next round of a repeat begins, so that a
+//! shuffle draws another order, a generator is reset, or a cache has a complete round. Before
+//! another round begins, all of this is undone up to the item that the consumer was given last. So
+//! no order depends on how far ahead a thread is.
 
 use crate::pass::Pass;
 use crate::position::{Rounds, StateWriter};
@@ -25,8 +27,10 @@ impl Place {
 
     /// A place with memory for later places of the same pass as `other`.
     pub(super) fn with_room_of(other: &Place) -> Place {
-        let mut place =
-            Place { position: StateWriter::with_room_of(&other.position), ..Place::default() };
+        let mut place = Place {
+            position: StateWriter::with_room_of(&other.position),
+            ..Place::default()
+        };
         place.rounds = Rounds::with_room_of(&other.rounds);
         place
     }

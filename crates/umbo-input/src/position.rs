@@ -1,23 +1,24 @@
 //! The position of a pass, as numbers.
 //!
-//! Every pass can save its position ([`Pass::save`](crate::pass::Pass::save)) and restore it. The numbers of all
-//! passes of a pipeline follow each other, in the order in which the passes are nested. Only each pass interprets its
-//! own numbers. Saving is cheap and, after the first time, allocates nothing, because a pass that works ahead of its
-//! consumer saves its position for each element: elements that were made but not returned do not count.
+//! Every pass can save its position ([`Pass::save`](crate::pass::Pass::save)) and restore it. The
+//! numbers of all passes of a pipeline follow each other, in the order in which the passes are
+//! nested. Only each pass interprets its own numbers. Saving is cheap and, after the first time,
+//! allocates nothing, because a pass that works ahead of its consumer saves its position for each
+//! element: elements that were made but not returned do not count.
 
 use umbo_base::error::{Error, Result};
 use umbo_tensor::origin::BatchSource;
 
-/// The largest number of elements that a pass makes again to come to a position: a text that asks for more is refused,
-/// because restoring it would not end.
+/// The largest number of elements that a pass makes again to come to a position: a text that asks
+/// for more is refused, because restoring it would not end.
 pub(super) const MOST_AGAIN: u64 = 1 << 36;
 
-/// The largest number of numbers of a position. One with more comes of many elements that failed while others were
-/// held, and is refused.
+/// The largest number of numbers of a position. One with more comes of many elements that failed
+/// while others were held, and is refused.
 const MOST_NUMBERS: usize = 1 << 22;
 
-/// The position of a pass at some moment. Its memory may be refused: then it is incomplete, and so is each position
-/// into which it is copied. Only saving such a position fails, not the iteration.
+/// The position of a pass at some moment. Its memory may be refused: then it is incomplete, and so
+/// is each position into which it is copied. Only saving such a position fails, not the iteration.
 #[derive(Default)]
 pub(super) struct StateWriter {
     numbers: Vec<u64>,
@@ -26,12 +27,16 @@ pub(super) struct StateWriter {
 }
 
 impl StateWriter {
-    /// An empty state with memory for what is written later for the same pass as `other`, when items are held.
+    /// An empty state with memory for what is written later for the same pass as `other`, when
+    /// items are held.
     pub(super) fn with_room_of(other: &StateWriter) -> StateWriter {
-        // A replay log writes two more numbers than at the beginning. If still more are written, memory is added then.
+        // A replay log writes two more numbers than at the beginning. If still more are written,
+        // memory is added then.
         let mut state = StateWriter::default();
         // If this fails, memory is requested again when something is written.
-        let _ = state.numbers.try_reserve_exact(2 * other.numbers.len() + 16);
+        let _ = state
+            .numbers
+            .try_reserve_exact(2 * other.numbers.len() + 16);
         state
     }
 
@@ -103,8 +108,9 @@ impl StateWriter {
         match self.is_incomplete {
             false => Ok(&self.numbers),
             true => Err(Error::ResourceExhausted(format!(
-                "memory for a position in the input, or it has more than {MOST_NUMBERS} numbers, as when many elements \
-                 fail; a position that is saved a few elements later may be small"
+                "memory for a position in the input, or it has more than {MOST_NUMBERS} numbers, \
+                 as when many elements fail; a position that is saved a few elements later may be \
+                 small"
             ))),
         }
     }
@@ -124,7 +130,8 @@ pub(super) struct Rounds {
     of_shuffles: u64,
 }
 
-/// The factor between the rounds of two shuffles in one number. They are read apart as long as there are fewer rounds.
+/// The factor between the rounds of two shuffles in one number. They are read apart as long as
+/// there are fewer rounds.
 const APART: u64 = 1_000_000;
 
 impl Rounds {
@@ -162,7 +169,10 @@ impl Rounds {
 
     /// Empty, with memory for what is written later for the same pass as `other`.
     pub(super) fn with_room_of(other: &Rounds) -> Rounds {
-        Rounds { numbers: StateWriter::with_room_of(&other.numbers), ..Rounds::default() }
+        Rounds {
+            numbers: StateWriter::with_room_of(&other.numbers),
+            ..Rounds::default()
+        }
     }
 
     /// A reader of what was written.
@@ -189,7 +199,10 @@ impl<'a> StateReader<'a> {
 
     /// The next number.
     pub(super) fn number(&mut self) -> Result<u64> {
-        let (&first, rest) = self.rest.split_first().ok_or_else(|| unfit("numbers are missing"))?;
+        let (&first, rest) = self
+            .rest
+            .split_first()
+            .ok_or_else(|| unfit("numbers are missing"))?;
         self.rest = rest;
         Ok(first)
     }
@@ -198,7 +211,9 @@ impl<'a> StateReader<'a> {
     pub(super) fn at_most(&mut self, most: u64, what: &str) -> Result<u64> {
         let number = self.number()?;
         if number > most {
-            return Err(unfit(&format!("{what} is {number}, and {most} is the most")));
+            return Err(unfit(&format!(
+                "{what} is {number}, and {most} is the most"
+            )));
         }
         Ok(number)
     }
@@ -210,7 +225,8 @@ impl<'a> StateReader<'a> {
 
     /// The next number, as a position among at most `most` places.
     pub(super) fn index(&mut self, most: usize, what: &str) -> Result<usize> {
-        self.at_most(most as u64, what).map(|number| number as usize)
+        self.at_most(most as u64, what)
+            .map(|number| number as usize)
     }
 
     pub(super) fn flag(&mut self) -> Result<bool> {
@@ -239,7 +255,7 @@ pub(super) fn unfit(problem: &str) -> Error {
     invalid!(
         "position",
         "its numbers do not fit the pipeline: {problem}; give a text as it was saved, of a \
-             pipeline over the same data"
+         pipeline over the same data"
     )
 }
 
@@ -247,8 +263,8 @@ pub(super) fn unfit(problem: &str) -> Error {
 #[derive(Default)]
 pub(super) struct Description {
     stages: Vec<String>,
-    /// Seeds, each with the number of its stage and with how many iterators were made before. Seeds belong to a
-    /// position, not to its pipeline.
+    /// Seeds, each with the number of its stage and with how many iterators were made before.
+    /// Seeds belong to a position, not to its pipeline.
     seeds: Vec<(usize, u64, u64)>,
 }
 
@@ -263,10 +279,12 @@ impl Description {
         self.seeds.push((self.stages.len() - 1, seed, before));
     }
 
-    /// What ranks that read the same data compare. A pass that is `restored` has the seeds of its position.
+    /// What ranks that read the same data compare. A pass that is `restored` has the seeds of its
+    /// position.
     pub(super) fn source(&self, restored: bool) -> BatchSource {
         let mut quantities = Vec::new();
-        // Stages are listed from the source on, because the first difference may cause those after it.
+        // Stages are listed from the source on, because the first difference may cause those after
+        // it.
         for (number, stage) in self.stages.iter().rev().enumerate() {
             let name = format!("stage {number} of the pipeline, counted from its source,");
             quantities.push((name, stage.clone()));
@@ -278,7 +296,10 @@ impl Description {
                 false => number.to_string(),
             };
             quantities.push((of("the seed"), value(seed)));
-            quantities.push((of("the number of iterators that were made before"), value(before)));
+            quantities.push((
+                of("the number of iterators that were made before"),
+                value(before),
+            ));
         }
         BatchSource { quantities }
     }
@@ -326,7 +347,10 @@ mod tests {
         third.append(&large);
         third.push(1);
         let refused = third.numbers().unwrap_err();
-        assert_eq!(refused.status(), umbo_base::error::Status::ResourceExhausted);
+        assert_eq!(
+            refused.status(),
+            umbo_base::error::Status::ResourceExhausted
+        );
         third.clear();
         third.push(1);
         assert_eq!(third.numbers().unwrap(), [1]);

@@ -1,8 +1,8 @@
 //! A position as a text.
 //!
-//! The text is JSON. It has the version of the format, a description of each stage of the pipeline, the numbers, and a
-//! checksum of the stages and the numbers. The descriptions reveal a position of another pipeline; the checksum, one
-//! that was damaged or edited.
+//! The text is JSON. It has the version of the format, a description of each stage of the pipeline,
+//! the numbers, and a checksum of the stages and the numbers. The descriptions reveal a position of
+//! another pipeline; the checksum, one that was damaged or edited.
 
 use std::io::{self, Write};
 
@@ -26,7 +26,10 @@ pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
 
 fn write_to(text: &mut Text, stages: &[String], numbers: &[u64]) -> io::Result<()> {
     let checksum = checksum(stages, numbers);
-    write!(text, r#"{{"checksum":"{checksum}","iterator_position":{VERSION},"numbers":"#)?;
+    write!(
+        text,
+        r#"{{"checksum":"{checksum}","iterator_position":{VERSION},"numbers":"#
+    )?;
     serde_json::to_writer(&mut *text, numbers)?;
     text.write_all(br#","pipeline":"#)?;
     serde_json::to_writer(&mut *text, stages)?;
@@ -38,7 +41,9 @@ struct Text(Vec<u8>);
 
 impl Write for Text {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_reserve(bytes.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.0
+            .try_reserve(bytes.len())
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -50,14 +55,16 @@ impl Write for Text {
 
 /// The numbers in a text that was written for a pipeline like `pipeline`.
 ///
-/// INVALID_ARGUMENT: a text that is not a position, is of another version, is damaged, or is of another pipeline. For
-/// the latter, the message names the first difference.
+/// INVALID_ARGUMENT: a text that is not a position, is of another version, is damaged, or is of
+/// another pipeline. For the latter, the message names the first difference.
 pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
     let parsed: Json = serde_json::from_str(text)
         .map_err(|error| wrong(format!("is not the text of a position: {error}")))?;
     let field = |name: &str| {
         parsed.get(name).ok_or_else(|| {
-            wrong(format!("is not the text of a position: it has no field '{name}'"))
+            wrong(format!(
+                "is not the text of a position: it has no field '{name}'"
+            ))
         })
     };
     match field("iterator_position")?.as_u64() {
@@ -88,14 +95,17 @@ pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
 fn compare(saved: &[String], own: &[String]) -> Result<()> {
     let count = saved.len().max(own.len());
     let difference = (0..count).find(|&stage| saved.get(stage) != own.get(stage));
-    let Some(stage) = difference else { return Ok(()) };
+    let Some(stage) = difference else {
+        return Ok(());
+    };
     let name = |stage: Option<&String>| match stage {
         Some(stage) => format!("'{}'", shortened(stage)),
         None => "nothing".into(),
     };
     Err(wrong(format!(
-        "is of another pipeline: counted from the end of the pipeline, from 0 on, its stage {stage} is \
-         {}, that of the iterator is {}; restore it into an iterator of the pipeline that it was saved of",
+        "is of another pipeline: counted from the end of the pipeline, from 0 on, its stage \
+         {stage} is {}, that of the iterator is {}; restore it into an iterator of the pipeline \
+         that it was saved of",
         name(saved.get(stage)),
         name(own.get(stage))
     )))
@@ -125,7 +135,9 @@ mod tests {
 
     fn pipeline(stages: &[&str]) -> Description {
         let mut description = Description::default();
-        stages.iter().for_each(|&stage| description.stage(stage.into()));
+        stages
+            .iter()
+            .for_each(|&stage| description.stage(stage.into()));
         description
     }
 
@@ -141,7 +153,10 @@ mod tests {
         let message = refused(&["batch(3)", "map"]);
         assert!(message.contains("stage 2 is 'range(5)', that of the iterator is nothing"));
         let message = refused(&["batch(3)", "map", "range(5)", "x"]);
-        assert!(message.contains("stage 3 is nothing, that of the iterator is 'x'"), "{message}");
+        assert!(
+            message.contains("stage 3 is nothing, that of the iterator is 'x'"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -150,7 +165,15 @@ mod tests {
         let saved = write(&own, &[1, u64::MAX]).unwrap();
         assert_eq!(read(&saved, &own).unwrap(), [1, u64::MAX]);
         let deep = "[".repeat(100_000);
-        for text in ["", "{}", "null", "7", "[]", &deep, &saved[..saved.len() - 1]] {
+        for text in [
+            "",
+            "{}",
+            "null",
+            "7",
+            "[]",
+            &deep,
+            &saved[..saved.len() - 1],
+        ] {
             assert!(read(text, &own).is_err(), "{text:.40}");
         }
         for (from, to) in [
@@ -166,7 +189,10 @@ mod tests {
             ("checksum", "sum"),
         ] {
             assert!(saved.contains(from), "{saved}");
-            assert!(read(&saved.replace(from, to), &own).is_err(), "{from} -> {to}");
+            assert!(
+                read(&saved.replace(from, to), &own).is_err(),
+                "{from} -> {to}"
+            );
         }
     }
 

@@ -32,8 +32,9 @@ pub(super) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Res
     in_range(argument, depth, least..=MAX_DEPTH, what)
 }
 
-/// The items of a pass that has not begun. Up to `depth` of them are made ahead. With 0 they are made on request.
-/// Positions have the same form in both cases, because the choice may depend on the devices.
+/// The items of a pass that has not begun. Up to `depth` of them are made ahead. With 0 they are
+/// made on request. Positions have the same form in both cases, because the choice may depend on
+/// the devices.
 pub(super) fn ahead(
     mut input: Box<dyn Pass<Value>>,
     depth: usize,
@@ -45,28 +46,46 @@ pub(super) fn ahead(
     let mut queue = VecDeque::new();
     let no_memory = |_| exhausted(depth, "elements made ahead of their consumer");
     queue.try_reserve_exact(depth).map_err(no_memory)?;
-    // The number of elements that can wait at once. In addition, the consumer holds one, and another one while it
-    // exchanges them.
+    // The number of elements that can wait at once. In addition, the consumer holds one, and
+    // another one while it exchanges them.
     let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
     input.reserve(capacity + 2);
     let at = Place::of(&mut *input);
-    // One for each element that waits, one that the producer writes, and one that the consumer replaces.
+    // One for each element that waits, one that the producer writes, and one that the consumer
+    // replaces.
     let places = (0..depth + 2).map(|_| Place::with_room_of(&at)).collect();
-    let state = Mutex::new(WaitingFor { queue, places, ..WaitingFor::default() });
+    let state = Mutex::new(WaitingFor {
+        queue,
+        places,
+        ..WaitingFor::default()
+    });
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let (node, input) = (WorkNode::new(), Mutex::new(input));
     let of_input = Given::later();
-    let ring = Arc::new(Ring { node, depth, input, of_input, state, arrived, wanted });
-    Ok(Box::new(PrefetchPass { ring, given: None, thread: None, at }))
+    let ring = Arc::new(Ring {
+        node,
+        depth,
+        input,
+        of_input,
+        state,
+        arrived,
+        wanted,
+    });
+    Ok(Box::new(PrefetchPass {
+        ring,
+        given: None,
+        thread: None,
+        at,
+    }))
 }
 
 impl Dataset {
-    /// The same elements in the same order. Up to `depth` of them are made ahead of their consumer. The thread that
-    /// makes them starts with the first requested element and is joined at the end of the iterator. Errors and the end
-    /// keep their place in the order.
+    /// The same elements in the same order. Up to `depth` of them are made ahead of their consumer.
+    /// The thread that makes them starts with the first requested element and is joined at the
+    /// end of the iterator. Errors and the end keep their place in the order.
     ///
-    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`, RESOURCE_EXHAUSTED if no thread can be
-    /// started; the next call tries again.
+    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`, RESOURCE_EXHAUSTED
+    /// if no thread can be started; the next call tries again.
     pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
         self.then(Prefetch(ahead_depth(depth, 1, "depth")?))
     }
@@ -77,7 +96,10 @@ struct Prefetch(usize);
 
 impl Operation for Prefetch {
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        Ok(Facts { rows: None, ..Facts::above(inputs)? })
+        Ok(Facts {
+            rows: None,
+            ..Facts::above(inputs)?
+        })
     }
 
     fn words(&self, _inputs: usize) -> String {
@@ -85,12 +107,16 @@ impl Operation for Prefetch {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        ahead(dataset.input().start()?, self.0, dataset.input().cardinality())
+        ahead(
+            dataset.input().start()?,
+            self.0,
+            dataset.input().cardinality(),
+        )
     }
 }
 
-/// What consumer and producer share. `input` is locked before `state`. No code of the caller runs while `state` is
-/// locked: no element is made or dropped.
+/// What consumer and producer share. `input` is locked before `state`. No code of the caller runs
+/// while `state` is locked: no element is made or dropped.
 struct Ring {
     /// The node that the producer's thread enters.
     node: WorkNode,
@@ -122,8 +148,9 @@ struct WaitingFor {
     places: Vec<Place>,
     /// Whether the input has ended.
     ended: bool,
-    /// Whether there was no memory for the next element. The failure is in the queue. The producer tries again only
-    /// when the consumer makes its next request, so that no outdated failure is reported.
+    /// Whether there was no memory for the next element. The failure is in the queue. The producer
+    /// tries again only when the consumer makes its next request, so that no outdated failure
+    /// is reported.
     paused: bool,
     /// Whether the producer is to stop.
     stop: bool,
@@ -131,7 +158,8 @@ struct WaitingFor {
 
 struct PrefetchPass {
     ring: Arc<Ring>,
-    /// When the elements are given, once an iterator has the pass. Before that, no thread is started.
+    /// When the elements are given, once an iterator has the pass. Before that, no thread is
+    /// started.
     given: Option<Given>,
     thread: Option<thread::Handle>,
     /// The place of the input after the element that was returned last, once there is a thread.
@@ -159,7 +187,9 @@ impl PrefetchPass {
     fn release(&self) {
         loop {
             let mut state = self.ring.state.lock();
-            let Some(made) = state.queue.pop_front() else { break };
+            let Some(made) = state.queue.pop_front() else {
+                break;
+            };
             state.places.push(made.place);
             drop(state);
             drop((made.outcome, made.effects));
@@ -175,7 +205,12 @@ impl Pass<Value> for PrefetchPass {
         self.start()?;
         let mut state = self.ring.state.lock();
         loop {
-            if let Some(Made { outcome, place, effects }) = state.queue.pop_front() {
+            if let Some(Made {
+                outcome,
+                place,
+                effects,
+            }) = state.queue.pop_front()
+            {
                 state.places.push(std::mem::replace(&mut self.at, place));
                 self.ring.wanted.notify_one();
                 drop(state);
@@ -248,18 +283,23 @@ impl Pass<Value> for PrefetchPass {
 
     fn announce(&mut self, given: &Given) {
         self.given = Some(given.clone());
-        self.ring.input.lock().announce(&self.ring.of_input.below(given));
+        self.ring
+            .input
+            .lock()
+            .announce(&self.ring.of_input.below(given));
     }
 }
 
 impl Drop for PrefetchPass {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         self.ring.state.lock().stop = true;
         self.ring.of_input.end();
         self.ring.wanted.notify_one();
-        // The thread may be this one, or wait for this one. Then it cannot be joined, and ends by itself as soon as it
-        // can.
+        // The thread may be this one, or wait for this one. Then it cannot be joined, and ends by
+        // itself as soon as it can.
         if !work::is_inside(self.ring.node) {
             // A panic of the thread was reported through the ring, unless no request came after it.
             let _ = thread.join();
@@ -280,8 +320,8 @@ fn produce(ring: &Ring) {
         }
         drop(state);
         let mut input = ring.input.lock();
-        // Unwind safety: a pass in which a panic occurred continues after it, as it does without a thread. The consumer
-        // gets the panic in place of the element.
+        // Unwind safety: a pass in which a panic occurred continues after it, as it does without a
+        // thread. The consumer gets the panic in place of the element.
         let made = catch_unwind(AssertUnwindSafe(|| {
             let _input = observe::span(Phase::Input).named("make an element ahead");
             input.next()
@@ -293,7 +333,11 @@ fn produce(ring: &Ring) {
         state.ended = matches!(made, Ok(Ok(None)));
         let next = state.places.pop().unwrap_or_default();
         let place = std::mem::replace(&mut place, next);
-        state.queue.push_back(Made { outcome: made, place, effects });
+        state.queue.push_back(Made {
+            outcome: made,
+            place,
+            effects,
+        });
         ring.arrived.notify_one();
         drop(state);
         MutexGuard::unlock_fair(input);

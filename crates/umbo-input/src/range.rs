@@ -15,13 +15,17 @@ use umbo_tensor::values::Value;
 use umbo_tensor::{DType, Shape};
 
 impl Dataset {
-    /// The int64 scalars `start`, `start + step`, ... as long as they are below `stop`, or, with a negative `step`,
-    /// above it. INVALID_ARGUMENT if `step` is 0.
+    /// The int64 scalars `start`, `start + step`, ... as long as they are below `stop`, or, with a
+    /// negative `step`, above it. INVALID_ARGUMENT if `step` is 0.
     pub fn range(start: i64, stop: i64, step: i64) -> Result<Dataset> {
         if step == 0 {
-            return Err(invalid!("step", "0; numbers in steps of 0 never reach 'stop'"));
+            return Err(invalid!(
+                "step",
+                "0; numbers in steps of 0 never reach 'stop'"
+            ));
         }
-        // The distance of two 64-bit numbers may need more than 64 bits, so it is computed with 128.
+        // The distance of two 64-bit numbers may need more than 64 bits, so it is computed with
+        // 128.
         let distance = (i128::from(stop) - i128::from(start)) * i128::from(step.signum());
         let distance = u128::try_from(distance).unwrap_or(0);
         let count = distance.div_ceil(u128::from(step.unsigned_abs()));
@@ -40,13 +44,17 @@ struct Range {
 
 impl Range {
     fn spec() -> ElementSpec {
-        ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() })
+        ElementSpec::Leaf(LeafSpec {
+            dtype: DType::Int64,
+            shape: Vec::new(),
+        })
     }
 
-    /// The number at a position. Both factors and the sum wrap. The result is the number modulo 2^64, and the number
-    /// fits.
+    /// The number at a position. Both factors and the sum wrap. The result is the number modulo
+    /// 2^64, and the number fits.
     fn number(&self, position: u64) -> i64 {
-        self.start.wrapping_add((position as i64).wrapping_mul(self.step))
+        self.start
+            .wrapping_add((position as i64).wrapping_mul(self.step))
     }
 }
 
@@ -61,13 +69,23 @@ impl Operation for Range {
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        Ok(indexed::start(RowNumbers { range: *self, pool: BufferPool::new() }, self.count))
+        Ok(indexed::start(
+            RowNumbers {
+                range: *self,
+                pool: BufferPool::new(),
+            },
+            self.count,
+        ))
     }
 
     fn behind(&self, count: u64) -> Option<Arc<dyn Operation>> {
         let left_out = count.min(self.count);
         let (start, count) = (self.number(left_out), self.count - left_out);
-        Some(Arc::new(Range { start, count, ..*self }))
+        Some(Arc::new(Range {
+            start,
+            count,
+            ..*self
+        }))
     }
 }
 

@@ -18,15 +18,16 @@ use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
 
 impl Dataset {
-    /// Treats the rows of all batches as one stream and cuts it into batches of `sizes`, in turn, again and again. A
-    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and no batch follows it.
-    /// With `drop_remainder` these rows are left out. A batch that lies within one batch of the dataset is a view of
-    /// it. Other batches are copied.
+    /// Treats the rows of all batches as one stream and cuts it into batches of `sizes`, in turn,
+    /// again and again. A size of 0 makes a batch without rows. The last batch is smaller if
+    /// rows are left over, and no batch follows it. With `drop_remainder` these rows are left
+    /// out. A batch that lies within one batch of the dataset is a view of it. Other batches
+    /// are copied.
     ///
-    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While iterating:
-    /// INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or if batches to be joined differ
-    /// in anything else (the batches that were taken are then left out), and RESOURCE_EXHAUSTED if there is no memory
-    /// for a batch.
+    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
+    /// iterating: INVALID_ARGUMENT if the tensors of an element differ in their number of rows,
+    /// or if batches to be joined differ in anything else (the batches that were taken are then
+    /// left out), and RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
         let wrong = |problem: String| Error::invalid("row_counts", problem);
         let sizes = sizes
@@ -37,9 +38,14 @@ impl Dataset {
             return Err(wrong("none; give one or more".into()));
         }
         if sizes.iter().all(|&size| size == 0) {
-            return Err(wrong("all are 0; batches of no rows never reach the end".into()));
+            return Err(wrong(
+                "all are 0; batches of no rows never reach the end".into(),
+            ));
         }
-        self.then(Rebatch { sizes: Arc::new(sizes), drop_remainder })
+        self.then(Rebatch {
+            sizes: Arc::new(sizes),
+            drop_remainder,
+        })
     }
 }
 
@@ -53,7 +59,10 @@ impl Rebatch {
     /// The rows of a full batch, if all sizes are equal.
     fn rows(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
-        self.sizes.iter().all(|&size| size == first).then_some(first)
+        self.sizes
+            .iter()
+            .all(|&size| size == first)
+            .then_some(first)
     }
 
     /// The spec of batches that are cut from batches like `batch`. INVALID_ARGUMENT for scalars.
@@ -76,13 +85,19 @@ impl Operation for Rebatch {
         facts.order.batch(false);
         facts.cardinality = first.cardinality.of_unknown_end();
         facts.set_file_rows(self.rows());
-        facts.batched =
-            first.batched.filter(|&times| times == Batched::Twice).or(Some(Batched::Once));
+        facts.batched = first
+            .batched
+            .filter(|&times| times == Batched::Twice)
+            .or(Some(Batched::Once));
         Ok(facts)
     }
 
     fn words(&self, _inputs: usize) -> String {
-        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        let remainder = if self.drop_remainder {
+            ", without a smaller last one"
+        } else {
+            ""
+        };
         format!("batches cut anew to {:?}{remainder}", self.sizes)
     }
 
@@ -142,8 +157,8 @@ fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
         if others != rows {
             return Err(invalid!(
                 "dataset",
-                "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
-                     elements that are cut anew have the same number in each"
+                "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; elements \
+                 that are cut anew have the same number in each"
             ));
         }
     }
@@ -166,16 +181,20 @@ fn pieces(
 }
 
 impl RebatchPass {
-    /// Takes batches until they have `most` rows to return, or until the input ends. Returns the number of these rows.
+    /// Takes batches until they have `most` rows to return, or until the input ends. Returns the
+    /// number of these rows.
     fn fill(&mut self, most: usize) -> Result<usize> {
         let of_all = self.batches.iter().map(|(_, rows)| rows);
         let mut rows = of_all.sum::<usize>() - self.start;
         while rows < most {
-            // Once the idle elements of this pass are released, the input can use the memory of the batches they
-            // referred to.
+            // Once the idle elements of this pass are released, the input can use the memory of the
+            // batches they referred to.
             self.pool.release_idle();
             // The rows behind a batch that failed come earlier than they would have.
-            let batch = self.replay.next_apart(&mut *self.input).map_err(Error::shifting)?;
+            let batch = self
+                .replay
+                .next_apart(&mut *self.input)
+                .map_err(Error::shifting)?;
             let Some(batch) = batch else { break };
             match rows_of(&batch, &self.leaves) {
                 Ok(more @ 1..) => {
@@ -195,7 +214,10 @@ impl RebatchPass {
     fn pass(&mut self, rows: usize) {
         self.start += rows;
         let held = self.batches.len();
-        while let Some((_, first)) = self.batches.front().filter(|(_, first)| *first <= self.start)
+        while let Some((_, first)) = self
+            .batches
+            .front()
+            .filter(|(_, first)| *first <= self.start)
         {
             self.start -= first;
             self.batches.pop_front();
@@ -267,20 +289,26 @@ impl Pass<Value> for RebatchPass {
         let start = from.number()?;
         let saved = SavedLog::read(from)?;
         if !saved.is_apart() {
-            return Err(unfit("batches that are being cut have no places of their own"));
+            return Err(unfit(
+                "batches that are being cut have no places of their own",
+            ));
         }
         let (leaves, batches) = (&self.leaves, &mut self.batches);
         batches.clear();
-        self.replay.restore(&saved, &mut *self.input, &mut |batch| {
-            match rows_of(&batch, leaves)? {
-                0 => return Err(unfit("a batch that is being cut has no rows")),
-                rows => batches.push_back((batch, rows)),
-            }
-            Ok(())
-        })?;
-        let fits = batches.front().map_or(start == 0, |(_, rows)| start < *rows as u64);
+        self.replay
+            .restore(&saved, &mut *self.input, &mut |batch| {
+                match rows_of(&batch, leaves)? {
+                    0 => return Err(unfit("a batch that is being cut has no rows")),
+                    rows => batches.push_back((batch, rows)),
+                }
+                Ok(())
+            })?;
+        let fits = batches
+            .front()
+            .map_or(start == 0, |(_, rows)| start < *rows as u64);
         self.start = start as usize;
-        fits.then_some(()).ok_or_else(|| unfit("the batch that is being cut has fewer rows"))
+        fits.then_some(())
+            .ok_or_else(|| unfit("the batch that is being cut has fewer rows"))
     }
 
     fn reserve(&mut self, items: usize) {
@@ -308,7 +336,11 @@ fn join<'a>(
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
-    slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
+    slot.own(
+        first.dtype(),
+        Shape::new(&first.shape().with_size(0, rows))?,
+        0,
+    )?;
     let target = slot.tensor();
     let mut position = 0;
     for RowPiece { batch, start, stop } in pieces {
@@ -339,8 +371,11 @@ mod tests {
         batches.start().unwrap().save(&mut beginning);
         let next_after_restoring = |items: u64| {
             let mut state = StateWriter::default();
-            // The turn, whether the rows have ended, the first row; then one segment, behind which the input is.
-            [0, 0, 0, 1, items, 0].into_iter().for_each(|number| state.push(number));
+            // The turn, whether the rows have ended, the first row; then one segment, behind which
+            // the input is.
+            [0, 0, 0, 1, items, 0]
+                .into_iter()
+                .for_each(|number| state.push(number));
             state.append(&beginning);
             [1, 0].into_iter().for_each(|number| state.push(number));
             let mut pass = batches.rebatch(&[3], false)?.start()?;
@@ -348,7 +383,10 @@ mod tests {
             pass.next()
         };
         let batch = next_after_restoring(1).unwrap().unwrap();
-        assert_eq!(batch.tensor_of(0).unwrap().to_vec::<i64>().unwrap(), [0, 1, 2]);
+        assert_eq!(
+            batch.tensor_of(0).unwrap().to_vec::<i64>().unwrap(),
+            [0, 1, 2]
+        );
         let refused = next_after_restoring(2).unwrap_err().to_string();
         assert!(refused.contains("no places of their own"), "{refused}");
     }

@@ -14,11 +14,17 @@ use crate::reorder::Reorder;
 use umbo_base::error::{Error, Result};
 
 impl Dataset {
-    /// Repeats the elements `count` times, or endlessly if it is -1. If the dataset is shuffled, each round has another
-    /// order. Batches made before stay within their round. Batches made of the result may contain elements of two
-    /// rounds. Repeating an empty dataset ends at once. INVALID_ARGUMENT if `count` is less than -1.
+    /// Repeats the elements `count` times, or endlessly if it is -1. If the dataset is shuffled,
+    /// each round has another order. Batches made before stay within their round. Batches made
+    /// of the result may contain elements of two rounds. Repeating an empty dataset ends at
+    /// once. INVALID_ARGUMENT if `count` is less than -1.
     pub fn repeat(&self, count: i64) -> Result<Dataset> {
-        let count: i64 = in_range("count", count, -1.., "the number of rounds, or -1 for no end")?;
+        let count: i64 = in_range(
+            "count",
+            count,
+            -1..,
+            "the number of rounds, or -1 for no end",
+        )?;
         self.then(Repeat(u64::try_from(count).ok()))
     }
 }
@@ -29,7 +35,9 @@ struct Repeat(Option<u64>);
 
 impl Reorder for Repeat {
     fn words(&self) -> String {
-        self.0.map_or("rounds without end".into(), |rounds| format!("{rounds} rounds"))
+        self.0.map_or("rounds without end".into(), |rounds| {
+            format!("{rounds} rounds")
+        })
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
@@ -39,7 +47,12 @@ impl Reorder for Repeat {
     }
 
     fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
-        Box::new(RepeatPass { rounds: self.0, left: self.0, empty: true, input })
+        Box::new(RepeatPass {
+            rounds: self.0,
+            left: self.0,
+            empty: true,
+            input,
+        })
     }
 }
 
@@ -49,13 +62,14 @@ fn repeated(once: Cardinality, rounds: Option<u64>) -> Cardinality {
         (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
         (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
         (Cardinality::Unknown, _) => Cardinality::Unknown,
-        (Cardinality::Exact(once), Some(rounds)) => {
-            once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
-        }
+        (Cardinality::Exact(once), Some(rounds)) => once
+            .checked_mul(rounds)
+            .map_or(Cardinality::Unknown, Cardinality::Exact),
     }
 }
 
-/// How many whole rounds of `once` items lie before the round of the last of `items` items. There are `rounds` rounds.
+/// How many whole rounds of `once` items lie before the round of the last of `items` items. There
+/// are `rounds` rounds.
 fn whole_before(items: u64, once: u64, rounds: Option<u64>) -> u64 {
     let before = items.saturating_sub(1) / once;
     rounds.map_or(before, |rounds| before.min(rounds.saturating_sub(1)))
@@ -74,7 +88,11 @@ impl<T> RepeatPass<T> {
     /// Begins the next round, if there is one.
     fn turn_over(&mut self) -> Result<()> {
         // After an empty round only empty rounds would follow, perhaps endlessly.
-        let left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
+        let left = if self.empty {
+            Some(0)
+        } else {
+            self.left.map(|left| left - 1)
+        };
         if left == Some(0) {
             self.left = left;
             return Ok(());
@@ -87,10 +105,13 @@ impl<T> RepeatPass<T> {
         restarted
     }
 
-    /// At the beginning of a round, passes over the whole rounds in front of the one in which the last of the next `left`
-    /// items is, as far as there are such rounds and nothing but their number matters.
+    /// At the beginning of a round, passes over the whole rounds in front of the one in which the
+    /// last of the next `left` items is, as far as there are such rounds and nothing but their
+    /// number matters.
     fn skip_whole(&mut self, left: &mut u64) {
-        let Some(Cardinality::Exact(once @ 1..)) = self.input.certain() else { return };
+        let Some(Cardinality::Exact(once @ 1..)) = self.input.certain() else {
+            return;
+        };
         let rounds = whole_before(*left, once, self.left);
         if rounds > 0 {
             self.input.skip_rounds(rounds, u64::MAX);
@@ -139,7 +160,8 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         if let Some(Cardinality::Exact(once @ 1..)) = self.input.certain() {
             let whole = whole_before(last, once, self.rounds);
             if whole > 0 {
-                self.input.skip_rounds(rounds.saturating_mul(whole), u64::MAX);
+                self.input
+                    .skip_rounds(rounds.saturating_mul(whole), u64::MAX);
             }
             last -= whole * once;
         }

@@ -1,13 +1,15 @@
 //! A log that leads a restored pass to the items that it held.
 //!
-//! Some passes hold items that they have taken and not returned: the buffer of a shuffle, the batch that is being cut,
-//! a complete round for a cache. Items are not part of a position. Instead, the position contains from where in the
-//! input they came, so that they can be taken again. Items that failed in between are not taken again, because they
-//! might not fail now: a replay log begins a new segment after each failure. A call that lacked memory is none: it has
-//! lost nothing, and the next one tries again.
+//! Some passes hold items that they have taken and not returned: the buffer of a shuffle, the batch
+//! that is being cut, a complete round for a cache. Items are not part of a position. Instead, the
+//! position contains from where in the input they came, so that they can be taken again. Items that
+//! failed in between are not taken again, because they might not fail now: a replay log begins a
+//! new segment after each failure. A call that lacked memory is none: it has lost nothing, and the
+//! next one tries again.
 //!
-//! A segment that follows the one before is saved without its position, to which the items before lead. So a saved
-//! state has the state of its input once, and the position of a pipeline grows with its stages and does not multiply.
+//! A segment that follows the one before is saved without its position, to which the items before
+//! lead. So a saved state has the state of its input once, and the position of a pipeline grows
+//! with its stages and does not multiply.
 
 use crate::held::lacks_memory;
 use crate::pass::Pass;
@@ -17,7 +19,8 @@ use umbo_base::error::{Error, Result, memory};
 /// From where in the input the held items came.
 #[derive(Default)]
 pub(super) struct ReplayLog {
-    /// Items that followed one another. The segments after the first `used` are memory for later use.
+    /// Items that followed one another. The segments after the first `used` are memory for later
+    /// use.
     segments: Vec<Segment>,
     used: usize,
     /// Whether the input is at the end of the last segment.
@@ -57,7 +60,9 @@ impl ReplayLog {
     }
 
     fn begin<T>(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
-        let unused = self.segments[..self.used].last().filter(|last| last.items == 0);
+        let unused = self.segments[..self.used]
+            .last()
+            .filter(|last| last.items == 0);
         let follows = self.whole && unused.is_none_or(|last| last.follows);
         let used = self.used + usize::from(unused.is_none());
         if self.segments.len() < used {
@@ -83,7 +88,8 @@ impl ReplayLog {
         Ok(item)
     }
 
-    /// Forgets the first `count` items. All items must have been taken by [`ReplayLog::next_apart`].
+    /// Forgets the first `count` items. All items must have been taken by
+    /// [`ReplayLog::next_apart`].
     pub(super) fn forget_first(&mut self, count: usize) {
         self.segments[..self.used].rotate_left(count);
         self.forget(count);
@@ -97,13 +103,19 @@ impl ReplayLog {
 
     /// The position before the first item, if nothing has failed since.
     pub(super) fn beginning(&self) -> Option<&StateWriter> {
-        self.segments[..self.used].first().filter(|_| self.used == 1).map(|first| &first.from)
+        self.segments[..self.used]
+            .first()
+            .filter(|_| self.used == 1)
+            .map(|first| &first.from)
     }
 
     /// How many items are held.
     #[cfg(test)]
     fn items(&self) -> u64 {
-        self.segments[..self.used].iter().map(|segment| segment.items).sum()
+        self.segments[..self.used]
+            .iter()
+            .map(|segment| segment.items)
+            .sum()
     }
 
     fn forget(&mut self, count: usize) {
@@ -113,8 +125,11 @@ impl ReplayLog {
 
     /// Saves from where the items came, and the present position of `input`.
     pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
-        // An empty segment says no more than the present position, or than the segment that it follows.
-        let empty = self.segments[..self.used].last().filter(|last| last.items == 0);
+        // An empty segment says no more than the present position, or than the segment that it
+        // follows.
+        let empty = self.segments[..self.used]
+            .last()
+            .filter(|last| last.items == 0);
         let segments = &self.segments[..self.used - usize::from(empty.is_some())];
         to.push(segments.len() as u64);
         for (number, segment) in segments.iter().enumerate() {
@@ -134,7 +149,8 @@ impl ReplayLog {
         }
     }
 
-    /// Restores a saved log. Calls `hold` with each of its items, in order. Then brings `input` to its saved position.
+    /// Restores a saved log. Calls `hold` with each of its items, in order. Then brings `input` to
+    /// its saved position.
     pub(super) fn restore<T>(
         &mut self,
         saved: &SavedLog<'_>,
@@ -149,7 +165,11 @@ impl ReplayLog {
                 input.restore(&mut place)?;
                 place.end()?;
             }
-            let mut segment = Segment { items, follows: from.is_none(), ..Segment::default() };
+            let mut segment = Segment {
+                items,
+                follows: from.is_none(),
+                ..Segment::default()
+            };
             input.save(&mut segment.from);
             for _ in 0..items {
                 hold(input.next()?.ok_or_else(|| too_few(taken))?)?;
@@ -175,12 +195,15 @@ impl ReplayLog {
 }
 
 fn too_few(items: u64) -> Error {
-    unfit(&format!("the data end after {items} elements where there were more"))
+    unfit(&format!(
+        "the data end after {items} elements where there were more"
+    ))
 }
 
 /// A saved log.
 pub(super) struct SavedLog<'a> {
-    /// For each segment, the number of its items and the position before them, unless it follows the segment before.
+    /// For each segment, the number of its items and the position before them, unless it follows
+    /// the segment before.
     segments: Vec<(u64, Option<StateReader<'a>>)>,
     now: Now<'a>,
 }
@@ -211,7 +234,9 @@ impl<'a> SavedLog<'a> {
             return Err(unfit("it says nowhere where the input is"));
         }
         let now = match whole {
-            true => Now::Behind { ended: from.flag()? },
+            true => Now::Behind {
+                ended: from.flag()?,
+            },
             false => Now::Elsewhere(from.nested()?),
         };
         Ok(SavedLog { segments, now })
@@ -222,7 +247,8 @@ impl<'a> SavedLog<'a> {
         self.segments.iter().map(|segment| segment.0).sum()
     }
 
-    /// Whether each item has a segment of its own, as if all were taken by [`ReplayLog::next_apart`].
+    /// Whether each item has a segment of its own, as if all were taken by
+    /// [`ReplayLog::next_apart`].
     pub(super) fn is_apart(&self) -> bool {
         self.segments.iter().all(|(items, _)| *items == 1)
     }

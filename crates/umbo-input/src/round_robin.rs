@@ -25,12 +25,20 @@ pub(super) struct Deal {
 }
 
 impl Deal {
-    /// Makes steps like `spec`, whose leaves are per-replica values. A step that lacks elements is completed.
+    /// Makes steps like `spec`, whose leaves are per-replica values. A step that lacks elements is
+    /// completed.
     pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas) -> Result<Deal> {
         // It has as many bytes as the largest dtype.
-        let zero =
-            memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
-        Ok(Deal { leaves: Leaves::of(spec), replicas: replicas.clone(), zero })
+        let zero = memory::read_only(&Tensor::zeros(
+            DType::UInt64,
+            Shape::scalar(),
+            DeviceId::HOST,
+        )?)?;
+        Ok(Deal {
+            leaves: Leaves::of(spec),
+            replicas: replicas.clone(),
+            zero,
+        })
     }
 }
 
@@ -44,10 +52,17 @@ impl Make for Deal {
         numbering: &Numbering,
         step: &mut ElementBuffer,
     ) -> Result<()> {
-        let Deal { leaves, replicas, zero } = self;
+        let Deal {
+            leaves,
+            replicas,
+            zero,
+        } = self;
         let mut all = 0;
         let count = replicas.devices.len();
-        step.fill(&mut |number, LeafBuffer { tensor: component, .. }| {
+        step.fill(&mut |number,
+                        LeafBuffer {
+                            tensor: component, ..
+                        }| {
             let (leaf, replica) = (number / count, number % count);
             if replica == 0 {
                 all = elements.iter().try_fold(0, |sum, element| {
@@ -63,15 +78,20 @@ impl Make for Deal {
                 }
                 None => {
                     let other = leaves.tensor(&elements[0], leaf)?;
-                    missing(component, other, device, (zero, numbering.share(0, all, None)))
+                    missing(
+                        component,
+                        other,
+                        device,
+                        (zero, numbering.share(0, all, None)),
+                    )
                 }
             }
         })
     }
 }
 
-/// Makes `component` the replacement for a missing element: like `other`, without rows. A scalar cannot be without rows
-/// and becomes zero.
+/// Makes `component` the replacement for a missing element: like `other`, without rows. A scalar
+/// cannot be without rows and becomes zero.
 fn missing(
     component: &mut Tensor,
     other: &Tensor,
@@ -88,7 +108,17 @@ fn missing(
         let like = Tensor::from_storage(Arc::clone(storage), other.dtype(), layout, offset)?;
         return element_buffer::view(component, &like, layout, 0, device, Some(share));
     }
-    let parts =
-        TensorParts { storage, dtype: other.dtype(), layout, offset, device, share: Some(share) };
-    if component.try_replace(&parts) { Ok(()) } else { Err(element_buffer::in_use()) }
+    let parts = TensorParts {
+        storage,
+        dtype: other.dtype(),
+        layout,
+        offset,
+        device,
+        share: Some(share),
+    };
+    if component.try_replace(&parts) {
+        Ok(())
+    } else {
+        Err(element_buffer::in_use())
+    }
 }

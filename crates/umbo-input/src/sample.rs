@@ -1,8 +1,9 @@
-//! The checksum of a sample of a batch. Ranks that read the same batches compare it, so that batches of the same shape
-//! with other rows are noticed.
+//! The checksum of a sample of a batch. Ranks that read the same batches compare it, so that
+//! batches of the same shape with other rows are noticed.
 //!
-//! Each rank has the whole batch, of which it takes its own rows. The rows of the others may still lie in a file that
-//! is mapped, so only a few of them are looked at, and only a few pieces of each.
+//! Each rank has the whole batch, of which it takes its own rows. The rows of the others may still
+//! lie in a file that is mapped, so only a few of them are looked at, and only a few pieces of
+//! each.
 
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
@@ -16,8 +17,8 @@ const PIECES: usize = 4;
 /// The number of bytes of a piece.
 const PIECE: usize = 64;
 
-/// The checksum of a sample of `tensor`. `number` chooses the sample. Tensors that are equal have the same checksum,
-/// wherever they lie.
+/// The checksum of a sample of `tensor`. `number` chooses the sample. Tensors that are equal have
+/// the same checksum, wherever they lie.
 pub(super) fn checksum(number: u64, tensor: &Tensor) -> Result<u32> {
     let (mut draw, mut sum) = (Draw(number), crc32fast::Hasher::new());
     let bytes = tensor.shape().bytes(tensor.dtype())?;
@@ -34,14 +35,22 @@ pub(super) fn checksum(number: u64, tensor: &Tensor) -> Result<u32> {
         if is_plain {
             let view = tensor.reading()?;
             let all = view.as_bytes().unwrap_or_default();
-            add(all.get(row * size..(row + 1) * size).unwrap_or_default(), &mut draw, &mut sum);
+            add(
+                all.get(row * size..(row + 1) * size).unwrap_or_default(),
+                &mut draw,
+                &mut sum,
+            );
         } else {
             let row = match tensor.shape().rank() {
                 0 => tensor.clone(),
                 _ => tensor.slice(0, row, row + 1, 1)?,
             };
             let copy = row.on_host()?.to_contiguous()?;
-            add(copy.reading()?.as_bytes().unwrap_or_default(), &mut draw, &mut sum);
+            add(
+                copy.reading()?.as_bytes().unwrap_or_default(),
+                &mut draw,
+                &mut sum,
+            );
         }
     }
     Ok(sum.finalize())
@@ -97,7 +106,9 @@ mod tests {
             for (at, number) in numbers.iter().enumerate() {
                 turned[at % columns * rows + at / columns] = *number;
             }
-            let turned = tensor(&turned, &[columns, rows]).transpose(&[1, 0]).unwrap();
+            let turned = tensor(&turned, &[columns, rows])
+                .transpose(&[1, 0])
+                .unwrap();
             assert!(!turned.layout().is_contiguous() || rows == 1 || columns == 1);
             for number in 0..20 {
                 assert_eq!(of_one(number, &plain), of_one(number, &turned));
@@ -105,7 +116,8 @@ mod tests {
         }
     }
 
-    /// Rows in another order, and other rows, even if each differs in a few bytes: one of several samples shows it.
+    /// Rows in another order, and other rows, even if each differs in a few bytes: one of several
+    /// samples shows it.
     #[test]
     fn other_rows_have_another_checksum() {
         for (rows, columns) in [(2, 1), (8, 1), (64, 4), (512, 784)] {
@@ -114,10 +126,16 @@ mod tests {
             let reversed: Vec<i32> = numbers.rchunks(columns).flatten().copied().collect();
             let reversed = tensor(&reversed, &[rows, columns]);
             for number in 0..20 {
-                assert_ne!(of_one(number, &plain), of_one(number, &reversed), "{rows}×{columns}");
+                assert_ne!(
+                    of_one(number, &plain),
+                    of_one(number, &reversed),
+                    "{rows}×{columns}"
+                );
             }
             let mut other = numbers.clone();
-            other[rows / 2 * columns..].iter_mut().for_each(|number| *number += 1);
+            other[rows / 2 * columns..]
+                .iter_mut()
+                .for_each(|number| *number += 1);
             let other = tensor(&other, &[rows, columns]);
             assert!((0..20).all(|number| of_one(number, &plain) != of_one(number, &other)));
         }

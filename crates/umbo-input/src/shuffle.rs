@@ -24,22 +24,22 @@ const SHUFFLED: &str = "elements of a shuffle's buffer";
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShuffleOptions {
-    /// The number of elements from which the next one is drawn. 0 stands for all of them, which makes every order
-    /// equally likely.
+    /// The number of elements from which the next one is drawn. 0 stands for all of them, which
+    /// makes every order equally likely.
     pub buffer_size: i64,
     /// The seed of the orders. The same seed makes the same orders on every machine.
     pub seed: u64,
-    /// Whether all passes and rounds have the same order. If not, each has its own, which depends on the seed, on how
-    /// many iterators were made of the dataset before, and on the round.
+    /// Whether all passes and rounds have the same order. If not, each has its own, which depends
+    /// on the seed, on how many iterators were made of the dataset before, and on the round.
     pub keep_order_each_pass: bool,
 }
 
 impl Dataset {
-    /// Shuffles the elements. Over arrays only row numbers are shuffled, and the buffer takes eight bytes for each. In
-    /// other datasets the buffer holds elements.
+    /// Shuffles the elements. Over arrays only row numbers are shuffled, and the buffer takes eight
+    /// bytes for each. In other datasets the buffer holds elements.
     ///
-    /// INVALID_ARGUMENT: a negative buffer size, or 0 (all elements) for an endless dataset. A pass allocates the
-    /// buffer when it needs it, and may then fail with RESOURCE_EXHAUSTED.
+    /// INVALID_ARGUMENT: a negative buffer size, or 0 (all elements) for an endless dataset. A pass
+    /// allocates the buffer when it needs it, and may then fail with RESOURCE_EXHAUSTED.
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
         let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
             0 if self.cardinality() == Cardinality::Endless => {
@@ -53,7 +53,11 @@ impl Dataset {
             size => size,
         };
         let keep_order = options.keep_order_each_pass;
-        self.then(Shuffle { limit, keep_order, ..Shuffle::all(options.seed) })
+        self.then(Shuffle {
+            limit,
+            keep_order,
+            ..Shuffle::all(options.seed)
+        })
     }
 }
 
@@ -63,14 +67,18 @@ pub(super) struct Shuffle {
     pub(super) keep_order: bool,
     /// The largest number of items in the buffer.
     pub(super) limit: usize,
-    /// How many iterators were made. They are counted when they are made, and not when a round begins, so that orders
-    /// do not depend on how threads interleave.
+    /// How many iterators were made. They are counted when they are made, and not when a round
+    /// begins, so that orders do not depend on how threads interleave.
     pub(super) passes: Arc<AtomicU64>,
 }
 
 impl fmt::Display for Shuffle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounds = if self.keep_order { ", alike in all rounds" } else { "" };
+        let rounds = if self.keep_order {
+            ", alike in all rounds"
+        } else {
+            ""
+        };
         match self.limit {
             usize::MAX => write!(formatter, "shuffle, drawn from all elements{rounds}"),
             limit => write!(formatter, "shuffle, drawn from {limit} elements{rounds}"),
@@ -81,12 +89,21 @@ impl fmt::Display for Shuffle {
 impl Shuffle {
     /// A shuffle that draws from all items, with another order in each pass and round.
     pub(super) fn all(seed: u64) -> Shuffle {
-        Shuffle { seed, keep_order: false, limit: usize::MAX, passes: Arc::default() }
+        Shuffle {
+            seed,
+            keep_order: false,
+            limit: usize::MAX,
+            passes: Arc::default(),
+        }
     }
 
     /// The random numbers of one round.
     fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
-        let (pass, round) = if self.keep_order { (0, 0) } else { (pass, round) };
+        let (pass, round) = if self.keep_order {
+            (0, 0)
+        } else {
+            (pass, round)
+        };
         let mut key = [0; 32];
         for (bytes, number) in key.chunks_exact_mut(8).zip([self.seed, pass, round]) {
             bytes.copy_from_slice(&number.to_le_bytes());
@@ -102,7 +119,9 @@ impl Reorder for Shuffle {
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
         facts.reorder(input.cardinality);
-        facts.order.shuffle(!self.keep_order, self.limit == usize::MAX);
+        facts
+            .order
+            .shuffle(!self.keep_order, self.limit == usize::MAX);
         Ok(())
     }
 
@@ -130,11 +149,18 @@ impl Reorder for Shuffle {
     }
 
     fn anew(&self) -> Shuffle {
-        Shuffle { passes: Arc::default(), ..self.clone() }
+        Shuffle {
+            passes: Arc::default(),
+            ..self.clone()
+        }
     }
 
     fn describe_seed(&self, to: &mut Description) {
-        let before = if self.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
+        let before = if self.keep_order {
+            0
+        } else {
+            self.passes.load(Ordering::Relaxed)
+        };
         to.seed(self.seed, before);
     }
 }
@@ -179,7 +205,11 @@ impl<T: Send> ShufflePass<T> {
             // The memory is reserved first, so that no item is lost if there is none.
             memory::reserve(&mut self.buffer, 1, SHUFFLED)?;
             // The order is that of the other elements alone.
-            match self.replay.next(&mut *self.input).map_err(Error::shifting)? {
+            match self
+                .replay
+                .next(&mut *self.input)
+                .map_err(Error::shifting)?
+            {
                 Some(item) => self.buffer.push(item),
                 None => {
                     self.input_ended = true;
@@ -191,8 +221,8 @@ impl<T: Send> ShufflePass<T> {
         Ok(())
     }
 
-    /// Restores the buffer as it was after `self.drawn` draws of the round: all of its items come again, and the draws
-    /// are repeated.
+    /// Restores the buffer as it was after `self.drawn` draws of the round: all of its items come
+    /// again, and the draws are repeated.
     fn take_again(&mut self, saved: &SavedLog<'_>) -> Result<()> {
         let items = saved.items();
         let first = match self.filled {
@@ -204,9 +234,18 @@ impl<T: Send> ShufflePass<T> {
             false => self.drawn == 0 && items <= self.shuffle.limit as u64,
         };
         if !possible {
-            return Err(unfit(&format!("{} of {items} elements were drawn", self.drawn)));
+            return Err(unfit(&format!(
+                "{} of {items} elements were drawn",
+                self.drawn
+            )));
         }
-        let ShufflePass { random, buffer, replay, input, .. } = self;
+        let ShufflePass {
+            random,
+            buffer,
+            replay,
+            input,
+            ..
+        } = self;
         buffer.clear();
         memory::reserve(buffer, self.expected, SHUFFLED)?;
         replay.restore(saved, &mut **input, &mut |item| {
@@ -245,7 +284,10 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         }
         let successor = match self.input_ended {
             true => None,
-            false => self.replay.next(&mut *self.input).map_err(Error::shifting)?,
+            false => self
+                .replay
+                .next(&mut *self.input)
+                .map_err(Error::shifting)?,
         };
         self.input_ended = successor.is_none();
         self.drawn += 1;
@@ -258,7 +300,11 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
 
     fn skip_rounds(&mut self, rounds: u64, items: u64) {
         self.turn_over(rounds);
-        let of_input = if items == 0 { 0 } else { items.saturating_add(self.shuffle.limit as u64) };
+        let of_input = if items == 0 {
+            0
+        } else {
+            items.saturating_add(self.shuffle.limit as u64)
+        };
         self.input.skip_rounds(rounds, of_input);
     }
 
@@ -268,7 +314,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // The seed is saved too, so that a program with another seed in each process continues in the same order.
+        // The seed is saved too, so that a program with another seed in each process continues in
+        // the same order.
         for number in [self.shuffle.seed, self.pass, self.round, self.drawn] {
             to.push(number);
         }
@@ -311,9 +358,12 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
 
     fn announce(&mut self, given: &Given) {
         if self.restored || self.filled {
-            // The next iterator gets the order that it would have had where the position was saved. A pass that has
-            // already returned items, because another stage was being restored, keeps the order of those items.
-            self.shuffle.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
+            // The next iterator gets the order that it would have had where the position was saved.
+            // A pass that has already returned items, because another stage was being
+            // restored, keeps the order of those items.
+            self.shuffle
+                .passes
+                .fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
         } else {
             self.pass = self.shuffle.passes.fetch_add(1, Ordering::Relaxed);
             self.random = self.shuffle.random(self.pass, self.round);

@@ -26,10 +26,16 @@ pub(super) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<
     ElementSpec::describe(components, "components", &mut |tensor| {
         let shape = tensor.shape();
         let Some((_, row)) = shape.split_first() else {
-            return Err(invalid!("components", "a scalar has no slices; give it a dimension 0"));
+            return Err(invalid!(
+                "components",
+                "a scalar has no slices; give it a dimension 0"
+            ));
         };
         tensors.push(memory::read_only(tensor)?);
-        Ok(LeafSpec { dtype: tensor.dtype(), shape: row.iter().copied().map(Some).collect() })
+        Ok(LeafSpec {
+            dtype: tensor.dtype(),
+            shape: row.iter().copied().map(Some).collect(),
+        })
     })
 }
 
@@ -38,7 +44,10 @@ impl Arrays {
     pub(super) fn part(&self, start: u64, stop: u64) -> Result<Arrays> {
         let parts = self.components.iter();
         let parts = parts.map(|tensor| tensor.slice(0, start as usize, stop as usize, 1));
-        Ok(Arrays { components: collect(parts, "tensors")?, rows: stop - start })
+        Ok(Arrays {
+            components: collect(parts, "tensors")?,
+            rows: stop - start,
+        })
     }
 }
 
@@ -64,7 +73,12 @@ pub(super) fn elements(
     order: Box<dyn Pass<u64>>,
 ) -> Box<dyn Pass<Value>> {
     let (arrays, spec, pool) = (Arc::clone(arrays), spec.clone(), BufferPool::new());
-    Box::new(ElementsPass { arrays, order, spec, pool })
+    Box::new(ElementsPass {
+        arrays,
+        order,
+        spec,
+        pool,
+    })
 }
 
 struct ElementsPass {
@@ -78,10 +92,14 @@ impl Pass<Value> for ElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         // The buffer is claimed first, so that no row is lost if there is no memory.
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
-        let Some(row) = self.order.next()? else { return Ok(None) };
+        let Some(row) = self.order.next()? else {
+            return Ok(None);
+        };
         buffer.fill(&mut |leaf, slot| {
             let source = &self.arrays.components[leaf];
-            let (whole, offset) = source.layout().slice(0, row as usize, row as usize + 1, 1)?;
+            let (whole, offset) = source
+                .layout()
+                .slice(0, row as usize, row as usize + 1, 1)?;
             let layout = Layout::strided(whole.shape.without(0), &whole.strides()[1..])?;
             slot.view(source, layout, offset)
         })?;

@@ -12,14 +12,14 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 
 impl Dataset {
-    /// The slices of tensors along dimension 0. Element i consists of row i of each tensor, in the structure of
-    /// `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
+    /// The slices of tensors along dimension 0. Element i consists of row i of each tensor, in the
+    /// structure of `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
     ///
-    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of them. They must not be
-    /// written while the dataset or an element of it is in use.
+    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of them.
+    /// They must not be written while the dataset or an element of it is in use.
     ///
-    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no tensor at all.
-    /// UNIMPLEMENTED: memory that the CPU cannot address.
+    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no
+    /// tensor at all. UNIMPLEMENTED: memory that the CPU cannot address.
     pub fn from_tensor_slices(components: &Value) -> Result<Dataset> {
         let mut tensors = Vec::new();
         let spec = describe(components, &mut tensors)?;
@@ -27,22 +27,28 @@ impl Dataset {
             .first()
             .map(|tensor: &Tensor| tensor.shape()[0] as u64)
             .ok_or_else(|| invalid!("components", "they contain no tensor"))?;
-        if let Some(position) = tensors.iter().position(|other| other.shape()[0] as u64 != rows) {
+        if let Some(position) = tensors
+            .iter()
+            .position(|other| other.shape()[0] as u64 != rows)
+        {
             return Err(invalid!(
                 "components",
                 "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
-                     (shape {}); row i of each tensor belongs to element i",
+                 (shape {}); row i of each tensor belongs to element i",
                 tensors[0].shape(),
                 tensors[position].shape()[0],
                 tensors[position].shape()
             ));
         }
-        let arrays = Arc::new(Arrays { components: tensors, rows });
+        let arrays = Arc::new(Arrays {
+            components: tensors,
+            rows,
+        });
         Dataset::of(Arc::new(Slices { arrays, spec }), &[])
     }
 
-    /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these names. Without names
-    /// it is made of a tuple, or of a single array itself.
+    /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these
+    /// names. Without names it is made of a tuple, or of a single array itself.
     pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
         let mut arrays = arrays.into_iter().map(Value::Tensor);
         let components = match names {
@@ -72,6 +78,10 @@ impl Operation for Slices {
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        Ok(slices::elements(&self.arrays, &self.spec, slices::in_order(self.arrays.rows)))
+        Ok(slices::elements(
+            &self.arrays,
+            &self.spec,
+            slices::in_order(self.arrays.rows),
+        ))
     }
 }

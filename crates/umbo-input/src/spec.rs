@@ -26,7 +26,8 @@ pub enum ElementSpec {
     Leaf(LeafSpec),
     /// One tensor for each replica. The number is that of the replicas.
     PerReplica(usize, LeafSpec),
-    /// A tuple, a list or a struct. It is shared, because each transformation of a pipeline keeps the spec.
+    /// A tuple, a list or a struct. It is shared, because each transformation of a pipeline keeps
+    /// the spec.
     Nest(Arc<Nest<ElementSpec>>),
 }
 
@@ -34,21 +35,31 @@ impl LeafSpec {
     /// The spec of exactly this tensor.
     pub(super) fn of(tensor: &Tensor) -> LeafSpec {
         let shape = tensor.shape().iter().copied().map(Some).collect();
-        LeafSpec { dtype: tensor.dtype(), shape }
+        LeafSpec {
+            dtype: tensor.dtype(),
+            shape,
+        }
     }
 
     fn fits(&self, tensor: &Tensor) -> bool {
         let shape = tensor.shape();
         self.dtype == tensor.dtype()
             && self.shape.len() == shape.rank()
-            && self.shape.iter().zip(shape.iter()).all(|(said, is)| said.is_none_or(|n| n == *is))
+            && self
+                .shape
+                .iter()
+                .zip(shape.iter())
+                .all(|(said, is)| said.is_none_or(|n| n == *is))
     }
 
     fn common(&self, other: &LeafSpec) -> Option<LeafSpec> {
         let alike = self.dtype == other.dtype && self.shape.len() == other.shape.len();
         let sizes = self.shape.iter().zip(&other.shape);
         let shape = || sizes.map(|(one, two)| one.filter(|_| one == two)).collect();
-        alike.then(|| LeafSpec { dtype: self.dtype, shape: shape() })
+        alike.then(|| LeafSpec {
+            dtype: self.dtype,
+            shape: shape(),
+        })
     }
 
     /// The shape of a tensor of this spec without rows. Dimension 0 and unknown sizes are 0.
@@ -74,13 +85,18 @@ impl LeafSpec {
         if self.shape.len() == MAX_RANK {
             return Err(invalid!(
                 "dataset",
-                "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them \
-                     would have {}, and {MAX_RANK} are the most",
+                "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them would \
+                 have {}, and {MAX_RANK} are the most",
                 MAX_RANK + 1
             ));
         }
-        let shape = std::iter::once(size).chain(self.shape.iter().copied()).collect();
-        Ok(LeafSpec { dtype: self.dtype, shape })
+        let shape = std::iter::once(size)
+            .chain(self.shape.iter().copied())
+            .collect();
+        Ok(LeafSpec {
+            dtype: self.dtype,
+            shape,
+        })
     }
 }
 
@@ -115,18 +131,23 @@ impl ElementSpec {
 
     /// The items or fields of a nest. A tensor has none.
     pub(super) fn items(&self) -> &[ElementSpec] {
-        if let ElementSpec::Nest(nest) = self { nest.items() } else { &[] }
+        if let ElementSpec::Nest(nest) = self {
+            nest.items()
+        } else {
+            &[]
+        }
     }
 
     /// A struct of these fields, whose names must differ.
     ///
-    /// INVALID_ARGUMENT if two names are equal, and for a nest that is too deep or too large ([`limits`]).
+    /// INVALID_ARGUMENT if two names are equal, and for a nest that is too deep or too large
+    /// ([`limits`]).
     pub fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
         ElementSpec::nest(Nest::of_fields(fields)?).within_limits()
     }
 
-    /// The spec of a value. `leaf` returns the spec of each tensor. INVALID_ARGUMENT, which names `argument`, for
-    /// values that are not nests of tensors.
+    /// The spec of a value. `leaf` returns the spec of each tensor. INVALID_ARGUMENT, which names
+    /// `argument`, for values that are not nests of tensors.
     pub(super) fn describe(
         value: &Value,
         argument: &'static str,
@@ -147,14 +168,15 @@ impl ElementSpec {
         })
     }
 
-    /// Checks that `value` matches this spec. If not, returns INVALID_ARGUMENT with a message that begins with `what`.
+    /// Checks that `value` matches this spec. If not, returns INVALID_ARGUMENT with a message that
+    /// begins with `what`.
     pub(super) fn check(&self, value: &Value, what: &'static str) -> Result<()> {
         match (self, value) {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) if leaf.fits(tensor) => Ok(()),
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(invalid!(
                 what,
-                "{} where the element spec says {leaf}; all elements look as the spec says, which is \
-                     given with the function",
+                "{} where the element spec says {leaf}; all elements look as the spec says, which \
+                 is given with the function",
                 described(tensor)
             )),
             (ElementSpec::Nest(specs), Value::Nest(nest)) if specs.is_like(nest) => {
@@ -164,14 +186,15 @@ impl ElementSpec {
             (spec, other) => Err(invalid!(
                 what,
                 "{} of {} where the element spec says {spec}; all elements look as the spec says, \
-                     which is given with the function",
+                 which is given with the function",
                 other.kind_name(),
                 other.count()
             )),
         }
     }
 
-    /// Checks that this can be the spec of a dataset's elements: it has tensors, and no per-replica values.
+    /// Checks that this can be the spec of a dataset's elements: it has tensors, and no per-replica
+    /// values.
     pub(super) fn check_describes_elements(&self, argument: &'static str) -> Result<()> {
         let problem = if self.leaves() == 0 {
             format!("{self} has no tensor")
@@ -205,13 +228,16 @@ impl ElementSpec {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
             ElementSpec::Nest(nest) => {
-                nest.items().iter().for_each(|item| item.for_each_leaf(visit));
+                nest.items()
+                    .iter()
+                    .for_each(|item| item.for_each_leaf(visit));
             }
         }
     }
 
-    /// What both have in common: the same structure, dtypes and ranks, and the sizes that are equal. If there is no
-    /// such spec, returns the error of `different`. RESOURCE_EXHAUSTED if there is no memory for it.
+    /// What both have in common: the same structure, dtypes and ranks, and the sizes that are
+    /// equal. If there is no such spec, returns the error of `different`. RESOURCE_EXHAUSTED if
+    /// there is no memory for it.
     pub(super) fn common(
         &self,
         other: &ElementSpec,
@@ -224,7 +250,9 @@ impl ElementSpec {
             (ElementSpec::Nest(one), ElementSpec::Nest(two)) if one.is_like(two) => {
                 let pairs = one.items().iter().zip(two.items());
                 let items = pairs.map(|(item, other)| item.common(other, different));
-                Ok(ElementSpec::nest(one.with_items(items.collect::<Result<_>>()?)))
+                Ok(ElementSpec::nest(
+                    one.with_items(items.collect::<Result<_>>()?),
+                ))
             }
             _ => Err(different()),
         }
@@ -251,19 +279,31 @@ impl ElementSpec {
             }
             ElementSpec::Nest(nest) => nest.items().get(index).cloned(),
         };
-        let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
+        let missing = || {
+            format!(
+                "{index} is not in [0, {}), the items of {self}",
+                self.count()
+            )
+        };
         item.ok_or_else(|| Error::out_of_range("index", missing()))
     }
 
-    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if this is not a struct.
+    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if this is
+    /// not a struct.
     pub fn field_name(&self, index: usize) -> Result<&Text> {
-        let names = if let ElementSpec::Nest(nest) = self { nest.names() } else { None };
+        let names = if let ElementSpec::Nest(nest) = self {
+            nest.names()
+        } else {
+            None
+        };
         let names = names.ok_or_else(|| {
             let problem = format!("{self} is no struct; only a struct has field names");
             Error::invalid("spec", problem)
         })?;
         let missing = || format!("{index} is not in [0, {}), the fields", names.len());
-        names.get(index).ok_or_else(|| Error::out_of_range("index", missing()))
+        names
+            .get(index)
+            .ok_or_else(|| Error::out_of_range("index", missing()))
     }
 
     /// The spec of a tensor, or of the components of a per-replica value. INVALID_ARGUMENT for a
@@ -283,8 +323,8 @@ impl ElementSpec {
         }
     }
 
-    /// A value of this structure, which is within the limits of nests. `tensor` makes the tensor of each leaf and of
-    /// each replica.
+    /// A value of this structure, which is within the limits of nests. `tensor` makes the tensor of
+    /// each leaf and of each replica.
     pub(super) fn value(
         &self,
         tensor: &mut dyn FnMut(&LeafSpec, usize) -> Result<Tensor>,
@@ -311,7 +351,9 @@ impl ElementSpec {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => map(leaf),
             ElementSpec::Nest(nest) => {
                 let items = nest.items().iter().map(|item| item.map(map));
-                Ok(ElementSpec::nest(nest.with_items(items.collect::<Result<_>>()?)))
+                Ok(ElementSpec::nest(
+                    nest.with_items(items.collect::<Result<_>>()?),
+                ))
             }
         }
     }

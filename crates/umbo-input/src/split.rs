@@ -18,10 +18,12 @@ use umbo_tensor::{Shape, Tensor};
 /// Which rows of a batch each replica gets. A single replica gets the whole batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shares {
-    /// Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows exist.
+    /// Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows
+    /// exist.
     Ceiling,
-    /// Of a batch of `full` rows all replicas get the same number of rows or, the first ones, one more. Of a smaller
-    /// batch each gets the same rows, as far as they exist. Without the number, each batch is a full one.
+    /// Of a batch of `full` rows all replicas get the same number of rows or, the first ones, one
+    /// more. Of a smaller batch each gets the same rows, as far as they exist. Without the
+    /// number, each batch is a full one.
     Balanced { full: Option<usize> },
 }
 
@@ -56,7 +58,11 @@ pub(super) struct Split {
 impl Split {
     /// Splits batches into elements like `spec`.
     pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas, shares: Shares) -> Split {
-        Split { leaves: Leaves::of(spec), replicas: replicas.clone(), shares }
+        Split {
+            leaves: Leaves::of(spec),
+            replicas: replicas.clone(),
+            shares,
+        }
     }
 }
 
@@ -70,7 +76,11 @@ impl Make for Split {
         buffer: &mut ElementBuffer,
     ) -> Result<()> {
         let _split = observe::span(Phase::Split);
-        let Split { leaves, replicas, shares } = self;
+        let Split {
+            leaves,
+            replicas,
+            shares,
+        } = self;
         let count = replicas.devices.len();
         buffer.fill(&mut |number, slot| {
             let (leaf, replica) = (number / count, number % count);
@@ -80,7 +90,13 @@ impl Make for Split {
                 0 => numbering.checksum(whole)?,
                 _ => None,
             };
-            make_part(slot.tensor, whole, (replica, *shares), replicas, (numbering, checksum))
+            make_part(
+                slot.tensor,
+                whole,
+                (replica, *shares),
+                replicas,
+                (numbering, checksum),
+            )
         })
     }
 }
@@ -91,13 +107,17 @@ pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
         return Err(invalid!(
             "dataset",
             "its elements contain a scalar ({leaf}), which cannot be split over {replicas} \
-                 replicas; batch the dataset before distributing it"
+             replicas; batch the dataset before distributing it"
         ));
     };
-    Ok(leaf.with_rows(rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas)))
+    Ok(leaf.with_rows(
+        rows.filter(|rows| rows % replicas == 0)
+            .map(|rows| rows / replicas),
+    ))
 }
 
-/// The number of rows that each of `replicas` replicas gets when a batch of `rows` rows is split by Rule A.
+/// The number of rows that each of `replicas` replicas gets when a batch of `rows` rows is split by
+/// Rule A.
 pub fn part_sizes(rows: usize, replicas: usize) -> Vec<usize> {
     let sizes = (0..replicas).map(|replica| Shares::Ceiling.part(rows, replica, replicas));
     sizes.map(|(start, stop)| stop - start).collect()
@@ -105,13 +125,16 @@ pub fn part_sizes(rows: usize, replicas: usize) -> Vec<usize> {
 
 /// The number of rows of each tensor of `batch`: a nest of tensors with equal numbers of rows.
 ///
-/// INVALID_ARGUMENT: leaves that are not tensors, scalars, tensors with different numbers of rows, or no tensor at all.
+/// INVALID_ARGUMENT: leaves that are not tensors, scalars, tensors with different numbers of rows,
+/// or no tensor at all.
 pub fn batch_rows(batch: &Value) -> Result<usize> {
     let mut rows = None;
     let problem = batch.find_leaf(&mut |leaf| {
         let Value::Tensor(tensor) = leaf else {
             let kind = leaf.kind_name();
-            return Some(format!("contains {kind}; give the global batch, a nest of tensors"));
+            return Some(format!(
+                "contains {kind}; give the global batch, a nest of tensors"
+            ));
         };
         let Some(&count) = tensor.shape().first() else {
             return Some("contains a scalar, which cannot be split over replicas".into());
@@ -126,8 +149,9 @@ pub fn batch_rows(batch: &Value) -> Result<usize> {
     }
 }
 
-/// The rows of `batch` from `first` on, as an element of a distributed dataset. Replica k, on the k-th of `devices`,
-/// gets the next `sizes[k]` rows, as views, or as copies on a GPU. The batch must have that many rows.
+/// The rows of `batch` from `first` on, as an element of a distributed dataset. Replica k, on the
+/// k-th of `devices`, gets the next `sizes[k]` rows, as views, or as copies on a GPU. The batch
+/// must have that many rows.
 pub fn split_rows(
     batch: &Value,
     first: usize,
@@ -141,7 +165,10 @@ pub fn split_rows(
             let (layout, offset) = whole.layout().slice(0, start, start + size, 1)?;
             start += size;
             let mut part = whole.slice(0, 0, 0, 1)?;
-            let share = BatchShare { examples: size as u64, origin: None };
+            let share = BatchShare {
+                examples: size as u64,
+                origin: None,
+            };
             element_buffer::view(&mut part, whole, layout, offset, device, Some(share))?;
             Ok(part)
         });
@@ -149,9 +176,10 @@ pub fn split_rows(
     })
 }
 
-/// Splits a global batch into an element of a distributed dataset, for the replicas of `strategy` on all ranks. Each
-/// tensor is split along dimension 0 by Rule A. This rank's replicas get their parts as views, or as copies on a GPU;
-/// with one device, tensors stay tensors. Each part stores how many examples it holds. All ranks have the same batch.
+/// Splits a global batch into an element of a distributed dataset, for the replicas of `strategy`
+/// on all ranks. Each tensor is split along dimension 0 by Rule A. This rank's replicas get their
+/// parts as views, or as copies on a GPU; with one device, tensors stay tensors. Each part stores
+/// how many examples it holds. All ranks have the same batch.
 ///
 /// INVALID_ARGUMENT: a leaf that is not a tensor and, with several devices, a scalar.
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
@@ -161,8 +189,10 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
-            let problem =
-                format!("contains {}; only tensors are split, and nests of them", leaf.kind_name());
+            let problem = format!(
+                "contains {}; only tensors are split, and nests of them",
+                leaf.kind_name()
+            );
             return Err(Error::invalid("value", problem));
         };
         if whole.shape().rank() == 0 && replicas.all > 1 {
@@ -174,7 +204,13 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
         }
         let part_of = |replica| {
             let mut part = Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST)?;
-            make_part(&mut part, whole, (replica, Shares::Ceiling), replicas, (numbering, None))?;
+            make_part(
+                &mut part,
+                whole,
+                (replica, Shares::Ceiling),
+                replicas,
+                (numbering, None),
+            )?;
             Ok(part)
         };
         match replicas.devices.len() {
@@ -189,8 +225,8 @@ pub(super) fn examples(tensor: &Tensor) -> u64 {
     tensor.shape().first().map_or(1, |&rows| rows as u64)
 }
 
-/// Makes `component` the part of `whole`, whose checksum is given, for the replica of this process with the given
-/// number.
+/// Makes `component` the part of `whole`, whose checksum is given, for the replica of this process
+/// with the given number.
 fn make_part(
     component: &mut Tensor,
     whole: &Tensor,
@@ -204,7 +240,10 @@ fn make_part(
         return element_buffer::view(component, whole, *whole.layout(), 0, device, share);
     }
     let rows = whole.shape().first().copied().ok_or_else(|| {
-        invalid!("dataset", "a scalar in an element, which cannot be split over replicas")
+        invalid!(
+            "dataset",
+            "a scalar in an element, which cannot be split over replicas"
+        )
     })?;
     let (start, stop) = shares.part(rows, replicas.first + replica, replicas.all);
     let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
@@ -255,7 +294,10 @@ mod tests {
         ];
         for (rows, full, replicas, expected) in table {
             let came = sizes(Shares::Balanced { full }, rows, replicas);
-            assert_eq!(came, expected, "{rows} rows of {full:?} over {replicas} replicas");
+            assert_eq!(
+                came, expected,
+                "{rows} rows of {full:?} over {replicas} replicas"
+            );
         }
     }
 }

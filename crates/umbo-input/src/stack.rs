@@ -21,10 +21,15 @@ pub(super) struct Stack {
 impl Stack {
     /// Stacks elements into batches like `spec`.
     pub(super) fn new(spec: &ElementSpec, pads: bool) -> Result<Stack> {
-        Ok(Stack { leaves: Leaves::of(spec), window: Window::new()?, pads })
+        Ok(Stack {
+            leaves: Leaves::of(spec),
+            window: Window::new()?,
+            pads,
+        })
     }
 
-    /// Copies one tensor of each element to its row, and fills the space around smaller ones with zeros.
+    /// Copies one tensor of each element to its row, and fills the space around smaller ones with
+    /// zeros.
     fn stack(
         elements: &[Value],
         of: LeafOf<'_>,
@@ -41,10 +46,17 @@ impl Stack {
             let source = of(element)?;
             if differ {
                 let (layout, offset) = corner(slot.tensor(), position, &source.shape())?;
-                window.copy((source, *source.layout(), 0), (slot.tensor(), layout, offset))?;
+                window.copy(
+                    (source, *source.layout(), 0),
+                    (slot.tensor(), layout, offset),
+                )?;
             } else {
                 let mut batch = slot.own_tensor();
-                rows::copy_to_row(&source.on_host()?.reading()?, &mut batch.writing()?, position)?;
+                rows::copy_to_row(
+                    &source.on_host()?.reading()?,
+                    &mut batch.writing()?,
+                    position,
+                )?;
             }
         }
         Ok(())
@@ -60,15 +72,25 @@ impl Make for Stack {
         _numbering: &Numbering,
         batch: &mut ElementBuffer,
     ) -> Result<()> {
-        let Stack { leaves, window, pads } = self;
+        let Stack {
+            leaves,
+            window,
+            pads,
+        } = self;
         batch.fill(&mut |leaf, slot| {
-            Stack::stack(elements, &|element| leaves.tensor(element, leaf), slot, window, *pads)
+            Stack::stack(
+                elements,
+                &|element| leaves.tensor(element, leaf),
+                slot,
+                window,
+                *pads,
+            )
         })
     }
 }
 
-/// The shape of the batch: the number of elements, and then the largest size of each dimension. Also returns whether
-/// elements differ in shape.
+/// The shape of the batch: the number of elements, and then the largest size of each dimension.
+/// Also returns whether elements differ in shape.
 fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape, bool)> {
     let first = of(&elements[0])?;
     let (shape, rank) = (first.shape(), first.shape().rank());
@@ -83,7 +105,10 @@ fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape,
         if tensor.dtype() != first.dtype() || !fits {
             let (batch, rule) = match pads {
                 true => ("a padded batch", "dtype and rank must be the same"),
-                false => ("a batch", "the elements of one batch have one dtype and shape"),
+                false => (
+                    "a batch",
+                    "the elements of one batch have one dtype and shape",
+                ),
             };
             return Err(invalid!(
                 "dataset",
@@ -100,8 +125,8 @@ fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape,
     Ok((Shape::new(&sizes[..=rank])?, differ))
 }
 
-/// The part of row `position` of `target` that has `shape` and begins at the row's start: a layout, and its first
-/// element.
+/// The part of row `position` of `target` that has `shape` and begins at the row's start: a layout,
+/// and its first element.
 fn corner(target: &Tensor, position: usize, shape: &Shape) -> Result<(Layout, usize)> {
     let strides = target.layout().strides();
     let layout = Layout::strided(*shape, &strides[1..])?;

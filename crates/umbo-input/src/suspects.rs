@@ -75,18 +75,22 @@ impl OrderFacts {
         }
     }
 
-    /// Notes a shuffle. `in_each_pass`: it has another order in each pass. `of_all`: it reads all items before the first
-    /// one comes.
+    /// Notes a shuffle. `in_each_pass`: it has another order in each pass. `of_all`: it reads all
+    /// items before the first one comes.
     pub(super) fn shuffle(&mut self, in_each_pass: bool, of_all: bool) {
         self.has_shuffled_batches |= self.is_batched_unshuffled;
         self.is_shuffled = true;
-        self.reshuffled = in_each_pass.then(|| Reshuffled { parts: Arc::default(), kept: None });
+        self.reshuffled = in_each_pass.then(|| Reshuffled {
+            parts: Arc::default(),
+            kept: None,
+        });
         if of_all {
             self.cache = None;
         }
     }
 
-    /// Notes that the items are batches. `matters`: it is another thing to shuffle the elements in them.
+    /// Notes that the items are batches. `matters`: it is another thing to shuffle the elements in
+    /// them.
     pub(super) fn batch(&mut self, matters: bool) {
         self.is_batched_unshuffled = matters && !self.is_shuffled;
         self.has_shuffled_batches = false;
@@ -105,13 +109,14 @@ impl OrderFacts {
         }
     }
 
-    /// Notes that the items are not those of a shuffle, each once: they are repeated, or a part of them.
+    /// Notes that the items are not those of a shuffle, each once: they are repeated, or a part of
+    /// them.
     pub(super) fn forget_shuffle(&mut self) {
         self.reshuffled = None;
     }
 
-    /// Notes a part, which is told once if the same shuffle has other parts: each of them has an order of its own, so that
-    /// they have items in common.
+    /// Notes a part, which is told once if the same shuffle has other parts: each of them has an
+    /// order of its own, so that they have items in common.
     pub(super) fn part(&self, kind: PartKind) -> Result<()> {
         let Some(shuffle) = self.reshuffled.as_ref().filter(|shuffle| shuffle.is_open()) else {
             return Ok(());
@@ -131,14 +136,16 @@ impl OrderFacts {
                 (shards == others && index != other).then_some("shards")
             }
         };
-        let Some(words) = shares.filter(|_| !parts.told || strict::is_on()) else { return Ok(()) };
+        let Some(words) = shares.filter(|_| !parts.told || strict::is_on()) else {
+            return Ok(());
+        };
         parts.told = true;
         drop(parts);
         let what = || {
             format!(
-                "{words} of a dataset that is shuffled anew in each pass: each part has an order of its own, so that they \
-                 have elements in common, as of training and test; shuffle with keep_order_each_pass, or shuffle the \
-                 parts"
+                "{words} of a dataset that is shuffled anew in each pass: each part has an order \
+                 of its own, so that they have elements in common, as of training and test; \
+                 shuffle with keep_order_each_pass, or shuffle the parts"
             )
         };
         strict::suspect(false, |what| Error::invalid("dataset", what), what)
@@ -160,8 +167,14 @@ impl PartDoubts {
     pub(super) fn of(kind: Option<PartKind>, order: &OrderFacts) -> PartDoubts {
         let doubts = PartDoubts::default();
         match kind {
-            Some(PartKind::First) => PartDoubts { cut: order.cache.clone(), ..doubts },
-            Some(PartKind::Rest) => PartDoubts { reshuffled: order.reshuffled.clone(), ..doubts },
+            Some(PartKind::First) => PartDoubts {
+                cut: order.cache.clone(),
+                ..doubts
+            },
+            Some(PartKind::Rest) => PartDoubts {
+                reshuffled: order.reshuffled.clone(),
+                ..doubts
+            },
             Some(PartKind::Shard(..)) | None => doubts,
         }
     }
@@ -171,8 +184,8 @@ impl PartDoubts {
         strict::is_on() && (self.cut.is_some() || self.reshuffled.is_some())
     }
 
-    /// Tells of them before a further pass. `has_skipped`: the pass before has left out what comes first; `is_done`: it
-    /// had all items of the part.
+    /// Tells of them before a further pass. `has_skipped`: the pass before has left out what comes
+    /// first; `is_done`: it had all items of the part.
     pub(super) fn check_again(&self, has_skipped: bool, is_done: bool) -> Result<()> {
         let is_open = |first: &FirstRound| first.get().is_none();
         // What was told of its parts says this, too.
@@ -180,11 +193,13 @@ impl PartDoubts {
             shuffle.is_open() && (!shuffle.parts.lock().told || strict::is_on())
         };
         let words = if is_done && self.cut.as_ref().is_some_and(is_open) {
-            "a take above a cache stops without asking for the end of the cached dataset, so that nothing is cached \
-             and each pass makes the elements anew; take first, and cache what was taken"
+            "a take above a cache stops without asking for the end of the cached dataset, so that \
+             nothing is cached and each pass makes the elements anew; take first, and cache what \
+             was taken"
         } else if has_skipped && self.reshuffled.as_ref().is_some_and(is_untold) {
-            "a skip leaves out the first elements of a dataset that is shuffled anew in each pass, which are others in each \
-             pass; shuffle with keep_order_each_pass, or skip first and shuffle the rest"
+            "a skip leaves out the first elements of a dataset that is shuffled anew in each pass, \
+             which are others in each pass; shuffle with keep_order_each_pass, or skip first and \
+             shuffle the rest"
         } else {
             return Ok(());
         };
@@ -204,8 +219,8 @@ pub(super) fn check_shuffled_batches(order: &OrderFacts, is_strict: bool) -> Res
         return Ok(());
     }
     let what = || {
-        "batches are shuffled, and not the elements in them: each batch has the same elements in every pass; shuffle \
-         before batch"
+        "batches are shuffled, and not the elements in them: each batch has the same elements in \
+         every pass; shuffle before batch"
             .to_owned()
     };
     strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)
@@ -217,8 +232,8 @@ pub(super) fn check_remainder(batch: BatchParameters, elements: Cardinality) -> 
         Cardinality::Exact(count @ 1..) if batch.batches(count) == 0 => {
             let what = || {
                 format!(
-                    "nothing is left of a dataset of {count} elements in batches of {}, since a smaller last batch is \
-                     dropped; make smaller batches, or keep the remainder",
+                    "nothing is left of a dataset of {count} elements in batches of {}, since a \
+                     smaller last batch is dropped; make smaller batches, or keep the remainder",
                     batch.size
                 )
             };

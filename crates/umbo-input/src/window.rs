@@ -1,6 +1,9 @@
 //! Copying between parts of tensors without making tensors of the parts.
 
-#![expect(unsafe_code, reason = "part of a buffer that nobody else has is written")]
+#![expect(
+    unsafe_code,
+    reason = "part of a buffer that nobody else has is written"
+)]
 
 use crate::element_buffer;
 use umbo_base::error::Result;
@@ -14,18 +17,23 @@ pub(super) struct Window {
     nothing: Tensor,
 }
 
-/// A part of a tensor: its layout in the tensor's storage, and the number of elements before its first one.
+/// A part of a tensor: its layout in the tensor's storage, and the number of elements before its
+/// first one.
 pub(super) type RowWindow<'a> = (&'a Tensor, Layout, usize);
 
 impl Window {
     pub(super) fn new() -> Result<Window> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
         let part = || nothing.slice(0, 0, 0, 1);
-        Ok(Window { from: part()?, to: part()?, nothing })
+        Ok(Window {
+            from: part()?,
+            to: part()?,
+            nothing,
+        })
     }
 
-    /// Copies the elements of `source` to the same positions of `target`, which has the same dtype and shape.
-    /// INVALID_ARGUMENT if they differ.
+    /// Copies the elements of `source` to the same positions of `target`, which has the same dtype
+    /// and shape. INVALID_ARGUMENT if they differ.
     pub(super) fn copy(&mut self, source: RowWindow<'_>, target: RowWindow<'_>) -> Result<()> {
         point(&mut self.from, source)?;
         point(&mut self.to, target)?;

@@ -1,9 +1,10 @@
 //! The iterators that a thread is inside of. A call that would wait for itself is refused.
 //!
-//! Sources, mapped functions and `destroy` functions are the caller's code, which may use iterators, even the one for
-//! which it is called. So each thread keeps a list of the iterators that it is inside of. A thread that makes parallel
-//! calls, or elements ahead, continues the list of the thread for which it works. A call of an iterator in the list is
-//! refused. Threads that wait for each other in a circle are not detected.
+//! Sources, mapped functions and `destroy` functions are the caller's code, which may use
+//! iterators, even the one for which it is called. So each thread keeps a list of the iterators
+//! that it is inside of. A thread that makes parallel calls, or elements ahead, continues the list
+//! of the thread for which it works. A call of an iterator in the list is refused. Threads that
+//! wait for each other in a circle are not detected.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +26,8 @@ impl WorkNode {
     }
 }
 
-/// The nodes that a thread is inside of, from the outermost to the innermost. It has a fixed size and no destructor, so
-/// that it costs no memory.
+/// The nodes that a thread is inside of, from the outermost to the innermost. It has a fixed size
+/// and no destructor, so that it costs no memory.
 #[derive(Clone, Copy)]
 pub(super) struct WorkChain {
     nodes: [WorkNode; MAX_DEPTH],
@@ -39,7 +40,10 @@ thread_local! {
 
 impl WorkChain {
     /// A chain without nodes.
-    pub(super) const EMPTY: WorkChain = WorkChain { nodes: [WorkNode(0); MAX_DEPTH], count: 0 };
+    pub(super) const EMPTY: WorkChain = WorkChain {
+        nodes: [WorkNode(0); MAX_DEPTH],
+        count: 0,
+    };
 
     /// The nodes that the calling thread is inside of.
     pub(super) fn current() -> WorkChain {
@@ -51,7 +55,8 @@ impl WorkChain {
         self.push(node).map(|()| self)
     }
 
-    /// Sets the calling thread's chain, which must be empty, to this one until the returned guard is dropped.
+    /// Sets the calling thread's chain, which must be empty, to this one until the returned guard
+    /// is dropped.
     pub(super) fn enter(&self) -> InsideGuard {
         CHAIN.with_borrow_mut(|chain| {
             debug_assert_eq!(chain.count, 0, "the thread is the library's own");
@@ -65,7 +70,9 @@ impl WorkChain {
     }
 
     fn push(&mut self, node: WorkNode) -> Result<()> {
-        let Some(place) = self.nodes.get_mut(self.count) else { return Err(too_deep()) };
+        let Some(place) = self.nodes.get_mut(self.count) else {
+            return Err(too_deep());
+        };
         *place = node;
         self.count += 1;
         Ok(())
@@ -75,8 +82,8 @@ impl WorkChain {
 #[cold]
 fn too_deep() -> Error {
     Error::precondition(format!(
-        "this call is made by a function that an iterator calls, which is called by a function of another \
-         one, and so on over {MAX_DEPTH} iterators; no more can be nested"
+        "this call is made by a function that an iterator calls, which is called by a function of \
+         another one, and so on over {MAX_DEPTH} iterators; no more can be nested"
     ))
 }
 
@@ -136,7 +143,9 @@ mod tests {
 
     #[test]
     fn depth_has_an_end() {
-        let inside: Vec<_> = (0..MAX_DEPTH).map(|_| enter(WorkNode::new()).unwrap()).collect();
+        let inside: Vec<_> = (0..MAX_DEPTH)
+            .map(|_| enter(WorkNode::new()).unwrap())
+            .collect();
         let refused = enter(WorkNode::new()).map(drop).unwrap_err();
         assert_eq!(refused.status(), Status::FailedPrecondition);
         assert!(WorkChain::current().with(WorkNode::new()).is_err());

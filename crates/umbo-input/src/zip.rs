@@ -21,14 +21,17 @@ use umbo_tensor::values::Value;
 use umbo_tensor::values::nest::{Nest, NestKind};
 
 impl Dataset {
-    /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose fields have these
-    /// names. The dataset ends with the first input that ends. If other inputs have more elements, these are left out,
-    /// which the log reports if the numbers are known.
+    /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose
+    /// fields have these names. The dataset ends with the first input that ends. If other
+    /// inputs have more elements, these are left out, which the log reports if the numbers are
+    /// known.
     ///
-    /// If element i of one dataset fails, element i of all datasets is passed over, and the first failure is returned. A
-    /// failure of an operation that puts several elements together or in another order (a batch, a rebatch, a shuffle, a
-    /// file that cannot be opened) shifts the elements behind it. It is returned, too; then FAILED_PRECONDITION, since
-    /// the elements that follow do not belong together, and then the end. After RESOURCE_EXHAUSTED nothing is lost.
+    /// If element i of one dataset fails, element i of all datasets is passed over, and the first
+    /// failure is returned. A failure of an operation that puts several elements together or in
+    /// another order (a batch, a rebatch, a shuffle, a file that cannot be opened) shifts the
+    /// elements behind it. It is returned, too; then FAILED_PRECONDITION, since the elements
+    /// that follow do not belong together, and then the end. After RESOURCE_EXHAUSTED nothing is
+    /// lost.
     ///
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
@@ -36,7 +39,12 @@ impl Dataset {
             return Err(invalid!("datasets", "none; zip takes one or more"));
         }
         if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
-            return Err(invalid!("names", "{} names for {} datasets", names.len(), datasets.len()));
+            return Err(invalid!(
+                "names",
+                "{} names for {} datasets",
+                names.len(),
+                datasets.len()
+            ));
         }
         let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
         let zipped = Dataset::of(Arc::new(Zip { names }), datasets)?;
@@ -100,11 +108,14 @@ fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     for arrays in all() {
         components.extend(arrays.part(0, rows)?.components);
     }
-    Ok(Some(RowFacts { arrays: Arc::new(Arrays { components, rows }), in_order: true }))
+    Ok(Some(RowFacts {
+        arrays: Arc::new(Arrays { components, rows }),
+        in_order: true,
+    }))
 }
 
-/// Logs a warning if datasets are known to have different numbers of elements. In a strict process this is an error. An
-/// endless dataset is meant to end with the others.
+/// Logs a warning if datasets are known to have different numbers of elements. In a strict process
+/// this is an error. An endless dataset is meant to end with the others.
 fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
     let known = datasets.iter().enumerate();
     let known =
@@ -114,8 +125,9 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
         (Some((least, short)), Some((most, long))) if least != most => {
             let what = || {
                 format!(
-                    "datasets of different lengths are zipped: dataset {short} has {least} elements, dataset {long} \
-                     has {most}; what lies behind the end of the shorter is left out"
+                    "datasets of different lengths are zipped: dataset {short} has {least} \
+                     elements, dataset {long} has {most}; what lies behind the end of the shorter \
+                     is left out"
                 )
             };
             strict::suspect(false, |what| Error::invalid("datasets", what), what)
@@ -126,7 +138,11 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
 
 /// How many elements come before the first of the datasets ends.
 fn shortest(inputs: &[&Facts]) -> Cardinality {
-    inputs.iter().map(|input| input.cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
+    inputs
+        .iter()
+        .map(|input| input.cardinality)
+        .reduce(shorter)
+        .unwrap_or(Cardinality::Unknown)
 }
 
 fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
@@ -143,10 +159,11 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 struct ZipPass {
     zip: Zip,
     inputs: Vec<Box<dyn Pass<Value>>>,
-    /// The inputs' items for the current element. They stay if another input lacks memory, so that the inputs stay in
-    /// step.
+    /// The inputs' items for the current element. They stay if another input lacks memory, so that
+    /// the inputs stay in step.
     taken: Vec<Held<Value>>,
-    /// The first failure among these items. It is returned once all inputs have passed theirs over.
+    /// The first failure among these items. It is returned once all inputs have passed theirs
+    /// over.
     failure: Option<Outcome<Error>>,
     state: State,
     nothing: Value,
@@ -168,8 +185,9 @@ impl State {
 }
 
 impl ZipPass {
-    /// Takes the next item of each input, and notes the first failure. Returns whether there is an item of each, or its
-    /// failure. If an input lacks memory, the next call tries again with it.
+    /// Takes the next item of each input, and notes the first failure. Returns whether there is an
+    /// item of each, or its failure. If an input lacks memory, the next call tries again with
+    /// it.
     fn fill(&mut self) -> Result<bool> {
         for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
             match taken.fill_or_pass_over(&mut **input)? {
@@ -209,7 +227,8 @@ impl Pass<Value> for ZipPass {
             }
             State::Ended => return Ok(None),
         }
-        // Once the idle elements of this pass are released, the inputs can use the memory that they held.
+        // Once the idle elements of this pass are released, the inputs can use the memory that they
+        // held.
         self.pool.release_idle();
         let is_whole = self.fill()?;
         if !is_whole {
@@ -221,8 +240,9 @@ impl Pass<Value> for ZipPass {
             return failure.map_or(Ok(None), |failure| Err(self.failed(failure)));
         }
         let names = self.zip.names.as_ref().map(|names| &names[..]);
-        let buffer =
-            self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
+        let buffer = self
+            .pool
+            .claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
             if let Some(element) = taken.take() {
                 *buffer.item_mut(index).ok_or_else(in_use)? = element;
@@ -278,9 +298,9 @@ impl Pass<Value> for ZipPass {
 
 fn shifted() -> Error {
     Error::precondition(
-        "the elements of the zipped datasets do not belong together behind the failure before this one, which came from \
-         below a batch, a shuffle or files and has shifted one of them; zip first, and batch and shuffle the pairs. \
-         The pass ends here",
+        "the elements of the zipped datasets do not belong together behind the failure before \
+         this one, which came from below a batch, a shuffle or files and has shifted one of them; \
+         zip first, and batch and shuffle the pairs. The pass ends here",
     )
 }
 
@@ -294,7 +314,10 @@ impl Zipped {
     fn new(names: Option<&[Text]>, count: usize, nothing: &Value) -> Zipped {
         let kind = names.map_or(NestKind::Tuple, |names| NestKind::Struct(names.into()));
         let value = Value::nest(Nest::new(kind, vec![nothing.clone(); count]));
-        Zipped { value, nothing: nothing.clone() }
+        Zipped {
+            value,
+            nothing: nothing.clone(),
+        }
     }
 
     fn item_mut(&mut self, index: usize) -> Option<&mut Value> {

@@ -45,7 +45,10 @@ impl DType {
 
     /// Whether it is a floating-point type.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64)
+        matches!(
+            self,
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64
+        )
     }
 
     /// Whether it is an integer type. bool is not.
@@ -53,8 +56,8 @@ impl DType {
         !self.is_float() && self != DType::Bool
     }
 
-    /// The dtype of a MEAN over elements of this type. Floats keep their type, 8- and 16-bit integers give float32,
-    /// and wider integers give float64. bool has no mean.
+    /// The dtype of a MEAN over elements of this type. Floats keep their type, 8- and 16-bit
+    /// integers give float32, and wider integers give float64. bool has no mean.
     pub fn mean_dtype(self) -> Option<DType> {
         match self {
             DType::Bool => None,
@@ -112,8 +115,9 @@ elements! {
     u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
 }
 
-/// Runs an expression in which `$element` stands for the Rust type that is listed for a dtype. For the others it
-/// runs the expression after `else`. The compiler notices if a dtype is neither listed nor one of the others.
+/// Runs an expression in which `$element` stands for the Rust type that is listed for a dtype. For
+/// the others it runs the expression after `else`. The compiler notices if a dtype is neither
+/// listed nor one of the others.
 #[macro_export]
 macro_rules! for_listed {
     (
@@ -132,8 +136,8 @@ macro_rules! for_listed {
 }
 pub use for_listed;
 
-/// Runs an expression in which `$element` stands for the Rust type of a numeric dtype. For bool it runs the
-/// expression after `else`.
+/// Runs an expression in which `$element` stands for the Rust type of a numeric dtype. For bool it
+/// runs the expression after `else`.
 ///
 /// ```ignore
 /// for_numeric!(dtype, T => sum::<T>(..), else Err(..))
@@ -151,8 +155,8 @@ macro_rules! for_numeric {
 }
 pub use for_numeric;
 
-/// The same for operations that give equal bits for signed and unsigned integers, such as sums that wrap. `$element`
-/// stands for the unsigned type of both.
+/// The same for operations that give equal bits for signed and unsigned integers, such as sums that
+/// wrap. `$element` stands for the unsigned type of both.
 macro_rules! for_wrapping {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::dtype::for_listed!(
@@ -164,8 +168,8 @@ macro_rules! for_wrapping {
 }
 pub(crate) use for_wrapping;
 
-/// Runs an expression in which `$element` stands for the Rust type of a floating-point dtype. For others it runs the
-/// expression after `else`.
+/// Runs an expression in which `$element` stands for the Rust type of a floating-point dtype. For
+/// others it runs the expression after `else`.
 #[macro_export]
 macro_rules! for_float {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {

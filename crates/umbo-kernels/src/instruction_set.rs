@@ -1,9 +1,9 @@
-//! Which instructions the loops use. They are an argument of every kernel; by default they are chosen once per
-//! process.
+//! Which instructions the loops use. They are an argument of every kernel; by default they are
+//! chosen once per process.
 //!
-//! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per instruction set. All
-//! instruction sets give the same bits: no loop depends on the vector width, and a multiplication is fused with an
-//! addition only where its product is exact.
+//! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
+//! instruction set. All instruction sets give the same bits: no loop depends on the vector width,
+//! and a multiplication is fused with an addition only where its product is exact.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -30,8 +30,11 @@ pub const VARIABLE: &str = "UMBO_INSTRUCTION_SET";
 
 impl InstructionSet {
     /// All sets, the best last.
-    pub const ALL: [InstructionSet; 3] =
-        [InstructionSet::Baseline, InstructionSet::Avx2, InstructionSet::Avx512];
+    pub const ALL: [InstructionSet; 3] = [
+        InstructionSet::Baseline,
+        InstructionSet::Avx2,
+        InstructionSet::Avx512,
+    ];
 
     /// `baseline`, `avx2` or `avx512`.
     pub fn name(self) -> &'static str {
@@ -66,8 +69,8 @@ impl InstructionSet {
     }
 }
 
-/// The permission to use an instruction set. A value exists only for a set that the processor has. Kernels get it as
-/// an argument, and so compute with the set that their caller chooses.
+/// The permission to use an instruction set. A value exists only for a set that the processor has.
+/// Kernels get it as an argument, and so compute with the set that their caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions(InstructionSet);
 
@@ -82,17 +85,22 @@ impl Instructions {
         if set.is_available() {
             return Ok(Instructions(set));
         }
-        Err(Error::Unavailable(format!("this processor has no {}", set.name())))
+        Err(Error::Unavailable(format!(
+            "this processor has no {}",
+            set.name()
+        )))
     }
 
     /// The instructions of every set that this processor has, the best last.
     pub fn all() -> impl DoubleEndedIterator<Item = Instructions> + Clone {
-        let sets = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
+        let sets = InstructionSet::ALL
+            .into_iter()
+            .filter(|set| set.is_available());
         sets.map(Instructions)
     }
 
-    /// The instructions that this process uses: the best that the processor has, unless [`VARIABLE`] names another
-    /// set. They are chosen at the first call and never change.
+    /// The instructions that this process uses: the best that the processor has, unless
+    /// [`VARIABLE`] names another set. They are chosen at the first call and never change.
     pub fn chosen() -> Instructions {
         static CHOSEN: OnceLock<Instructions> = OnceLock::new();
         *CHOSEN.get_or_init(|| {
@@ -110,8 +118,9 @@ impl Instructions {
         self.0
     }
 
-    /// Whether special loops for the usual cases are worth their code size. They are not for the baseline of x86-64,
-    /// which only processors from before 2013 use: there, the general loop handles every case.
+    /// Whether special loops for the usual cases are worth their code size. They are not for the
+    /// baseline of x86-64, which only processors from before 2013 use: there, the general loop
+    /// handles every case.
     #[inline(always)]
     pub const fn has_special_loops(self) -> bool {
         cfg!(not(target_arch = "x86_64")) || !matches!(self.0, InstructionSet::Baseline)
@@ -120,7 +129,9 @@ impl Instructions {
 
 /// Logs a warning if [`VARIABLE`] names no instructions that this processor has.
 pub fn warn() {
-    let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) else { return };
+    let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) else {
+        return;
+    };
     let has_name = |set: &InstructionSet| given == set.name();
     let problem = match InstructionSet::ALL.iter().find(|set| has_name(set)) {
         Some(set) if set.is_available() => return,
@@ -130,30 +141,31 @@ pub fn warn() {
     log::log(Level::Warning, || {
         let shown: String = given.to_string_lossy().chars().take(80).collect();
         format!(
-            "{VARIABLE} is '{shown}', which {problem}; baseline, avx2 and avx512 are possible where the \
-             processor has them. It is as if it were not set"
+            "{VARIABLE} is '{shown}', which {problem}; baseline, avx2 and avx512 are possible \
+             where the processor has them. It is as if it were not set"
         )
     });
 }
 
 /// A loop that is compiled for each instruction set.
 pub trait Kernel {
-    /// The widest instructions that the loop is compiled for. Processors with wider ones run it with these. Loops that
-    /// no training step waits for, such as sums of integers, are compiled once, for the baseline.
+    /// The widest instructions that the loop is compiled for. Processors with wider ones run it
+    /// with these. Loops that no training step waits for, such as sums of integers, are
+    /// compiled once, for the baseline.
     const WIDEST: InstructionSet = InstructionSet::Avx512;
 
-    /// Whether it is never run where there are no [special loops](Instructions::has_special_loops), and so need not be
-    /// compiled for the baseline.
+    /// Whether it is never run where there are no [special loops](Instructions::has_special_loops),
+    /// and so need not be compiled for the baseline.
     const IS_SPECIAL: bool = false;
 
-    /// Runs the loop with `instructions`, which are known when the loop is compiled. Implementations are
-    /// `#[inline(always)]`, and so are the functions that they call in the loop. Only then does the compiler use the
-    /// instructions of the set for them.
+    /// Runs the loop with `instructions`, which are known when the loop is compiled.
+    /// Implementations are `#[inline(always)]`, and so are the functions that they call in the
+    /// loop. Only then does the compiler use the instructions of the set for them.
     fn run(self, instructions: Instructions);
 }
 
-/// The widest instructions for a loop over floats of type `T`. AVX-512 brings little to float64, whose loops wait
-/// for memory, divisions and roots with AVX2 already.
+/// The widest instructions for a loop over floats of type `T`. AVX-512 brings little to float64,
+/// whose loops wait for memory, divisions and roots with AVX2 already.
 pub const fn widest_for<T: Element>() -> InstructionSet {
     match T::DTYPE {
         DType::Float64 => InstructionSet::Avx2,
@@ -161,7 +173,8 @@ pub const fn widest_for<T: Element>() -> InstructionSet {
     }
 }
 
-/// The widest instructions for a loop that serves floats in some steps, and other types hardly ever.
+/// The widest instructions for a loop that serves floats in some steps, and other types hardly
+/// ever.
 pub const fn widest_unless_rare(is_rare: bool) -> InstructionSet {
     match is_rare {
         true => InstructionSet::Baseline,
@@ -206,8 +219,9 @@ fn run_avx512(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx512));
 }
 
-/// Called at the end of a loop over blocks of elements. The call costs nothing. It keeps compilers from turning the
-/// loop into one that gathers single elements of many blocks, which is several times slower.
+/// Called at the end of a loop over blocks of elements. The call costs nothing. It keeps compilers
+/// from turning the loop into one that gathers single elements of many blocks, which is several
+/// times slower.
 #[inline(always)]
 pub fn keep_to_blocks() {
     compiler_fence(Ordering::SeqCst);
@@ -221,9 +235,15 @@ mod tests {
     fn there_are_instructions_for_the_sets_that_the_processor_has() {
         for set in InstructionSet::ALL {
             let instructions = Instructions::of(set).ok();
-            assert_eq!(instructions.map(Instructions::set), set.is_available().then_some(set));
+            assert_eq!(
+                instructions.map(Instructions::set),
+                set.is_available().then_some(set)
+            );
         }
-        assert_eq!(Instructions::all().next().unwrap().set(), InstructionSet::Baseline);
+        assert_eq!(
+            Instructions::all().next().unwrap().set(),
+            InstructionSet::Baseline
+        );
         assert!(Instructions::all().any(|instructions| instructions == Instructions::chosen()));
     }
 }

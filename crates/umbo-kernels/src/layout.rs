@@ -27,18 +27,25 @@ impl Shape {
                 sizes.len()
             ));
         }
-        // A dimension of size 0 hides an overflow of the other dimensions. So it counts as 1 here: slices and strides
-        // of such a shape must be representable too.
-        let bound =
-            sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
+        // A dimension of size 0 hides an overflow of the other dimensions. So it counts as 1 here:
+        // slices and strides of such a shape must be representable too.
+        let bound = sizes
+            .iter()
+            .try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
         if bound.is_none_or(|bound| bound > isize::MAX as usize) {
             let problem = match sizes.contains(&0) {
                 true => "has no elements, but those of one of its other sizes lie further apart",
                 false => "has more elements",
             };
-            return Err(invalid!("shape", "{sizes:?} {problem} than memory can address"));
+            return Err(invalid!(
+                "shape",
+                "{sizes:?} {problem} than memory can address"
+            ));
         }
-        let mut shape = Shape { rank: sizes.len() as u8, ..Shape::default() };
+        let mut shape = Shape {
+            rank: sizes.len() as u8,
+            ..Shape::default()
+        };
         shape.sizes[..sizes.len()].copy_from_slice(sizes);
         Ok(shape)
     }
@@ -63,7 +70,12 @@ impl Shape {
         let bytes = self.elements().checked_mul(dtype.size());
         bytes
             .filter(|&bytes| bytes <= isize::MAX as usize)
-            .ok_or_else(|| invalid!("shape", "{self} of {dtype} is larger than memory can address"))
+            .ok_or_else(|| {
+                invalid!(
+                    "shape",
+                    "{self} of {dtype} is larger than memory can address"
+                )
+            })
     }
 
     /// This shape with dimension `axis` of size `size`.
@@ -146,8 +158,8 @@ impl Layout {
         Layout { shape, strides }
     }
 
-    /// A layout with these strides, in elements. Refuses strides that reach before the first element or past what
-    /// memory can address.
+    /// A layout with these strides, in elements. Refuses strides that reach before the first
+    /// element or past what memory can address.
     pub fn strided(shape: Shape, strides: &[isize]) -> Result<Layout> {
         if strides.len() != shape.rank() {
             return Err(invalid!(
@@ -157,13 +169,22 @@ impl Layout {
                 shape.rank()
             ));
         }
-        let mut layout = Layout { shape, strides: [0; MAX_RANK] };
+        let mut layout = Layout {
+            shape,
+            strides: [0; MAX_RANK],
+        };
         layout.strides[..strides.len()].copy_from_slice(strides);
         if strides.iter().any(|&stride| stride < 0) {
-            return Err(invalid!("strides", "{strides:?}; negative strides are not supported"));
+            return Err(invalid!(
+                "strides",
+                "{strides:?}; negative strides are not supported"
+            ));
         }
         layout.checked_extent().ok_or_else(|| {
-            invalid!("strides", "{strides:?} reach further than memory can address")
+            invalid!(
+                "strides",
+                "{strides:?} reach further than memory can address"
+            )
         })?;
         Ok(layout)
     }
@@ -181,7 +202,8 @@ impl Layout {
         for (&size, &stride) in self.shape.iter().zip(self.strides()) {
             last = last.checked_add((size - 1).checked_mul(stride as usize)?)?;
         }
-        last.checked_add(1).filter(|&extent| extent <= isize::MAX as usize)
+        last.checked_add(1)
+            .filter(|&extent| extent <= isize::MAX as usize)
     }
 
     /// How many elements of memory the layout spans, from its first to its last.
@@ -206,9 +228,10 @@ impl Layout {
         true
     }
 
-    /// Whether two positions may share an element. In the order of their strides, each axis must step past everything
-    /// that the axes before it reach. A layout that interleaves without sharing also counts as overlapping: finding
-    /// out the difference is a hard number problem, and nobody makes such layouts.
+    /// Whether two positions may share an element. In the order of their strides, each axis must
+    /// step past everything that the axes before it reach. A layout that interleaves without
+    /// sharing also counts as overlapping: finding out the difference is a hard number problem,
+    /// and nobody makes such layouts.
     pub fn has_overlap(&self) -> bool {
         if self.shape.elements() == 0 {
             return false;
@@ -230,8 +253,9 @@ impl Layout {
         })
     }
 
-    /// Takes every `step`-th position along `axis`, from `start` to before `stop`. Returns the layout, and the
-    /// distance in elements between the first element of this layout and the first of the result.
+    /// Takes every `step`-th position along `axis`, from `start` to before `stop`. Returns the
+    /// layout, and the distance in elements between the first element of this layout and the
+    /// first of the result.
     pub fn slice(
         &self,
         axis: usize,
@@ -253,8 +277,11 @@ impl Layout {
         let mut layout = *self;
         layout.shape = self.shape.with_size(axis, (stop - start).div_ceil(step));
         layout.strides[axis] = self.strides[axis].saturating_mul(step as isize);
-        let offset =
-            if layout.shape.elements() == 0 { 0 } else { start * self.strides[axis] as usize };
+        let offset = if layout.shape.elements() == 0 {
+            0
+        } else {
+            start * self.strides[axis] as usize
+        };
         Ok((layout, offset))
     }
 
@@ -263,7 +290,9 @@ impl Layout {
         let rank = self.shape.rank();
         let mut seen = [false; MAX_RANK];
         let permutation = axes.len() == rank
-            && axes.iter().all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
+            && axes
+                .iter()
+                .all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
         if !permutation {
             return Err(invalid!(
                 "axes",

@@ -1,7 +1,8 @@
 //! The loops over memory. A kernel takes plain views; it uses nothing of tensors, replicas or C.
 //!
-//! This module has what the loops have in common: element types, shapes and strides, views, instruction sets, and the
-//! ways to write memory and to walk it. The loops themselves are sorted by what they do:
+//! This module has what the loops have in common: element types, shapes and strides, views,
+//! instruction sets, and the ways to write memory and to walk it. The loops themselves are sorted
+//! by what they do:
 //!
 //! - [`cuda`]: the same loops for GPUs, and the code that launches them.
 //! - [`copy`]: copies, fills, concatenations and additions in place.
@@ -13,7 +14,10 @@
     rustdoc::private_intra_doc_links,
     reason = "these pages are for those who change the core: they are made with private items"
 )]
-#![expect(unsafe_code, reason = "loops over memory that was checked before they begin")]
+#![expect(
+    unsafe_code,
+    reason = "loops over memory that was checked before they begin"
+)]
 
 #[macro_use]
 extern crate umbo_base;

@@ -1,10 +1,11 @@
 //! Writing past the caches.
 //!
-//! An ordinary store to a line that is in no cache first reads the line. For a large output that is written as a
-//! whole and not read soon, this read is a third of the traffic of a copy, and the output displaces everything else
-//! from the caches. Streaming (non-temporal) stores of whole lines avoid both. If AVX-512 is in use, they are its
-//! stores, one for a line. Else they are those of SSE2, which every x86-64 processor has. On other architectures the
-//! stores are ordinary ones. The bytes written are the same.
+//! An ordinary store to a line that is in no cache first reads the line. For a large output that is
+//! written as a whole and not read soon, this read is a third of the traffic of a copy, and the
+//! output displaces everything else from the caches. Streaming (non-temporal) stores of whole lines
+//! avoid both. If AVX-512 is in use, they are its stores, one for a line. Else they are those of
+//! SSE2, which every x86-64 processor has. On other architectures the stores are ordinary ones. The
+//! bytes written are the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,9 +22,10 @@ const USUAL_CACHE: usize = 32 << 20;
 /// The traffic in bytes from which on outputs are streamed; 0 before the first use.
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an operation that reads and writes `traffic` bytes in all should stream its output. It should if the
-/// last-level cache holds no more bytes than that, unless [`select`] sets another limit. With less traffic, enough
-/// data may stay in that cache between operations for ordinary stores to be faster.
+/// Whether an operation that reads and writes `traffic` bytes in all should stream its output. It
+/// should if the last-level cache holds no more bytes than that, unless [`select`] sets another
+/// limit. With less traffic, enough data may stay in that cache between operations for ordinary
+/// stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
         return false;
@@ -36,21 +38,22 @@ pub fn pays(traffic: usize) -> bool {
     traffic >= threshold
 }
 
-/// The size in bytes of the third-level cache that the first processor uses. (On some systems `sysconf` returns the
-/// sum over all caches of the socket.)
+/// The size in bytes of the third-level cache that the first processor uses. (On some systems
+/// `sysconf` returns the sum over all caches of the socket.)
 fn last_level_cache() -> Option<usize> {
     let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
     let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
     kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
 }
 
-/// From now on, operations in the whole process stream from `traffic` bytes on. Results do not depend on it.
+/// From now on, operations in the whole process stream from `traffic` bytes on. Results do not
+/// depend on it.
 pub fn select(traffic: usize) {
     SELECTED.store(traffic.max(1), Ordering::Relaxed);
 }
 
-/// Copies `bytes` bytes. Streams the lines of the target that are covered entirely, and stores the edges. The caller
-/// has to call [`finish`] before the thread signals that it is done.
+/// Copies `bytes` bytes. Streams the lines of the target that are covered entirely, and stores the
+/// edges. The caller has to call [`finish`] before the thread signals that it is done.
 ///
 /// # Safety
 /// `from` may be read and `to` written for `bytes` bytes, and the two do not overlap.
@@ -68,13 +71,19 @@ pub unsafe fn write(instructions: Instructions, from: *const u8, to: *mut u8, by
     // end at or before `bytes`, and the first of them begins at a multiple of `LINE`.
     unsafe {
         to.copy_from_nonoverlapping(from, head);
-        write_lines(instructions, from.add(head).cast(), to.add(head).cast(), lines);
-        to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
+        write_lines(
+            instructions,
+            from.add(head).cast(),
+            to.add(head).cast(),
+            lines,
+        );
+        to.add(tail)
+            .copy_from_nonoverlapping(from.add(tail), bytes - tail);
     }
 }
 
-/// Copies `lines` lines, streaming them. Unlike [`write_line`] it may be called outside of a loop that is compiled
-/// for an instruction set.
+/// Copies `lines` lines, streaming them. Unlike [`write_line`] it may be called outside of a loop
+/// that is compiled for an instruction set.
 ///
 /// # Safety
 /// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
@@ -190,7 +199,12 @@ mod tests {
                 }
                 finish();
                 assert_eq!(to[start..start + bytes], from[3..3 + bytes]);
-                assert!(to[..start].iter().chain(&to[start + bytes..]).all(|&byte| byte == 255));
+                assert!(
+                    to[..start]
+                        .iter()
+                        .chain(&to[start + bytes..])
+                        .all(|&byte| byte == 255)
+                );
             }
         }
     }

@@ -23,9 +23,9 @@ macro_rules! for_size {
     };
 }
 
-/// A layout with as few axes as possible: axes of size 1 are left out, and two neighbouring axes become one if the
-/// elements of the outer one follow each other without a gap. Positions are numbered in row-major order, as in the
-/// layout.
+/// A layout with as few axes as possible: axes of size 1 are left out, and two neighbouring axes
+/// become one if the elements of the outer one follow each other without a gap. Positions are
+/// numbered in row-major order, as in the layout.
 #[derive(Clone, Copy)]
 pub struct Runs {
     axes: usize,
@@ -36,7 +36,11 @@ pub struct Runs {
 impl Runs {
     /// The runs of a layout.
     pub fn new(layout: &Layout) -> Runs {
-        let mut runs = Runs { axes: 0, sizes: [1; MAX_RANK], strides: [1; MAX_RANK] };
+        let mut runs = Runs {
+            axes: 0,
+            sizes: [1; MAX_RANK],
+            strides: [1; MAX_RANK],
+        };
         for (&size, &stride) in layout.shape.iter().zip(layout.strides()) {
             if size == 1 {
                 continue;
@@ -62,12 +66,15 @@ impl Runs {
 
     /// The sizes and strides of the axes, of which there is one at least.
     pub fn axes(&self) -> impl DoubleEndedIterator<Item = (usize, isize)> {
-        self.sizes[..self.axes].iter().copied().zip(self.strides[..self.axes].iter().copied())
+        self.sizes[..self.axes]
+            .iter()
+            .copied()
+            .zip(self.strides[..self.axes].iter().copied())
     }
 
-    /// Calls `run(first, offset, stride, length)` for each run of the positions in `range`. A run is `length`
-    /// positions from `range.start + first` on. Its elements begin at element `offset` and lie `stride` elements
-    /// apart. The range lies within the layout.
+    /// Calls `run(first, offset, stride, length)` for each run of the positions in `range`. A run
+    /// is `length` positions from `range.start + first` on. Its elements begin at element
+    /// `offset` and lie `stride` elements apart. The range lies within the layout.
     #[inline(always)]
     pub fn for_each(&self, range: Range<usize>, mut run: impl FnMut(usize, isize, isize, usize)) {
         if range.is_empty() {
@@ -105,12 +112,12 @@ impl Runs {
         }
     }
 
-    /// Copies the elements at `range`, of `size` bytes each, in order, to `to`. Only the size of elements that are
-    /// moved counts: there is one loop for each size, which all kernels call.
+    /// Copies the elements at `range`, of `size` bytes each, in order, to `to`. Only the size of
+    /// elements that are moved counts: there is one loop for each size, which all kernels call.
     ///
     /// # Safety
-    /// `data` is the first element of memory in which the layout lies, which may be read. `to` has room for the
-    /// elements, and does not overlap with them.
+    /// `data` is the first element of memory in which the layout lies, which may be read. `to` has
+    /// room for the elements, and does not overlap with them.
     pub unsafe fn gather(&self, data: *const u8, size: usize, range: Range<usize>, to: *mut u8) {
         for_size!(size, T => {
             let (data, to) = (data.cast::<T>(), to.cast::<T>());
@@ -124,8 +131,8 @@ impl Runs {
     /// Copies elements of `size` bytes each from `from`, in order, to those at `range`.
     ///
     /// # Safety
-    /// `data` is the first element of memory in which the layout lies, which may be written. `from` has the elements,
-    /// and does not overlap with them.
+    /// `data` is the first element of memory in which the layout lies, which may be written. `from`
+    /// has the elements, and does not overlap with them.
     pub unsafe fn scatter(&self, data: *mut u8, size: usize, range: Range<usize>, from: *const u8) {
         for_size!(size, T => {
             let (data, from) = (data.cast::<T>(), from.cast::<T>());
@@ -157,7 +164,8 @@ unsafe fn copy_run<T: Copy>(
     for position in 0..length as isize {
         // SAFETY: the caller's promise.
         unsafe {
-            to.offset(position * to_stride).write(from.offset(position * from_stride).read())
+            to.offset(position * to_stride)
+                .write(from.offset(position * from_stride).read())
         };
     }
 }

@@ -1,8 +1,8 @@
 //! Plain views of memory, which kernels work on.
 //!
-//! A view borrows memory, as a slice does. Unlike a slice, its element type is known only at run time. Some
-//! structures keep views beside the owner of their memory, and Rust's types cannot express this borrow. For them,
-//! [`View::held`] and similar functions remove the borrow.
+//! A view borrows memory, as a slice does. Unlike a slice, its element type is known only at run
+//! time. Some structures keep views beside the owner of their memory, and Rust's types cannot
+//! express this borrow. For them, [`View::held`] and similar functions remove the borrow.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -14,7 +14,8 @@ use crate::layout::Layout;
 
 /// Elements in memory that the CPU can address: their start, and their layout.
 ///
-/// The builder of a view guarantees that the memory may be used (see [`View::new`]). Kernels do not check it.
+/// The builder of a view guarantees that the memory may be used (see [`View::new`]). Kernels do not
+/// check it.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<Start, Extent> {
     start: Start,
@@ -30,8 +31,8 @@ pub struct Shared<'a>(*const u8, PhantomData<&'a [u8]>);
 #[derive(Debug)]
 pub struct Exclusive<'a>(*mut u8, PhantomData<&'a mut [u8]>);
 
-// SAFETY: a pointer. The builder of a view guarantees in `View::new` that the memory may be read for as long as the
-// view is used, and from any thread.
+// SAFETY: a pointer. The builder of a view guarantees in `View::new` that the memory may be read
+// for as long as the view is used, and from any thread.
 unsafe impl Send for Shared<'_> {}
 // SAFETY: as for `Send`; sharing it shares only the right to read.
 unsafe impl Sync for Shared<'_> {}
@@ -47,7 +48,8 @@ pub type View<'a> = Elements<Shared<'a>, Layout>;
 /// A view of elements that may be written.
 pub type ViewMut<'a> = Elements<Exclusive<'a>, Layout>;
 
-/// A read-only view of contiguous elements, without a shape. It is small, so that thousands can be kept and copied.
+/// A read-only view of contiguous elements, without a shape. It is small, so that thousands can be
+/// kept and copied.
 pub type Span<'a> = Elements<Shared<'a>, usize>;
 
 /// A view of contiguous elements that may be written, without a shape.
@@ -85,8 +87,16 @@ impl<'a, Extent> Elements<Shared<'a>, Extent> {
     /// # Safety
     /// What the builder of the view promised holds as long as the result is used.
     pub unsafe fn held(self) -> Elements<Shared<'static>, Extent> {
-        let Elements { start: Shared(data, _), dtype, extent } = self;
-        Elements { start: Shared(data, PhantomData), dtype, extent }
+        let Elements {
+            start: Shared(data, _),
+            dtype,
+            extent,
+        } = self;
+        Elements {
+            start: Shared(data, PhantomData),
+            dtype,
+            extent,
+        }
     }
 }
 
@@ -101,14 +111,30 @@ impl<'a, Extent: Copy> Elements<Exclusive<'a>, Extent> {
     /// # Safety
     /// What the builder of the view promised holds as long as the result is used.
     pub unsafe fn held(self) -> Elements<Exclusive<'static>, Extent> {
-        let Elements { start: Exclusive(data, _), dtype, extent } = self;
-        Elements { start: Exclusive(data, PhantomData), dtype, extent }
+        let Elements {
+            start: Exclusive(data, _),
+            dtype,
+            extent,
+        } = self;
+        Elements {
+            start: Exclusive(data, PhantomData),
+            dtype,
+            extent,
+        }
     }
 
     /// The same elements for reading. The holder, which may write them, does not do so meanwhile.
     pub fn reading(&self) -> Elements<Shared<'_>, Extent> {
-        let Elements { start: Exclusive(data, _), dtype, extent } = *self;
-        Elements { start: Shared(data, PhantomData), dtype, extent }
+        let Elements {
+            start: Exclusive(data, _),
+            dtype,
+            extent,
+        } = *self;
+        Elements {
+            start: Shared(data, PhantomData),
+            dtype,
+            extent,
+        }
     }
 }
 
@@ -119,14 +145,26 @@ impl<'a> View<'a> {
     /// As long as the view or a copy of it is used, those elements are initialised, aligned for
     /// `dtype`, readable from any thread, and not written by anyone else at the same time.
     pub unsafe fn new(data: *const u8, dtype: DType, layout: Layout) -> View<'a> {
-        Elements { start: Shared(data, PhantomData), dtype, extent: layout }
+        Elements {
+            start: Shared(data, PhantomData),
+            dtype,
+            extent: layout,
+        }
     }
 
     /// The elements as a span, with the same guarantee; `None` if they are not contiguous.
     pub fn span(&self) -> Option<Span<'a>> {
-        let Elements { start, dtype, extent: layout } = *self;
+        let Elements {
+            start,
+            dtype,
+            extent: layout,
+        } = *self;
         let extent = layout.shape.elements();
-        layout.is_contiguous().then_some(Elements { start, dtype, extent })
+        layout.is_contiguous().then_some(Elements {
+            start,
+            dtype,
+            extent,
+        })
     }
 
     /// The elements as a slice, if they are contiguous and of type `T`.
@@ -163,7 +201,12 @@ impl<'a> View<'a> {
             return None;
         }
         let shape = IxDyn(&self.extent.shape);
-        let strides: Vec<usize> = self.extent.strides().iter().map(|&step| step as usize).collect();
+        let strides: Vec<usize> = self
+            .extent
+            .strides()
+            .iter()
+            .map(|&step| step as usize)
+            .collect();
         // SAFETY: the builder of the view promised that all positions of the layout are
         // initialised, aligned and unwritten for as long as the view lives, and the array borrows
         // the view. Layouts have no negative strides and their extent fits in an `isize`.
@@ -172,8 +215,9 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The elements as a matrix, if they are of type `T` and have one dimension (a column) or two. bool elements are
-    /// bytes. Returns `None` also if there are no elements. Allocates nothing.
+    /// The elements as a matrix, if they are of type `T` and have one dimension (a column) or two.
+    /// bool elements are bytes. Returns `None` also if there are no elements. Allocates
+    /// nothing.
     pub fn as_matrix<T: Element>(&self) -> Option<ArrayView2<'a, T>> {
         let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
         let (shape, strides) = match (&*self.extent.shape, self.extent.strides()) {
@@ -197,20 +241,40 @@ impl<'a> ViewMut<'a> {
     /// read or written by anyone else; no two positions of `layout` share an element. They need
     /// not be initialised before a kernel writes them.
     pub unsafe fn new(data: *mut u8, dtype: DType, layout: Layout) -> ViewMut<'a> {
-        Elements { start: Exclusive(data, PhantomData), dtype, extent: layout }
+        Elements {
+            start: Exclusive(data, PhantomData),
+            dtype,
+            extent: layout,
+        }
     }
 
     /// The same view, borrowed from this one. It has the right to write as long as it is used.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
-        let Elements { start: Exclusive(data, _), dtype, extent } = *self;
-        Elements { start: Exclusive(data, PhantomData), dtype, extent }
+        let Elements {
+            start: Exclusive(data, _),
+            dtype,
+            extent,
+        } = *self;
+        Elements {
+            start: Exclusive(data, PhantomData),
+            dtype,
+            extent,
+        }
     }
 
     /// The elements as a span, with the same guarantee; `None` if they are not contiguous.
     pub fn into_span(self) -> Option<SpanMut<'a>> {
-        let Elements { start, dtype, extent: layout } = self;
+        let Elements {
+            start,
+            dtype,
+            extent: layout,
+        } = self;
         let extent = layout.shape.elements();
-        layout.is_contiguous().then_some(Elements { start, dtype, extent })
+        layout.is_contiguous().then_some(Elements {
+            start,
+            dtype,
+            extent,
+        })
     }
 }
 
@@ -219,22 +283,34 @@ impl<'a> Span<'a> {
     pub fn of_bytes(bytes: &'a [u8], dtype: DType) -> Span<'a> {
         assert!(dtype != DType::Bool && bytes.as_ptr().addr().is_multiple_of(dtype.size()));
         let start = Shared(bytes.as_ptr(), PhantomData);
-        Elements { start, dtype, extent: bytes.len() / dtype.size() }
+        Elements {
+            start,
+            dtype,
+            extent: bytes.len() / dtype.size(),
+        }
     }
 
     /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
-    /// They lie in the same memory, and what the builder of the span promised holds for all of them.
+    /// They lie in the same memory, and what the builder of the span promised holds for all of
+    /// them.
     pub unsafe fn over(self, elements: usize) -> Span<'a> {
-        Elements { extent: elements, ..self }
+        Elements {
+            extent: elements,
+            ..self
+        }
     }
 
     /// The elements of this span that are in `range`. Asserts that the range lies within.
     pub fn part(self, range: &Range<usize>) -> Span<'a> {
         assert!(range.start <= range.end && range.end <= self.extent);
         let data = self.data().wrapping_add(range.start * self.dtype.size());
-        Elements { start: Shared(data, PhantomData), extent: range.len(), ..self }
+        Elements {
+            start: Shared(data, PhantomData),
+            extent: range.len(),
+            ..self
+        }
     }
 }
 
@@ -242,27 +318,40 @@ impl<'a> SpanMut<'a> {
     /// Bytes as numbers of type `dtype` that may be written. Asserts that they are aligned for it.
     pub fn of_bytes(bytes: &'a mut [u8], dtype: DType) -> SpanMut<'a> {
         let extent = Span::of_bytes(bytes, dtype).extent;
-        Elements { start: Exclusive(bytes.as_mut_ptr(), PhantomData), dtype, extent }
+        Elements {
+            start: Exclusive(bytes.as_mut_ptr(), PhantomData),
+            dtype,
+            extent,
+        }
     }
 
     /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
-    /// They lie in the same memory, what the builder of the span promised holds for all of them, and as long as
-    /// the result is used, nobody uses them by this span or another one.
+    /// They lie in the same memory, what the builder of the span promised holds for all of them,
+    /// and as long as the result is used, nobody uses them by this span or another one.
     pub unsafe fn over(&self, elements: usize) -> SpanMut<'_> {
         let start = Exclusive(self.data(), PhantomData);
-        Elements { start, dtype: self.dtype, extent: elements }
+        Elements {
+            start,
+            dtype: self.dtype,
+            extent: elements,
+        }
     }
 
     /// The elements of this span that are in `range`. Asserts that the range lies within.
     ///
     /// # Safety
-    /// As long as the result is used, nobody uses these elements by this span or another part of it.
+    /// As long as the result is used, nobody uses these elements by this span or another part of
+    /// it.
     pub unsafe fn part(&self, range: &Range<usize>) -> SpanMut<'a> {
         assert!(range.start <= range.end && range.end <= self.extent);
         let data = self.data().wrapping_add(range.start * self.dtype.size());
         let start = Exclusive(data, PhantomData);
-        Elements { start, dtype: self.dtype, extent: range.len() }
+        Elements {
+            start,
+            dtype: self.dtype,
+            extent: range.len(),
+        }
     }
 }

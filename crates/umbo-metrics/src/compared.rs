@@ -20,26 +20,38 @@ impl Additions for Metrics {
         let is_empty = |slot: &AddedToEntry| {
             (slot.sum, slot.weight, slot.hits, slot.of) == (0.0, 0.0, 0, 0) && slot.cells.is_empty()
         };
-        let added = entries.iter().zip(&part.slots).filter(|(_, slot)| !is_empty(slot));
+        let added = entries
+            .iter()
+            .zip(&part.slots)
+            .filter(|(_, slot)| !is_empty(slot));
         let added = added.map(|(entry, slot)| {
             let what = match entry.kind {
                 MetricKind::Sum => What::Sum(slot.sum),
-                MetricKind::Mean => What::Mean(Metric { sum: slot.sum, weight: slot.weight }),
+                MetricKind::Mean => What::Mean(Metric {
+                    sum: slot.sum,
+                    weight: slot.weight,
+                }),
                 MetricKind::Count => What::Sum(slot.hits as f64),
-                MetricKind::Accuracy { .. } => {
-                    What::Mean(Metric { sum: slot.hits as f64, weight: slot.of as f64 })
-                }
+                MetricKind::Accuracy { .. } => What::Mean(Metric {
+                    sum: slot.hits as f64,
+                    weight: slot.of as f64,
+                }),
                 MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
                     let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
                     cells.extend_from_slice(&slot.cells);
-                    // A score at the border of two bins may be in one or the other because of rounding.
+                    // A score at the border of two bins may be in one or the other because of
+                    // rounding.
                     What::Cells {
                         cells,
                         near: u32::from(matches!(entry.kind, MetricKind::Auc { .. })),
                     }
                 }
             };
-            Ok(Added { of: self.number, name: entry.name.as_str().to_owned(), what })
+            Ok(Added {
+                of: self.number,
+                name: entry.name.as_str().to_owned(),
+                what,
+            })
         });
         added.collect()
     }

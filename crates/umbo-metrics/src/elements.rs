@@ -10,7 +10,10 @@ pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
         [rows] | [rows, _] => Ok(rows),
         _ => {
             let shape = view.layout().shape;
-            Err(invalid!(argument, "its shape is {shape}; [examples] is expected"))
+            Err(invalid!(
+                argument,
+                "its shape is {shape}; [examples] is expected"
+            ))
         }
     }
 }
@@ -43,7 +46,9 @@ pub(super) fn read_classes(
 }
 
 fn copy_classes<T: Element + TryInto<i64>>(view: &View<'_>, first: usize, classes: &mut [i64]) {
-    let Some(matrix) = view.as_matrix::<T>() else { return };
+    let Some(matrix) = view.as_matrix::<T>() else {
+        return;
+    };
     for (row, class) in (first..).zip(classes) {
         // A number that does not fit is no class.
         *class = matrix[[row, 0]].try_into().unwrap_or(i64::MAX);
@@ -69,7 +74,9 @@ fn find_top<T: Element + Into<f64>>(
     first: usize,
     classes: &mut [i64],
 ) -> Result<()> {
-    let Some(matrix) = view.as_matrix::<T>() else { return Ok(()) };
+    let Some(matrix) = view.as_matrix::<T>() else {
+        return Ok(());
+    };
     for (row, class) in (first..).zip(classes) {
         let mut top = f64::NEG_INFINITY;
         *class = 0;
@@ -105,7 +112,9 @@ fn copy_scores<T: Element + Into<f64>>(
     first: usize,
     scores: &mut [f64],
 ) -> Result<()> {
-    let Some(matrix) = view.as_matrix::<T>() else { return Ok(()) };
+    let Some(matrix) = view.as_matrix::<T>() else {
+        return Ok(());
+    };
     for (row, score) in (first..).zip(scores) {
         *score = matrix[[row, 0]].into();
         if score.is_nan() {
@@ -117,10 +126,16 @@ fn copy_scores<T: Element + Into<f64>>(
 
 #[cold]
 fn nan(argument: &'static str, row: usize) -> Error {
-    invalid!(argument, "row {row} has a NaN, which no score can be compared with")
+    invalid!(
+        argument,
+        "row {row} has a NaN, which no score can be compared with"
+    )
 }
 
 #[cold]
 fn no_scores(argument: &'static str, dtype: DType) -> Error {
-    invalid!(argument, "{dtype} elements; scores are floating-point numbers")
+    invalid!(
+        argument,
+        "{dtype} elements; scores are floating-point numbers"
+    )
 }

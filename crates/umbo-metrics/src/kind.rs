@@ -21,7 +21,8 @@ pub enum MetricKind {
         /// How many classes there are.
         classes: u32,
     },
-    /// The distribution of the scores of negative examples (row 0) and of positive examples (row 1).
+    /// The distribution of the scores of negative examples (row 0) and of positive examples (row
+    /// 1).
     Auc {
         /// How many bins of equal width there are.
         bins: u32,
@@ -41,9 +42,9 @@ impl MetricKind {
     /// An accuracy of so many classes; 0: it is not known how many.
     pub fn accuracy(classes: i64) -> Result<MetricKind> {
         match u32::try_from(classes) {
-            Ok(classes) => {
-                Ok(MetricKind::Accuracy { classes: Some(classes).filter(|&known| known > 0) })
-            }
+            Ok(classes) => Ok(MetricKind::Accuracy {
+                classes: Some(classes).filter(|&known| known > 0),
+            }),
             Err(_) => Err(invalid!(
                 "options.class_count",
                 "{classes}; an accuracy has 1 to {} classes, or 0 where it is not known how many",
@@ -59,18 +60,24 @@ impl MetricKind {
             let problem = format!("{classes}; a confusion matrix has 1 to {most} classes");
             return Err(Error::invalid("options.class_count", problem));
         }
-        Ok(MetricKind::Confusion { classes: classes as u32 })
+        Ok(MetricKind::Confusion {
+            classes: classes as u32,
+        })
     }
 
     /// A histogram of scores.
     pub fn auc(bins: i64, lowest: f64, highest: f64) -> Result<MetricKind> {
         if !(1..=MetricKind::MOST_BINS).contains(&bins) {
-            let problem = format!("{bins}; a histogram has 1 to {} bins", MetricKind::MOST_BINS);
+            let problem = format!(
+                "{bins}; a histogram has 1 to {} bins",
+                MetricKind::MOST_BINS
+            );
             return Err(Error::invalid("options.bin_count", problem));
         }
-        for (score, argument) in
-            [(lowest, "options.lowest_score"), (highest, "options.highest_score")]
-        {
+        for (score, argument) in [
+            (lowest, "options.lowest_score"),
+            (highest, "options.highest_score"),
+        ] {
             if !score.is_finite() {
                 return Err(invalid!(argument, "{score}; must be finite"));
             }
@@ -82,11 +89,16 @@ impl MetricKind {
         }
         if !(highest - lowest).is_finite() {
             let problem = format!(
-                "{highest:?}; must be so near to lowest_score, {lowest:?}, that the difference is finite, too"
+                "{highest:?}; must be so near to lowest_score, {lowest:?}, that the difference is \
+                 finite, too"
             );
             return Err(Error::invalid("options.highest_score", problem));
         }
-        Ok(MetricKind::Auc { bins: bins as u32, lowest, highest })
+        Ok(MetricKind::Auc {
+            bins: bins as u32,
+            lowest,
+            highest,
+        })
     }
 
     /// Its rows and columns, if it has cells.

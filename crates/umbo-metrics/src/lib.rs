@@ -1,7 +1,7 @@
 //! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
 //!
-//! What replicas add belongs to the step. It is added to the totals, in replica order, when the step is committed.
-//! Each replica adds to its own part, which no other replica touches meanwhile.
+//! What replicas add belongs to the step. It is added to the totals, in replica order, when the
+//! step is committed. Each replica adds to its own part, which no other replica touches meanwhile.
 //!
 //! - [`kind`]: the kinds of entries.
 //! - `elements`: reads views of any type.
@@ -53,7 +53,8 @@ pub struct Metrics {
     strategy: u64,
     /// The last step that added to the metrics. The lowest bit says whether it is in progress.
     state: AtomicU64,
-    /// One part for each replica. While steps run, the replica's thread holds the lock of its part alone.
+    /// One part for each replica. While steps run, the replica's thread holds the lock of its part
+    /// alone.
     parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
     entries: Mutex<Vec<MetricEntry>>,
     /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
@@ -76,7 +77,9 @@ impl Metrics {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             strategy: strategy.id(),
             state: AtomicU64::new(0),
-            parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
+            parts: (0..strategy.num_replicas())
+                .map(|_| CachePadded::default())
+                .collect(),
             entries: Mutex::default(),
             are_exchanged: !strategy.ranks().is_alone(),
             has_warned: AtomicBool::new(false),
@@ -96,7 +99,11 @@ impl Metrics {
         for part in &self.parts {
             part.lock().slots.push(AddedToEntry::new(kind));
         }
-        entries.push(MetricEntry { name: name.into(), kind, total });
+        entries.push(MetricEntry {
+            name: name.into(),
+            kind,
+            total,
+        });
         Ok(entries.len() - 1)
     }
 
@@ -113,11 +120,19 @@ impl Metrics {
     /// The index of the entry with this name.
     pub fn index(&self, name: &str) -> Result<usize> {
         let entries = self.entries.lock();
-        entries.iter().position(|entry| entry.name.as_str() == name).ok_or_else(|| {
-            let known: Vec<_> =
-                entries.iter().map(|entry| format!("'{}'", entry.name.as_str())).collect();
-            Error::NotFound(format!("name: no metric '{name}'; there are [{}]", known.join(", ")))
-        })
+        entries
+            .iter()
+            .position(|entry| entry.name.as_str() == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = entries
+                    .iter()
+                    .map(|entry| format!("'{}'", entry.name.as_str()))
+                    .collect();
+                Error::NotFound(format!(
+                    "name: no metric '{name}'; there are [{}]",
+                    known.join(", ")
+                ))
+            })
     }
 
     /// Adds a number and its weight, for the context's replica, in its step.
@@ -131,9 +146,9 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add(sum, weight))
     }
 
-    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it adds nothing. A
-    /// score outside of the range of an AUC's histogram is counted in the bin at that end, and warned of once; it is
-    /// wrong for a strict strategy.
+    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it
+    /// adds nothing. A score outside of the range of an AUC's histogram is counted in the bin
+    /// at that end, and warned of once; it is wrong for a strict strategy.
     pub fn add_labels_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -142,8 +157,9 @@ impl Metrics {
         labels: &View<'_>,
     ) -> Result<()> {
         let is_strict = context.strategy().is_strict();
-        let outside =
-            self.with_slot(context, index, |slot| slot.add_labels(predicted, labels, is_strict))?;
+        let outside = self.with_slot(context, index, |slot| {
+            slot.add_labels(predicted, labels, is_strict)
+        })?;
         match outside {
             // No lock is held: the log's sink may look at the metrics.
             Some(score) if is_strict || !self.has_warned.swap(true, Ordering::Relaxed) => {
@@ -155,15 +171,21 @@ impl Metrics {
 
     fn warn_of_score(&self, index: usize, outside: OutsideScore, is_strict: bool) -> Result<()> {
         let (name, _) = self.entry(index)?;
-        let OutsideScore { row, score, lowest, highest } = outside;
+        let OutsideScore {
+            row,
+            score,
+            lowest,
+            highest,
+        } = outside;
         strict::suspect(
             is_strict,
             |text| Error::invalid("predicted", text),
             || {
                 format!(
-                    "row {row}: score {score} of '{name}' is not in [{lowest}, {highest}], and is counted \
-                     in the bin at that end of the AUC's range; add probabilities, or set lowest_score and \
-                     highest_score of the metric's options to the range of the scores"
+                    "row {row}: score {score} of '{name}' is not in [{lowest}, {highest}], and is \
+                     counted in the bin at that end of the AUC's range; add probabilities, or set \
+                     lowest_score and highest_score of the metric's options to the range of the \
+                     scores"
                 )
             },
         )
@@ -178,7 +200,11 @@ impl Metrics {
     pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
         self.inspect_entry(index, |entry| {
             let MetricKind::Confusion { classes } = entry.kind else {
-                return Err(invalid!("index", "is {}, not a confusion matrix", entry.kind.name()));
+                return Err(invalid!(
+                    "index",
+                    "is {}, not a confusion matrix",
+                    entry.kind.name()
+                ));
             };
             let found = usize::try_from(class)
                 .ok()
@@ -195,7 +221,11 @@ impl Metrics {
     ) -> Result<R> {
         self.inspect_entry(index, |entry| match entry.total.cells() {
             Some(cells) => inspect(cells),
-            None => Err(invalid!("index", "is {}, which has no cells", entry.kind.name())),
+            None => Err(invalid!(
+                "index",
+                "is {}, which has no cells",
+                entry.kind.name()
+            )),
         })
     }
 
@@ -213,7 +243,10 @@ impl Metrics {
         inspect: impl FnOnce(&MetricEntry) -> Result<R>,
     ) -> Result<R> {
         let entries = self.entries.lock();
-        entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(inspect)
+        entries
+            .get(index)
+            .ok_or_else(|| no_entry(index, entries.len()))
+            .and_then(inspect)
     }
 
     fn check_idle(&self) -> Result<()> {
@@ -236,10 +269,14 @@ impl Metrics {
         let mut part = self.parts[context.replica()].lock();
         part.begin(step);
         let count = part.slots.len();
-        part.slots.get_mut(index).ok_or_else(|| no_entry(index, count)).and_then(change)
+        part.slots
+            .get_mut(index)
+            .ok_or_else(|| no_entry(index, count))
+            .and_then(change)
     }
 
-    /// Makes the metrics take part in the outcome of the context's step, and returns the step's number.
+    /// Makes the metrics take part in the outcome of the context's step, and returns the step's
+    /// number.
     fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
         context.check_live()?;
         let step = context.step_id();
@@ -250,11 +287,12 @@ impl Metrics {
         }
         if context.strategy().id() != self.strategy {
             return Err(Error::precondition(
-                "metrics: mixing different strategies: they were made for another one than the one \
-                 that runs here; make metrics for each strategy",
+                "metrics: mixing different strategies: they were made for another one than the \
+                 one that runs here; make metrics for each strategy",
             ));
         }
-        // A thread that reads that the metrics take part may add: the step's outcome includes them by then.
+        // A thread that reads that the metrics take part may add: the step's outcome includes them
+        // by then.
         if self.state.load(Ordering::Acquire) >> 1 < step {
             context.strategy().join_step(step, self)?;
         }
@@ -264,13 +302,18 @@ impl Metrics {
 }
 
 fn no_entry(index: usize, count: usize) -> Error {
-    out_of_range!("index", "{index} is not in [0, {count}), the metrics defined")
+    out_of_range!(
+        "index",
+        "{index} is not in [0, {count}), the metrics defined"
+    )
 }
 
 impl StepParticipant for Metrics {
     fn join(&self, step: u64) -> bool {
         let earlier = |state: u64| (state >> 1 < step).then_some(step << 1 | 1);
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, earlier).is_ok()
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, earlier)
+            .is_ok()
     }
 
     fn commit(&self, step: u64) {

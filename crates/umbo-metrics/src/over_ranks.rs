@@ -1,5 +1,5 @@
-//! Metrics of several ranks: what the replicas of each rank have added in a step reaches all ranks at the step's
-//! commit point.
+//! Metrics of several ranks: what the replicas of each rank have added in a step reaches all ranks
+//! at the step's commit point.
 
 use crate::Metrics;
 use crate::part::AddedToEntry;
@@ -12,7 +12,11 @@ impl Totals for Metrics {
         to.number(self.parts.len() as u64)?;
         for part in &self.parts {
             let part = part.lock();
-            let slots = if part.step == step { &part.slots[..] } else { &[] };
+            let slots = if part.step == step {
+                &part.slots[..]
+            } else {
+                &[]
+            };
             to.number(slots.len() as u64)?;
             for slot in slots {
                 to.float(slot.sum)?;
@@ -42,10 +46,13 @@ impl Totals for Metrics {
                 slot.cells = memory::list(cells, "cells")?;
                 let bytes = from.bytes(cells * size_of::<u32>())?;
                 let cell = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
-                slot.cells.extend(bytes.chunks_exact(size_of::<u32>()).map(cell));
+                slot.cells
+                    .extend(bytes.chunks_exact(size_of::<u32>()).map(cell));
                 let known = entry.total.cells().map_or(0, <[i64]>::len);
                 if slot.cells.iter().any(|&cell| cell as usize >= known) {
-                    return Err(Error::precondition("the ranks have defined different metrics"));
+                    return Err(Error::precondition(
+                        "the ranks have defined different metrics",
+                    ));
                 }
                 entry.total.fold(&slot);
             }

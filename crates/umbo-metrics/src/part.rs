@@ -38,8 +38,8 @@ pub(super) struct AddedToEntry {
     /// The count, for a count or an accuracy.
     pub hits: i64,
     pub of: i64,
-    /// For each example that was added to a matrix or histogram, the number of its cell. So the cost of a step
-    /// depends on the number of its examples, and not on the number of cells.
+    /// For each example that was added to a matrix or histogram, the number of its cell. So the
+    /// cost of a step depends on the number of its examples, and not on the number of cells.
     pub cells: Vec<u32>,
     /// The first of the scores that were added last that is not in the range of the histogram.
     outside: Option<OutsideScore>,
@@ -75,7 +75,10 @@ impl AddedToEntry {
     /// Adds a number and its weight.
     pub fn add(&mut self, sum: f64, weight: f64) -> Result<()> {
         if !(weight.is_finite() && weight >= 0.0) {
-            return Err(invalid!("weight", "{weight}; weights are finite and 0 or more"));
+            return Err(invalid!(
+                "weight",
+                "{weight}; weights are finite and 0 or more"
+            ));
         }
         match self.kind {
             MetricKind::Sum | MetricKind::Mean => {
@@ -99,8 +102,9 @@ impl AddedToEntry {
         Ok(())
     }
 
-    /// Adds predictions for examples. If one of them is wrong, or if a score is outside of the range of the histogram
-    /// and `is_strict`, it adds nothing. Returns the first of such scores.
+    /// Adds predictions for examples. If one of them is wrong, or if a score is outside of the
+    /// range of the histogram and `is_strict`, it adds nothing. Returns the first of such
+    /// scores.
     pub fn add_labels(
         &mut self,
         predicted: &View<'_>,
@@ -163,8 +167,9 @@ impl AddedToEntry {
                     let (dtype, row) = (labels.dtype(), first + at);
                     return Err(out_of_range!(
                         "labels",
-                        "row {row}: class {label} is the largest {dtype}, which often stands for no class; \
-                         leave such rows out, or set options.class_count if there is a class {label}"
+                        "row {row}: class {label} is the largest {dtype}, which often stands for \
+                         no class; leave such rows out, or set options.class_count if there is a \
+                         class {label}"
                     ));
                 }
                 self.one_label(guess, label, first + at)?;
@@ -217,13 +222,26 @@ impl AddedToEntry {
 
     /// Adds the score of the example in this row, whose label is 0 or 1.
     pub fn one_score(&mut self, score: f64, label: i64, row: usize) -> Result<()> {
-        let MetricKind::Auc { bins, lowest, highest } = self.kind else {
-            let problem = format!("is {}, which takes no scores of two classes", self.kind.name());
+        let MetricKind::Auc {
+            bins,
+            lowest,
+            highest,
+        } = self.kind
+        else {
+            let problem = format!(
+                "is {}, which takes no scores of two classes",
+                self.kind.name()
+            );
             return Err(Error::invalid("index", problem));
         };
         let side = check_class(label, 2, "labels", row)? as u32;
         if !(lowest..=highest).contains(&score) && self.outside.is_none() {
-            self.outside = Some(OutsideScore { row, score, lowest, highest });
+            self.outside = Some(OutsideScore {
+                row,
+                score,
+                lowest,
+                highest,
+            });
         }
         let place = (score - lowest) / (highest - lowest) * f64::from(bins);
         // The conversion saturates: scores below the first bin count in it.
@@ -248,10 +266,14 @@ fn largest(dtype: DType) -> Option<i64> {
 fn check_class(class: i64, classes: u64, argument: &'static str, row: usize) -> Result<u64> {
     match u64::try_from(class) {
         Ok(within) if within < classes => Ok(within),
-        _ if classes == u64::MAX => {
-            Err(out_of_range!(argument, "row {row}: class {class} is not 0 or more"))
-        }
-        _ => Err(out_of_range!(argument, "row {row}: class {class} is not in [0, {classes})")),
+        _ if classes == u64::MAX => Err(out_of_range!(
+            argument,
+            "row {row}: class {class} is not 0 or more"
+        )),
+        _ => Err(out_of_range!(
+            argument,
+            "row {row}: class {class} is not in [0, {classes})"
+        )),
     }
 }
 
@@ -259,5 +281,8 @@ fn whole(number: f64, argument: &'static str) -> Result<i64> {
     if number.fract() == 0.0 && (0.0..=MOST_WHOLE).contains(&number) {
         return Ok(number as i64);
     }
-    Err(invalid!(argument, "{number}; whole numbers are counted, 0 or more"))
+    Err(invalid!(
+        argument,
+        "{number}; whole numbers are counted, 0 or more"
+    ))
 }

@@ -16,14 +16,19 @@ impl Metrics {
     /// Names, kinds and copies of the totals, in the order in which the entries were defined.
     pub fn export(&self) -> Result<Vec<(String, MetricKind, Total)>> {
         let entries = self.entries.lock();
-        let exported = entries
-            .iter()
-            .map(|entry| Ok((entry.name.as_str().to_owned(), entry.kind, entry.total.copy()?)));
+        let exported = entries.iter().map(|entry| {
+            Ok((
+                entry.name.as_str().to_owned(),
+                entry.kind,
+                entry.total.copy()?,
+            ))
+        });
         exported.collect()
     }
 
-    /// Replaces the totals by `from`, which has one total of the same kind and size for each entry that was exported.
-    /// An entry that was defined after the export keeps its total. Fails while a step adds to them.
+    /// Replaces the totals by `from`, which has one total of the same kind and size for each entry
+    /// that was exported. An entry that was defined after the export keeps its total. Fails
+    /// while a step adds to them.
     pub fn import(&self, from: Vec<Total>) -> Result<()> {
         let mut entries = self.entries.lock();
         self.check_idle()?;

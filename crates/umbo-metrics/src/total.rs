@@ -40,19 +40,28 @@ pub struct ClassCounts {
 impl ClassCounts {
     /// The share of the predictions of this class that were right; NaN if there was none.
     pub fn precision(&self) -> f64 {
-        share(self.true_positives as f64, (self.true_positives + self.false_positives) as f64)
+        share(
+            self.true_positives as f64,
+            (self.true_positives + self.false_positives) as f64,
+        )
     }
 
     /// The share of the class's examples that were predicted as the class; NaN if there was none.
     pub fn recall(&self) -> f64 {
-        share(self.true_positives as f64, (self.true_positives + self.false_negatives) as f64)
+        share(
+            self.true_positives as f64,
+            (self.true_positives + self.false_negatives) as f64,
+        )
     }
 
-    /// The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); NaN if there was neither prediction nor
-    /// example.
+    /// The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); NaN if there was neither
+    /// prediction nor example.
     pub fn f1(&self) -> f64 {
         let twice = 2.0 * self.true_positives as f64;
-        share(twice, twice + self.false_positives as f64 + self.false_negatives as f64)
+        share(
+            twice,
+            twice + self.false_positives as f64 + self.false_negatives as f64,
+        )
     }
 }
 
@@ -61,11 +70,18 @@ impl Total {
     pub(super) fn new(kind: MetricKind) -> Result<Total> {
         let Some([rows, columns]) = kind.cells() else {
             return Ok(match kind {
-                MetricKind::Sum | MetricKind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
+                MetricKind::Sum | MetricKind::Mean => Total::Numbers {
+                    sum: 0.0,
+                    weight: 0.0,
+                },
                 _ => Total::Counts { hits: 0, of: 0 },
             });
         };
-        Ok(Total::Cells(memory::filled(rows * columns, 0, "cells of a metric")?))
+        Ok(Total::Cells(memory::filled(
+            rows * columns,
+            0,
+            "cells of a metric",
+        )?))
     }
 
     /// A copy. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
@@ -101,7 +117,9 @@ impl Total {
                 *of = of.saturating_add(slot.of);
             }
             Total::Cells(cells) => {
-                slot.cells.iter().for_each(|&cell| cells[cell as usize] += 1);
+                slot.cells
+                    .iter()
+                    .for_each(|&cell| cells[cell as usize] += 1);
             }
         }
     }
@@ -109,12 +127,21 @@ impl Total {
     /// The total as a sum and a weight, whose quotient is the mean, the accuracy or the AUC.
     pub(super) fn metric(&self, kind: MetricKind) -> Metric {
         match self {
-            Total::Numbers { sum, weight } => Metric { sum: *sum, weight: *weight },
-            Total::Counts { hits, of } => Metric { sum: *hits as f64, weight: *of as f64 },
+            Total::Numbers { sum, weight } => Metric {
+                sum: *sum,
+                weight: *weight,
+            },
+            Total::Counts { hits, of } => Metric {
+                sum: *hits as f64,
+                weight: *of as f64,
+            },
             Total::Cells(cells) => match kind {
                 MetricKind::Confusion { classes } => {
                     let right: i64 = cells.iter().step_by(classes as usize + 1).sum();
-                    Metric { sum: right as f64, weight: cells.iter().sum::<i64>() as f64 }
+                    Metric {
+                        sum: right as f64,
+                        weight: cells.iter().sum::<i64>() as f64,
+                    }
                 }
                 _ => pairs_in_order(cells),
             },
@@ -129,7 +156,8 @@ impl Total {
         }
     }
 
-    /// How class `class` was predicted, if this is a confusion matrix of `classes` classes and has this class.
+    /// How class `class` was predicted, if this is a confusion matrix of `classes` classes and has
+    /// this class.
     pub(super) fn class(&self, classes: usize, class: usize) -> Option<ClassCounts> {
         let cells = self.cells().filter(|_| class < classes)?;
         let row = &cells[class * classes..][..classes];
@@ -142,11 +170,12 @@ impl Total {
     }
 }
 
-/// Counts the pairs of a positive and a negative example in which the positive one is in the higher bin. A pair in
-/// one bin counts half. The quotient of this count and the number of all pairs is the area under the ROC curve that
-/// joins the bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
-/// Letters 27, 2006, algorithm 3). It is the Mann-Whitney statistic of the binned scores (J. A. Hanley and B. J.
-/// McNeil, Radiology 143, 1982). The counts are whole numbers, so there is only one rounding.
+/// Counts the pairs of a positive and a negative example in which the positive one is in the higher
+/// bin. A pair in one bin counts half. The quotient of this count and the number of all pairs is
+/// the area under the ROC curve that joins the bins' borders by straight lines (T. Fawcett, "An
+/// introduction to ROC analysis", Pattern Recognition Letters 27, 2006, algorithm 3). It is the
+/// Mann-Whitney statistic of the binned scores (J. A. Hanley and B. J. McNeil, Radiology 143,
+/// 1982). The counts are whole numbers, so there is only one rounding.
 fn pairs_in_order(cells: &[i64]) -> Metric {
     let (negatives, positives) = cells.split_at(cells.len() / 2);
     let (mut below, mut halves) = (0u128, 0u128);
@@ -156,7 +185,10 @@ fn pairs_in_order(cells: &[i64]) -> Metric {
         below += negative;
     }
     let all = below * positives.iter().map(|&count| count as u128).sum::<u128>();
-    Metric { sum: halves as f64 / 2.0, weight: all as f64 }
+    Metric {
+        sum: halves as f64 / 2.0,
+        weight: all as f64,
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +198,9 @@ mod tests {
     fn auc(scores: &[(f64, i64)]) -> f64 {
         let kind = MetricKind::auc(4, 0.0, 1.0).unwrap();
         let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
-        scores.iter().for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
+        scores
+            .iter()
+            .for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
         total.fold(&slot);
         total.metric(kind).mean()
     }
@@ -178,7 +212,15 @@ mod tests {
         // 0.6 and 0.7 are in one bin: of four pairs, one is wrong and one is a tie.
         assert_eq!(auc(&[(0.1, 0), (0.7, 0), (0.6, 1), (0.9, 1)]), 3.5 / 4.0);
         // Scores outside of the range, scores at its ends, and no example of one kind.
-        assert_eq!(auc(&[(-5.0, 0), (1.0, 1), (f64::INFINITY, 1), (f64::NEG_INFINITY, 0)]), 1.0);
+        assert_eq!(
+            auc(&[
+                (-5.0, 0),
+                (1.0, 1),
+                (f64::INFINITY, 1),
+                (f64::NEG_INFINITY, 0)
+            ]),
+            1.0
+        );
         assert!(auc(&[(0.5, 1)]).is_nan());
     }
 
@@ -199,6 +241,12 @@ mod tests {
         assert!(last.precision().is_nan() && last.recall().is_nan() && last.f1().is_nan());
         assert_eq!(total.class(3, 3), None);
         assert_eq!(total.cells().unwrap(), [2, 1, 0, 1, 1, 0, 0, 0, 0]);
-        assert_eq!(total.metric(kind), Metric { sum: 3.0, weight: 5.0 });
+        assert_eq!(
+            total.metric(kind),
+            Metric {
+                sum: 3.0,
+                weight: 5.0
+            }
+        );
     }
 }

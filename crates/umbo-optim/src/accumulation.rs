@@ -11,13 +11,13 @@ use umbo_tensor::slab::{CACHE_SHIFT, Slab};
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{Shape, Tensor};
 
-/// The sum of the contributions since the last update: one float64 tensor for each variable, made when it is first
-/// needed, and kept. So accumulating costs eight bytes of memory an element, whatever the number of replicas and
-/// runs, and the sum has the bits of one run with all of the contributions. For a row-sparse variable it is the
-/// rows that were written.
+/// The sum of the contributions since the last update: one float64 tensor for each variable, made
+/// when it is first needed, and kept. So accumulating costs eight bytes of memory an element,
+/// whatever the number of replicas and runs, and the sum has the bits of one run with all of the
+/// contributions. For a row-sparse variable it is the rows that were written.
 ///
-/// Beside the sums, memory is reserved for the gradients that an apply computes from them and from the last run,
-/// if it needs them twice and keeping them costs less than computing them again.
+/// Beside the sums, memory is reserved for the gradients that an apply computes from them and from
+/// the last run, if it needs them twice and keeping them costs less than computing them again.
 pub(super) struct Accumulation {
     /// How many runs.
     pub(super) runs: u64,
@@ -26,7 +26,8 @@ pub(super) struct Accumulation {
     sums: Vec<VariableSum>,
     /// Grows when the sums are forgotten.
     period: u64,
-    /// For each variable, the last period in which a run was accumulated while the variable was frozen.
+    /// For each variable, the last period in which a run was accumulated while the variable was
+    /// frozen.
     left_out: Vec<u64>,
     /// Which variables are row-sparse.
     row_sparse: Vec<usize>,
@@ -60,7 +61,8 @@ pub(super) enum PreparedSum {
 #[derive(Default)]
 struct DenseSum {
     sum: Option<Tensor>,
-    /// The last period in which a run wrote the variable. The contents of the sum's memory do not count in others.
+    /// The last period in which a run wrote the variable. The contents of the sum's memory do not
+    /// count in others.
     written: u64,
     gradient: Option<Tensor>,
 }
@@ -80,7 +82,8 @@ fn reserve(
 }
 
 impl Accumulation {
-    /// An accumulation of no runs. `is_row_sparse` says which of the variables have row-sparse gradients.
+    /// An accumulation of no runs. `is_row_sparse` says which of the variables have row-sparse
+    /// gradients.
     pub(super) fn new(
         variables: &[Variable],
         is_row_sparse: impl Fn(usize) -> bool,
@@ -91,8 +94,14 @@ impl Accumulation {
                 false => VariableSum::Dense(DenseSum::default()),
             })
         };
-        let sums = variables.iter().enumerate().map(sum).collect::<Result<_>>()?;
-        let row_sparse = (0..variables.len()).filter(|&index| is_row_sparse(index)).collect();
+        let sums = variables
+            .iter()
+            .enumerate()
+            .map(sum)
+            .collect::<Result<_>>()?;
+        let row_sparse = (0..variables.len())
+            .filter(|&index| is_row_sparse(index))
+            .collect();
         Ok(Accumulation {
             runs: 0,
             weight: 0.0,
@@ -106,17 +115,22 @@ impl Accumulation {
         })
     }
 
-    /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows were merged.
+    /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows
+    /// were merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let VariableSum::Dense(of) = &mut self.sums[index] else { return Ok(()) };
+        let VariableSum::Dense(of) = &mut self.sums[index] else {
+            return Ok(());
+        };
         let (slab, shape, device) = (&mut self.sum_slab, variable.shape(), variable.device());
         reserve(&mut of.sum, slab, DType::Float64, shape, device)
     }
 
-    /// Reserves contiguous memory on the variable's device for the gradient of variable `index`, which is not
-    /// row-sparse.
+    /// Reserves contiguous memory on the variable's device for the gradient of variable `index`,
+    /// which is not row-sparse.
     pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let VariableSum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
+        let VariableSum::Dense(sum) = &mut self.sums[index] else {
+            return Ok(());
+        };
         let shape = Shape::new(&[variable.shape().elements()])?;
         let (slab, dtype) = (&mut self.gradient_slab, variable.dtype());
         reserve(&mut sum.gradient, slab, dtype, shape, variable.device())
@@ -124,7 +138,9 @@ impl Accumulation {
 
     /// The memory for the gradient of variable `index`, if it was reserved.
     pub(super) fn gradient(&self, index: usize) -> Option<&Tensor> {
-        let VariableSum::Dense(sum) = &self.sums[index] else { return None };
+        let VariableSum::Dense(sum) = &self.sums[index] else {
+            return None;
+        };
         sum.gradient.as_ref()
     }
 
@@ -156,7 +172,8 @@ impl Accumulation {
         self.memory(index).filter(|_| self.has_before(index))
     }
 
-    /// The memory of the sum of variable `index`, if it was reserved. A row-sparse variable has none here.
+    /// The memory of the sum of variable `index`, if it was reserved. A row-sparse variable has
+    /// none here.
     pub(super) fn memory(&self, index: usize) -> Option<&Tensor> {
         match &self.sums[index] {
             VariableSum::Dense(of) => of.sum.as_ref(),
@@ -177,8 +194,8 @@ impl Accumulation {
         self.row_sparse.iter().copied()
     }
 
-    /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed, and
-    /// `with_before` also what was accumulated before.
+    /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed,
+    /// and `with_before` also what was accumulated before.
     pub(super) fn merge_rows<'a, R>(
         &mut self,
         variables: &[Variable],
@@ -188,13 +205,20 @@ impl Accumulation {
     where
         R: Iterator<Item = RowSource<'a>> + Clone,
     {
-        let Accumulation { sums, row_sparse, workspace, .. } = self;
-        row_sparse.iter().try_for_each(|&index| match &mut sums[index] {
-            VariableSum::Dense(_) => Ok(()),
-            VariableSum::Rows(sums) => {
-                sums.merge(with_before, &variables[index], rows(index), workspace)
-            }
-        })
+        let Accumulation {
+            sums,
+            row_sparse,
+            workspace,
+            ..
+        } = self;
+        row_sparse
+            .iter()
+            .try_for_each(|&index| match &mut sums[index] {
+                VariableSum::Dense(_) => Ok(()),
+                VariableSum::Rows(sums) => {
+                    sums.merge(with_before, &variables[index], rows(index), workspace)
+                }
+            })
     }
 
     /// Lets the last run be one of those before the next, for variable `index`: what was merged of
@@ -218,11 +242,18 @@ impl Accumulation {
             VariableSum::Dense(_) if let Some(sum) = self.of_variable(index) => (None, sum.clone()),
             VariableSum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
-                (Some(memory::collect(rows, "row numbers")?), merged.tensor().clone())
+                (
+                    Some(memory::collect(rows, "row numbers")?),
+                    merged.tensor().clone(),
+                )
             }
             _ => return Ok(None),
         };
-        Ok(Some(AccumulatedSum { index, rows, sum: copy_to(&sum, DeviceId::HOST)? }))
+        Ok(Some(AccumulatedSum {
+            index,
+            rows,
+            sum: copy_to(&sum, DeviceId::HOST)?,
+        }))
     }
 
     /// Prepares everything for [`Accumulation::import`]. Changes nothing that is visible.

@@ -27,9 +27,10 @@ use umbo_tensor::values::variable::Variable;
 /// An apply of gradients by an optimizer.
 ///
 /// After a run: `prepare`, then `commit`, with no step in between. Inside a run (see
-/// [`ApplyAction::at_commit_point`]): `prepare` when all replicas have returned, then `commit` before or after the
-/// step's staged variables are published; variables that the step staged are updated where the staged value is.
-/// Dropped after `prepare` alone, it leaves everything as it was.
+/// [`ApplyAction::at_commit_point`]): `prepare` when all replicas have returned, then `commit`
+/// before or after the step's staged variables are published; variables that the step staged are
+/// updated where the staged value is. Dropped after `prepare` alone, it leaves everything as it
+/// was.
 pub struct ApplyAction {
     optimizer: Arc<Optimizer>,
     gradients: Arc<Gradients>,
@@ -37,8 +38,8 @@ pub struct ApplyAction {
     committing: Option<u64>,
     prepared: Option<PreparedApply>,
     report: ApplyReport,
-    /// What is logged once no lock of the commit point is held: the variable and the step in which a gradient that
-    /// is not finite was applied for the first time.
+    /// What is logged once no lock of the commit point is held: the variable and the step in which
+    /// a gradient that is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
     /// Why a GPU failed to carry out the commit.
     failure: Option<Error>,
@@ -68,7 +69,10 @@ enum ApplyDecision {
     /// Drop all of them, and note that a gradient was not finite.
     Skip,
     /// Update the variables whose scalars are prepared.
-    Update { learning_rate: f64, clipping: Clipping },
+    Update {
+        learning_rate: f64,
+        clipping: Clipping,
+    },
 }
 
 impl ApplyDecision {
@@ -124,8 +128,8 @@ impl ApplyAction {
         self.report.clone()
     }
 
-    /// The part of `prepare` after the gradients were claimed. If it fails, its changes are undone, and nobody
-    /// sees them.
+    /// The part of `prepare` after the gradients were claimed. If it fails, its changes are undone,
+    /// and nobody sees them.
     fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<PreparedApply> {
         let (step, weight) = (contributions.step, contributions.total_weight());
         let own_runs = contributions.runs();
@@ -144,7 +148,10 @@ impl ApplyAction {
                 let what = format_args!("an update by gradients of {count} variables");
                 let options = |add: &mut AddQuantity<'_>| {
                     add(&"the option flush of the apply", self.options.flush.into());
-                    add(&"the option measure_norm of the apply", self.options.measure_norm.into());
+                    add(
+                        &"the option measure_norm of the apply",
+                        self.options.measure_norm.into(),
+                    );
                 };
                 Exchange::begin(&ranks, &self.gradients, &sources, &what, &options)?
             }
@@ -153,7 +160,11 @@ impl ApplyAction {
         let total_weight = exchange.total_weight(total_weight);
         check_finite(total_weight, "the weights of all ranks")?;
         // The schedule is the caller's function: no lock is held.
-        let learning_rate = if update && total_weight > 0.0 { self.scheduled_rate()? } else { 0.0 };
+        let learning_rate = if update && total_weight > 0.0 {
+            self.scheduled_rate()?
+        } else {
+            0.0
+        };
 
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
@@ -205,7 +216,9 @@ impl ApplyAction {
         state.refresh(plan, self.optimizer.id(), &self.gradients);
         sources.merge_own_rows(&|index| plan.updates(index))?;
         let (contributions, rule) = (sources.contributions, self.optimizer.rule());
-        work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
+        work.select(sources, plan, rule, None, |index| {
+            contributions.has_variable(index)
+        })?;
         if self.non_finite(state) == NonFinite::Fail {
             // No later run can remove from the sum what is not finite.
             let mut found = None;
@@ -251,11 +264,20 @@ impl ApplyAction {
             Some(largest) if norm > largest => largest / norm,
             _ => 1.0,
         };
-        let factor = if state.settings.maximize { -factor } else { factor };
+        let factor = if state.settings.maximize {
+            -factor
+        } else {
+            factor
+        };
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
-        let means = Means { variables: &state.variables, sources, rule, clipping };
+        let means = Means {
+            variables: &state.variables,
+            sources,
+            rule,
+            clipping,
+        };
         let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
             self.add_options(state, plan, work, learning_rate, add);
         };
@@ -263,7 +285,13 @@ impl ApplyAction {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
-        Ok((ApplyDecision::Update { learning_rate, clipping }, measured))
+        Ok((
+            ApplyDecision::Update {
+                learning_rate,
+                clipping,
+            },
+            measured,
+        ))
     }
 
     /// Adds the settings that must be equal on all ranks, since each rank computes weights for all.
@@ -282,22 +310,36 @@ impl ApplyAction {
             add(&format_args!("the rule's {name}"), value.into());
         }
         add(&"the weight decay", state.settings.weight_decay.into());
-        add(&"the global clip norm", state.settings.global_clip_norm.into());
+        add(
+            &"the global clip norm",
+            state.settings.global_clip_norm.into(),
+        );
         add(&"the clip value", state.settings.clip_value.into());
         for item in &work.items {
             let name = self.gradients.variables()[item.index].name();
             let group = &plan.treatments[item.index].group;
             let rates = state.rates(group, rule, learning_rate);
-            add(&format_args!("the learning rate of '{name}'"), rates.learning_rate.into());
-            add(&format_args!("the weight decay of '{name}'"), rates.weight_decay.into());
-            for scalar in item.update.iter().flat_map(|update| &update.scalars.running) {
+            add(
+                &format_args!("the learning rate of '{name}'"),
+                rates.learning_rate.into(),
+            );
+            add(
+                &format_args!("the weight decay of '{name}'"),
+                rates.weight_decay.into(),
+            );
+            for scalar in item
+                .update
+                .iter()
+                .flat_map(|update| &update.scalars.running)
+            {
                 let of = format_args!("a scalar that the updates of '{name}' so far have come to");
                 add(&of, (*scalar).into());
             }
         }
     }
 
-    /// What happens to gradients that are not finite. Strict mode fails where a warning would be logged.
+    /// What happens to gradients that are not finite. Strict mode fails where a warning would be
+    /// logged.
     fn non_finite(&self, state: &OptimizerMemory) -> NonFinite {
         match state.settings.non_finite() {
             NonFinite::Ignore if self.gradients.is_strict() => NonFinite::Fail,
@@ -311,13 +353,15 @@ impl ApplyAction {
         let (schedule, iterations) = (state.schedule.clone(), state.iterations + state.pending);
         let constant = state.learning_rate;
         drop(state);
-        let Some(schedule) = schedule else { return Ok(constant) };
+        let Some(schedule) = schedule else {
+            return Ok(constant);
+        };
         let learning_rate = schedule(iterations)?;
         if check_not_negative("learning_rate", learning_rate).is_err() {
             return Err(invalid!(
                 "learning_rate",
-                "the schedule gave {learning_rate} for update {iterations}; it must be finite and at \
-                     least 0. Nothing was changed"
+                "the schedule gave {learning_rate} for update {iterations}; it must be finite and \
+                 at least 0. Nothing was changed"
             ));
         }
         Ok(learning_rate)
@@ -352,7 +396,10 @@ impl ApplyAction {
                 non_finite = Some(index);
             }
         });
-        Ok(GradientFindings { norm: wanted.then(|| sum.sqrt()), non_finite })
+        Ok(GradientFindings {
+            norm: wanted.then(|| sum.sqrt()),
+            non_finite,
+        })
     }
 }
 
@@ -383,10 +430,22 @@ impl CommitAction for ApplyAction {
     }
 
     fn commit(&mut self) {
-        let Some(prepared) = self.prepared.take() else { return };
+        let Some(prepared) = self.prepared.take() else {
+            return;
+        };
         let state = &mut *self.optimizer.lock();
-        let PreparedApply { step, runs, total_weight, unscale, outcome, measured, .. } = prepared;
-        let PreparedApply { mut work, launcher, .. } = prepared;
+        let PreparedApply {
+            step,
+            runs,
+            total_weight,
+            unscale,
+            outcome,
+            measured,
+            ..
+        } = prepared;
+        let PreparedApply {
+            mut work, launcher, ..
+        } = prepared;
         let gradients = &*self.gradients;
         let contributions = match runs {
             0 => Contributions::none(step),
@@ -397,7 +456,9 @@ impl CommitAction for ApplyAction {
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
             gradient_norm: measured.norm,
-            non_finite: measured.non_finite.map(|index| sources.variables()[index].clone()),
+            non_finite: measured
+                .non_finite
+                .map(|index| sources.variables()[index].clone()),
             total_weight,
             ..ApplyReport::default()
         };
@@ -416,7 +477,10 @@ impl CommitAction for ApplyAction {
                 state.back_off(step);
                 report.skipped = true;
             }
-            ApplyDecision::Update { learning_rate, clipping } => {
+            ApplyDecision::Update {
+                learning_rate,
+                clipping,
+            } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
                 let updated = work.update(launcher, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
@@ -460,7 +524,10 @@ impl CommitAction for ApplyAction {
 
 impl Drop for ApplyAction {
     fn drop(&mut self) {
-        if let Some(PreparedApply { mut work, outcome, .. }) = self.prepared.take() {
+        if let Some(PreparedApply {
+            mut work, outcome, ..
+        }) = self.prepared.take()
+        {
             let state = &mut *self.optimizer.lock();
             state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);
@@ -469,8 +536,8 @@ impl Drop for ApplyAction {
             self.gradients.note_refused();
             self.gradients.release(None);
         }
-        // Nobody reads the applied gradients any more. Releasing them may run the caller's code, which may call
-        // any function.
+        // Nobody reads the applied gradients any more. Releasing them may run the caller's code,
+        // which may call any function.
         self.gradients.release_lent();
         // The log sink is the caller's code, and may call the optimizer or the strategy.
         if let Some((variable, step)) = self.warning.take() {
@@ -484,5 +551,8 @@ pub(super) fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) 
     if gradients.strategy() == optimizer.strategy() {
         return Ok(());
     }
-    Err(invalid!("gradients", "made for another strategy than the optimizer; make both for one"))
+    Err(invalid!(
+        "gradients",
+        "made for another strategy than the optimizer; make both for one"
+    ))
 }

@@ -11,9 +11,9 @@ use umbo_kernels::update::rules::RuleKind;
 /// - n ← n + g²
 /// - w ← w − η·g / (√n + ε)
 ///
-/// ε stands outside of the square root, as in PyTorch. With [`Adagrad::decaying`] by δ, as in PyTorch, the t-th
-/// update of a variable has η/(1 + (t − 1)·δ) in the place of η. The running scalar is the number of updates,
-/// which stays 0 without such a decay.
+/// ε stands outside of the square root, as in PyTorch. With [`Adagrad::decaying`] by δ, as in
+/// PyTorch, the t-th update of a variable has η/(1 + (t − 1)·δ) in the place of η. The running
+/// scalar is the number of updates, which stays 0 without such a decay.
 #[derive(Clone, Debug)]
 pub struct Adagrad {
     epsilon: f64,
@@ -37,7 +37,10 @@ impl Adagrad {
     /// The same with a decay of the learning rate, finite and at least 0.
     pub fn decaying(self, learning_rate_decay: f64) -> Result<Adagrad> {
         check_not_negative("learning_rate_decay", learning_rate_decay)?;
-        Ok(Adagrad { learning_rate_decay, ..self })
+        Ok(Adagrad {
+            learning_rate_decay,
+            ..self
+        })
     }
 }
 
@@ -64,6 +67,11 @@ impl UpdateRule for Adagrad {
             rate /= 1.0 + running[0] * self.learning_rate_decay;
             running[0] += 1.0;
         }
-        Ok(Scalars::of(rates, running, RuleKind::Adagrad, [rate, self.epsilon]))
+        Ok(Scalars::of(
+            rates,
+            running,
+            RuleKind::Adagrad,
+            [rate, self.epsilon],
+        ))
     }
 }

@@ -22,10 +22,10 @@ pub enum Applied {
 
 /// Applies `gradients` with `optimizer`, in any context.
 ///
-/// Outside a step it waits for the step lock and acts at once. Inside a step, in cross-replica context (a merge
-/// call), it is deferred to the step's commit point, and so applies what the replicas have submitted by then. In
-/// replica context it is a synchronising operation, all replicas call it, and it is deferred once. A deferred
-/// apply that fails makes the step fail.
+/// Outside a step it waits for the step lock and acts at once. Inside a step, in cross-replica
+/// context (a merge call), it is deferred to the step's commit point, and so applies what the
+/// replicas have submitted by then. In replica context it is a synchronising operation, all
+/// replicas call it, and it is deferred once. A deferred apply that fails makes the step fail.
 ///
 /// Fails if the two are of different strategies, if their strategy is gone, in the context of
 /// another strategy, and as the [`ApplyAction`] does. Allocates nothing outside of a step once all

@@ -11,9 +11,9 @@ use umbo_tensor::Tensor;
 impl Gradients {
     /// [`Gradients::view`] of the buffer of the context's replica, in its step.
     ///
-    /// Fails also if the context is of another strategy, or of no run, and with CANCELLED if the run has returned
-    /// without this replica. Allocates nothing and writes no memory that replicas share, but for the first call of
-    /// a step.
+    /// Fails also if the context is of another strategy, or of no run, and with CANCELLED if the
+    /// run has returned without this replica. Allocates nothing and writes no memory that
+    /// replicas share, but for the first call of a step.
     pub fn view_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -52,14 +52,14 @@ impl Gradients {
         self.submit(replica, step, weight)
     }
 
-    /// Lets the gradients take part in the outcome of the context's step. Returns the replica and the step, for
-    /// functions that write.
+    /// Lets the gradients take part in the outcome of the context's step. Returns the replica and
+    /// the step, for functions that write.
     pub fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<(usize, u64)> {
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(
-                "gradients: mixing different strategies: the gradients were made for another one than \
-                 the one that runs here (of {} replicas); make gradients for each strategy",
+                "gradients: mixing different strategies: the gradients were made for another one \
+                 than the one that runs here (of {} replicas); make gradients for each strategy",
                 context.strategy().num_replicas()
             )));
         }
@@ -70,7 +70,8 @@ impl Gradients {
             ));
         }
         self.note_step(step, context.step_number());
-        // A thread that sees that the gradients take part may write, since the step's outcome includes them.
+        // A thread that sees that the gradients take part may write, since the step's outcome
+        // includes them.
         if !self.takes_part_in(step) {
             self.check_applied()?;
             context.strategy().join_step(step, self)?;

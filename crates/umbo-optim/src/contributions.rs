@@ -20,7 +20,10 @@ pub(super) struct Contributions<'a> {
 impl<'a> Contributions<'a> {
     /// No contributions, after `step`.
     pub(super) fn none(step: u64) -> Contributions<'a> {
-        Contributions { replicas: &[], step }
+        Contributions {
+            replicas: &[],
+            step,
+        }
     }
 
     /// How many runs contributed: 1 or 0.
@@ -40,8 +43,8 @@ impl<'a> Contributions<'a> {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "gradients: not submitted in the last run by {}; each replica submits \
-             them once in each run, also one without examples",
+            "gradients: not submitted in the last run by {}; each replica submits them once in \
+             each run, also one without examples",
             names.join(", ")
         )))
     }
@@ -65,10 +68,11 @@ impl<'a> Contributions<'a> {
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn dense(self, index: usize) -> impl Iterator<Item = (f64, &'a DenseBuffer)> {
-        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
-            GradientBuffer::Dense(dense) => Some((weight, dense)),
-            GradientBuffer::Rows(_) => None,
-        })
+        self.writers(index)
+            .filter_map(|(_, weight, buffer)| match buffer {
+                GradientBuffer::Dense(dense) => Some((weight, dense)),
+                GradientBuffer::Rows(_) => None,
+            })
     }
 
     /// The rows of variable `index` that count, as [`Contributions::dense`] has buffers;
@@ -78,10 +82,11 @@ impl<'a> Contributions<'a> {
         index: usize,
         factor: impl Fn(f64) -> f64 + Clone,
     ) -> impl Iterator<Item = RowSource<'a>> + Clone {
-        self.writers(index).filter_map(move |(replica, weight, buffer)| match buffer {
-            GradientBuffer::Dense(_) => None,
-            GradientBuffer::Rows(rows) => Some((replica, rows, factor(weight))),
-        })
+        self.writers(index)
+            .filter_map(move |(replica, weight, buffer)| match buffer {
+                GradientBuffer::Dense(_) => None,
+                GradientBuffer::Rows(rows) => Some((replica, rows, factor(weight))),
+            })
     }
 
     /// The replicas that wrote variable `index` and whose weight is not 0, with weight and buffer.

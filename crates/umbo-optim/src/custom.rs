@@ -10,13 +10,15 @@ use umbo_base::error::{Error, Result};
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::tiles::{MOST_SLOTS, Tile};
 
-/// Updates the elements of one tile. The number counts the updates of the variable before this one; the
-/// weight decay among the rates is what the function itself has to do. Called by several threads at
-/// once, each with tiles of its own, in the fused pass: it cannot fail, and must not use the library.
+/// Updates the elements of one tile. The number counts the updates of the variable before this one;
+/// the weight decay among the rates is what the function itself has to do. Called by several
+/// threads at once, each with tiles of its own, in the fused pass: it cannot fail, and must not use
+/// the library.
 pub type TileUpdate = dyn Fn(&Tile<'_>, &Rates, u64) + Send + Sync;
 
-/// A rule whose arithmetic is a function of the program. Everything else is as for the other rules: the gradient
-/// is reduced and clipped, state is kept for each variable, row-sparse variables are updated by rows.
+/// A rule whose arithmetic is a function of the program. Everything else is as for the other rules:
+/// the gradient is reduced and clipped, state is kept for each variable, row-sparse variables are
+/// updated by rows.
 pub struct Custom {
     name: String,
     slots: Vec<Slot>,
@@ -44,7 +46,11 @@ impl Custom {
         }
         for (position, slot) in slots.iter().enumerate() {
             let name = &slot.name;
-            if name.is_empty() || slots[..position].iter().any(|earlier| earlier.name == *name) {
+            if name.is_empty()
+                || slots[..position]
+                    .iter()
+                    .any(|earlier| earlier.name == *name)
+            {
                 let problem = format!("'{name}', at {position}, is empty or appears twice");
                 return Err(Error::invalid("state_names", problem));
             }
@@ -53,7 +59,14 @@ impl Custom {
                 return Err(Error::invalid("state_initials", problem));
             }
         }
-        Ok(Custom { name, slots, weight_decay, meaning, update, on_gpu })
+        Ok(Custom {
+            name,
+            slots,
+            weight_decay,
+            meaning,
+            update,
+            on_gpu,
+        })
     }
 
     /// The rates that the program's function receives, and how many updates came before.
@@ -80,7 +93,10 @@ impl UpdateRule for Custom {
     fn settings(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("weight_decay", self.weight_decay),
-            ("decoupled_weight_decay", f64::from(self.meaning == WeightDecay::Decoupled)),
+            (
+                "decoupled_weight_decay",
+                f64::from(self.meaning == WeightDecay::Decoupled),
+            ),
             ("state_count", self.slots.len() as f64),
         ]
     }
@@ -99,7 +115,11 @@ impl UpdateRule for Custom {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         // The running scalar counts the updates.
-        Ok(Scalars { rates: *rates, step: None, running: [running[0] + 1.0, running[1]] })
+        Ok(Scalars {
+            rates: *rates,
+            step: None,
+            running: [running[0] + 1.0, running[1]],
+        })
     }
 
     fn is_elementwise(&self) -> bool {
@@ -108,7 +128,11 @@ impl UpdateRule for Custom {
 
     fn custom_kernel(&self, scalars: &Scalars) -> Option<CustomKernel<'_>> {
         let (rates, step) = self.rates(scalars);
-        Some(CustomKernel { queue: self.on_gpu.as_deref()?, rates, step })
+        Some(CustomKernel {
+            queue: self.on_gpu.as_deref()?,
+            rates,
+            step,
+        })
     }
 
     fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {

@@ -1,8 +1,9 @@
 //! Custom rules for variables on a GPU: the program queues its own kernels.
 //!
-//! The program's function can fail, and then weights must not have changed. So it is called when an apply is
-//! prepared, on copies of weights and state, and the commit copies these back. The gradient is computed by the kernels
-//! that all rules share. If only some rows of a table have gradients, only those rows are copied out and back.
+//! The program's function can fail, and then weights must not have changed. So it is called when an
+//! apply is prepared, on copies of weights and state, and the commit copies these back. The
+//! gradient is computed by the kernels that all rules share. If only some rows of a table have
+//! gradients, only those rows are copied out and back.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
@@ -27,7 +28,9 @@ impl VariableCopies {
         update: &PreparedUpdate,
     ) -> Result<VariableCopies> {
         custom_kernel(means, update, index)?;
-        let Means { variables, sources, .. } = means;
+        let Means {
+            variables, sources, ..
+        } = means;
         let variable = &sources.variables()[index];
         variable.check_first_update()?;
         let shape = Shape::new(&[sources.elements(index)])?;
@@ -37,7 +40,9 @@ impl VariableCopies {
         let originals =
             std::iter::once(weights).chain(variables.state(update.position).slot_addresses());
         Ok(VariableCopies {
-            copies: originals.map(|original| Ok((fresh()?, original))).collect::<Result<_>>()?,
+            copies: originals
+                .map(|original| Ok((fresh()?, original)))
+                .collect::<Result<_>>()?,
             rows: merged.map(|merged| merged.indices(gpu.id())).transpose()?,
             width: merged.map_or(1, |merged| merged.row_elements() as u64),
             gradient: fresh()?,
@@ -46,7 +51,10 @@ impl VariableCopies {
 
     /// Where the weights and the gradient are, for the kernel that writes the latter.
     pub(super) fn operands(&self) -> (Address, Vec<Address>) {
-        (self.copies[0].0.place().address, vec![self.gradient.place().address])
+        (
+            self.copies[0].0.place().address,
+            vec![self.gradient.place().address],
+        )
     }
 
     /// Queues the copying of weights and state, or that they are copied `back` to the variable.
@@ -56,12 +64,19 @@ impl VariableCopies {
     unsafe fn copy(&self, launcher: &KernelLauncher<'_>, back: bool) -> Result<()> {
         for (copy, original) in &self.copies {
             let (place, table) = (copy.place(), *original);
-            // SAFETY: the caller's promise; nobody else has the copy. The original has as many elements, or these
-            // rows.
+            // SAFETY: the caller's promise; nobody else has the copy. The original has as many
+            // elements, or these rows.
             unsafe {
                 let Some(rows) = &self.rows else {
-                    let original = GpuPlace { address: table, ..place };
-                    launcher.copy(&[if back { (place, original) } else { (original, place) }])?;
+                    let original = GpuPlace {
+                        address: table,
+                        ..place
+                    };
+                    launcher.copy(&[if back {
+                        (place, original)
+                    } else {
+                        (original, place)
+                    }])?;
                     continue;
                 };
                 launcher.copy_rows(RowCopy {
@@ -83,24 +98,38 @@ impl VariableCopies {
 pub(super) fn copy_out(gpu: &'static Gpu, all: &[VariableCopies]) -> Result<()> {
     on_gpu(gpu, |launcher| {
         // SAFETY: the apply has claimed the variables.
-        all.iter().try_for_each(|copies| unsafe { copies.copy(launcher, false) })
+        all.iter()
+            .try_for_each(|copies| unsafe { copies.copy(launcher, false) })
     })
 }
 
-/// Calls the program's function for the prepared updates, whose weights, state and gradients are in the copies. Returns
-/// when its kernels are done, with what brings weights and state back. If it fails, nothing has changed.
+/// Calls the program's function for the prepared updates, whose weights, state and gradients are in
+/// the copies. Returns when its kernels are done, with what brings weights and state back. If it
+/// fails, nothing has changed.
 pub(super) fn compute<'u>(
     gpu: &'static Gpu,
     means: Means<'_>,
     prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
     all: &[VariableCopies],
 ) -> Result<PreparedLaunches> {
-    for ((index, update), VariableCopies { copies, rows, gradient, .. }) in prepared.zip(all) {
+    for (
+        (index, update),
+        VariableCopies {
+            copies,
+            rows,
+            gradient,
+            ..
+        },
+    ) in prepared.zip(all)
+    {
         let elements = gradient.shape().elements();
         if elements == 0 {
             continue;
         }
-        let addresses: Vec<Address> = copies.iter().map(|(copy, _)| copy.place().address).collect();
+        let addresses: Vec<Address> = copies
+            .iter()
+            .map(|(copy, _)| copy.place().address)
+            .collect();
         let CustomKernel { queue, rates, step } = custom_kernel(means, update, index)?;
         let _entered = gpu.card().enter()?;
         queue(&CustomUpdate {
@@ -111,7 +140,9 @@ pub(super) fn compute<'u>(
             weights: addresses[0],
             gradient: gradient.place().address,
             slots: &addresses[1..],
-            rows: rows.as_ref().map(|rows| (rows.place().address, rows.shape().elements())),
+            rows: rows
+                .as_ref()
+                .map(|rows| (rows.place().address, rows.shape().elements())),
             rates,
             step,
         })?;
@@ -120,7 +151,8 @@ pub(super) fn compute<'u>(
     gpu.synchronize()?;
     prepared_on_gpu(gpu, |launcher| {
         // SAFETY: the apply has claimed the variables.
-        all.iter().try_for_each(|copies| unsafe { copies.copy(launcher, true) })
+        all.iter()
+            .try_for_each(|copies| unsafe { copies.copy(launcher, true) })
     })
 }
 
@@ -139,9 +171,9 @@ fn custom_kernel<'a>(
     rule.custom_kernel(&update.scalars).ok_or_else(|| {
         let variable = &sources.variables()[index];
         Error::Unimplemented(format!(
-            "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Give \
-             it one for GPUs (update_on_gpu), make the strategy with parameter_device CPU:0, or take \
-             another rule",
+            "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the \
+             CPU's. Give it one for GPUs (update_on_gpu), make the strategy with parameter_device \
+             CPU:0, or take another rule",
             variable.device(),
             rule.name()
         ))

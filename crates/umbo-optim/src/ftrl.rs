@@ -26,8 +26,12 @@ impl Ftrl {
     /// The rule with `beta`, L1 and L2 strengths, and the start of the sum of squares n: all
     /// finite and at least 0, and `beta` and `initial_accumulator` not both 0.
     pub fn new(beta: f64, l1: f64, l2: f64, initial_accumulator: f64) -> Result<Ftrl> {
-        let arguments =
-            [("beta", beta), ("l1", l1), ("l2", l2), ("initial_accumulator", initial_accumulator)];
+        let arguments = [
+            ("beta", beta),
+            ("l1", l1),
+            ("l2", l2),
+            ("initial_accumulator", initial_accumulator),
+        ];
         for (argument, value) in arguments {
             check_not_negative(argument, value)?;
         }
@@ -37,7 +41,12 @@ impl Ftrl {
             return Err(Error::invalid("beta", problem));
         }
         let slots = [Slot::new("z", 0.0), Slot::new("n", initial_accumulator)];
-        Ok(Ftrl { beta, l1, l2, slots })
+        Ok(Ftrl {
+            beta,
+            l1,
+            l2,
+            slots,
+        })
     }
 }
 
@@ -71,8 +80,8 @@ impl UpdateRule for Ftrl {
         let per_rate = rates.learning_rate.recip();
         if !per_rate.is_finite() {
             let problem = format!(
-                "{:?}; FTRL divides by it: begin a warm-up above 0, and freeze the variables of a group \
-                 instead of giving it a factor of 0",
+                "{:?}; FTRL divides by it: begin a warm-up above 0, and freeze the variables of a \
+                 group instead of giving it a factor of 0",
                 rates.learning_rate
             );
             return Err(Error::invalid("learning_rate", problem));

@@ -1,5 +1,5 @@
-//! The kernels' operands for an apply's gradients, and the GPU memory that an apply reserves before it writes
-//! anything.
+//! The kernels' operands for an apply's gradients, and the GPU memory that an apply reserves before
+//! it writes anything.
 
 #![expect(unsafe_code, reason = "sums of rows are copied to a GPU")]
 
@@ -39,7 +39,11 @@ impl GpuOperands {
             rows.push(of_rows.transpose()?);
             contributions.push(sources.contributions_on_gpu(index));
         }
-        Ok(GpuOperands { contributions, rows, exchanged: sources.exchanged })
+        Ok(GpuOperands {
+            contributions,
+            rows,
+            exchanged: sources.exchanged,
+        })
     }
 
     /// The gradient of variable `index`, the `at`-th of these.
@@ -52,12 +56,25 @@ impl GpuOperands {
         let dtype = sources.variables()[index].dtype();
         let (rows, elements) = (self.rows[at].as_ref(), sources.elements(index) as u64);
         let exchanged = self.exchanged && rows.is_none();
-        let sum = || sources.accumulation.of_variable(index).map(|sum| sum.place().address);
+        let sum = || {
+            sources
+                .accumulation
+                .of_variable(index)
+                .map(|sum| sum.place().address)
+        };
         Gradient {
             dtype,
             elements,
-            gradient_dtype: if exchanged { dtype } else { sources.gradient_dtype(dtype) },
-            contributions: if rows.is_some() { &[] } else { &self.contributions[at] },
+            gradient_dtype: if exchanged {
+                dtype
+            } else {
+                sources.gradient_dtype(dtype)
+            },
+            contributions: if rows.is_some() {
+                &[]
+            } else {
+                &self.contributions[at]
+            },
             accumulated: match rows {
                 Some(sums) => Some(sums.place().address),
                 None if exchanged => None,
@@ -68,7 +85,8 @@ impl GpuOperands {
     }
 }
 
-/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its GPU.
+/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its
+/// GPU.
 pub(super) struct VariableCopies {
     /// The weights and the states: each copy, and the address of the original.
     pub(super) copies: Vec<(Tensor, Address)>,

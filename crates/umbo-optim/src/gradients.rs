@@ -21,7 +21,8 @@ use umbo_strategy::ranks::Ranks;
 use umbo_tensor::DType;
 use umbo_tensor::values::variable::Variable;
 
-/// How a replica's callback reduces the losses of its examples. It decides how gradients are combined.
+/// How a replica's callback reduces the losses of its examples. It decides how gradients are
+/// combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReduction {
     /// The callback sums over its examples: the update takes the replicas' sum, divided by the
@@ -67,10 +68,12 @@ pub enum GradientMode {
 /// Each replica has a buffer of its own for each variable, which it views and writes in a step, and
 /// submits once with a weight. When the step commits, the contributions are ready; an apply uses
 /// them up. While contributions wait for an apply no other step can contribute
-/// ([`Gradients::check_applied`]), unless an apply of them has failed: then the next step replaces them.
+/// ([`Gradients::check_applied`]), unless an apply of them has failed: then the next step replaces
+/// them.
 ///
-/// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's record is
-/// accessed only by its own thread. Step numbers start at 1 and grow, and no two steps have the same.
+/// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's
+/// record is accessed only by its own thread. Step numbers start at 1 and grow, and no two steps
+/// have the same.
 pub struct Gradients {
     strategy: u64,
     /// The strategy is strict: it checks callbacks for mistakes.
@@ -84,7 +87,8 @@ pub struct Gradients {
     pub(super) replicas: Vec<CachePadded<Replica>>,
     /// The last step that used the gradients and its phase, in one word.
     pub(super) state: AtomicU64,
-    /// By how much the step number that users see is smaller, for the last step that used the gradients.
+    /// By how much the step number that users see is smaller, for the last step that used the
+    /// gradients.
     pub(super) later: AtomicU64,
     /// An apply has been prepared and is neither committed nor dropped.
     pub(super) claimed: AtomicBool,
@@ -123,8 +127,9 @@ impl Gradients {
         let is_fixed = of_strategy.is_some_and(|strategy| strategy.ranks().has_fixed_replicas());
         if options.accumulation_steps > 1 && is_fixed {
             return Err(Error::Unimplemented(format!(
-                "accumulation_steps: {0}, with replicas_in_sync over several ranks; give {0} times as many \
-                 replicas in sync, and batches as many times as large, which has the same sums",
+                "accumulation_steps: {0}, with replicas_in_sync over several ranks; give {0} \
+                 times as many replicas in sync, and batches as many times as large, which has \
+                 the same sums",
                 options.accumulation_steps
             )));
         }
@@ -181,8 +186,8 @@ impl Gradients {
         self.loss_reduction
     }
 
-    /// Whether all replicas' own gradients of variable `index` lie right behind those of the variable before, which
-    /// there is, and are as many elements.
+    /// Whether all replicas' own gradients of variable `index` lie right behind those of the
+    /// variable before, which there is, and are as many elements.
     pub(super) fn follows(&self, index: usize) -> bool {
         self.replicas.iter().all(|own| {
             let [GradientBuffer::Dense(before), GradientBuffer::Dense(this)] =
@@ -221,12 +226,14 @@ impl Gradients {
         Ok(self.accumulation().runs)
     }
 
-    /// The accumulated contributions of earlier runs. Only the apply that has claimed the gradients calls it.
+    /// The accumulated contributions of earlier runs. Only the apply that has claimed the gradients
+    /// calls it.
     pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
         self.accumulation.lock()
     }
 
-    /// How the last optimizer treats each variable. Only the apply that has claimed the gradients calls it.
+    /// How the last optimizer treats each variable. Only the apply that has claimed the gradients
+    /// calls it.
     pub(super) fn plan(&self) -> MutexGuard<'_, TreatmentPlan> {
         self.plan.lock()
     }
@@ -240,6 +247,9 @@ impl Gradients {
 impl std::fmt::Debug for Gradients {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (variables, replicas) = (self.variables.len(), self.replicas.len());
-        write!(formatter, "gradients of {variables} variables from {replicas} replicas")
+        write!(
+            formatter,
+            "gradients of {variables} variables from {replicas} replicas"
+        )
     }
 }

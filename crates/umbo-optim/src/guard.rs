@@ -6,11 +6,12 @@ use umbo_base::error::Result;
 use umbo_tensor::Tensor;
 use umbo_tensor::red_zone::{GuardedMemory, Pattern};
 
-/// The checks of one replica's buffer of one variable. While a callback runs, only the replica's own thread uses
-/// it.
+/// The checks of one replica's buffer of one variable. While a callback runs, only the replica's
+/// own thread uses it.
 pub(super) struct Guard {
     pub(super) memory: GuardedMemory,
-    /// The buffer is filled with the pattern. Another content means that somebody wrote without permission.
+    /// The buffer is filled with the pattern. Another content means that somebody wrote without
+    /// permission.
     is_poisoned: AtomicBool,
     /// The replica has said in this step that it writes all elements.
     pub(super) overwrites: AtomicBool,

@@ -1,6 +1,9 @@
 //! The launcher of variables in host memory: workers update parts of all variables.
 
-#![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
+#![expect(
+    unsafe_code,
+    reason = "workers write shards of one tensor side by side"
+)]
 
 use std::array;
 use std::sync::atomic::AtomicU64;
@@ -52,18 +55,30 @@ impl ApplyLauncher for Host {
                 && keep == Keep::WherePossible
                 && sources.rows(item.index).is_none()
                 && bytes > 2 * variable.dtype().size()
-                && sources.accumulation.reserve_gradient(item.index, variable).is_ok()
+                && sources
+                    .accumulation
+                    .reserve_gradient(item.index, variable)
+                    .is_ok()
             {
                 item.gradient = sources.kept(item.index);
                 bytes += variable.dtype().size();
             }
-            work.pieces.push(of_variable.elements, of_variable.size, bytes);
+            work.pieces
+                .push(of_variable.elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(work.sums.len());
         memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
-        work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
+        work.sums.resize_with(work.sums.len().max(chunks), || {
+            [const { AtomicU64::new(0) }; 2]
+        });
 
-        let ApplyWork { items, pieces, sums, contributions, .. } = work;
+        let ApplyWork {
+            items,
+            pieces,
+            sums,
+            contributions,
+            ..
+        } = work;
         let (sums, sources) = (&*sums, &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_range(contributions.len(), &|range| {
@@ -75,7 +90,8 @@ impl ApplyLauncher for Host {
                 let kept = kept.and_then(|_| sources.accumulation.gradient(index));
                 let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[items[item].sums.clone()];
-                // SAFETY: the gradients are kept in this apply's memory, and each range writes only its part.
+                // SAFETY: the gradients are kept in this apply's memory, and each range writes only
+                // its part.
                 unsafe {
                     let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
                     let part = (items[item].chunks(sources), &part);
@@ -91,22 +107,35 @@ impl ApplyLauncher for Host {
         work.pieces.clear();
         for item in &work.items {
             let rows_are_kept = sources.accumulation.memory(item.index).is_none();
-            let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
+            let elements = if rows_are_kept {
+                0
+            } else {
+                sources.elements(item.index)
+            };
             let bytes = sources.gradient_bytes(item.index, sources.variables()[item.index].dtype())
                 + size_of::<f64>();
             work.pieces.push(elements, BLOCK, bytes);
         }
-        let ApplyWork { items, pieces, contributions, .. } = work;
+        let ApplyWork {
+            items,
+            pieces,
+            contributions,
+            ..
+        } = work;
         pieces.for_each_range(contributions.len(), &|range| {
             let contributions = &mut *contributions[range.worker()].lock();
             for (item, part) in range.parts() {
                 let ApplyItem { index, fresh, .. } = items[item];
-                let Some(sum) = sources.accumulation.memory(index) else { continue };
+                let Some(sum) = sources.accumulation.memory(index) else {
+                    continue;
+                };
                 sources.collect(index, contributions);
-                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each range writes
-                // only its part.
+                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each
+                // range writes only its part.
                 unsafe {
-                    let Ok(sum) = sum.assume_exclusive().into_span() else { continue };
+                    let Ok(sum) = sum.assume_exclusive().into_span() else {
+                        continue;
+                    };
                     accumulate(Instructions::chosen(), &sum, fresh, contributions, part);
                 }
             }
@@ -115,12 +144,20 @@ impl ApplyLauncher for Host {
     }
 
     fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
-        let ApplyWork { items, pieces, contributions, .. } = work;
+        let ApplyWork {
+            items,
+            pieces,
+            contributions,
+            ..
+        } = work;
         let Means { sources, rule, .. } = means;
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
-            let (all, rows) = (&sources.variables()[item.variables()], sources.rows(item.index));
+            let (all, rows) = (
+                &sources.variables()[item.variables()],
+                sources.rows(item.index),
+            );
             let variable = &all[0];
             let Some(update) = &mut item.update else {
                 // Shares count on one piece for each item.
@@ -130,7 +167,8 @@ impl ApplyLauncher for Host {
             if item.count == 1 {
                 update.copies = variable.begin_update(update.buffer, rows.is_none());
             } else if work.changes != Variable::changes() {
-                // Low-precision copies that were requested during the update are made again at the next request.
+                // Low-precision copies that were requested during the update are made again at the
+                // next request.
                 for variable in all {
                     variable.begin_update(update.buffer, true);
                 }
@@ -163,9 +201,15 @@ impl ApplyLauncher for Host {
         pieces.for_each_range(contributions.len(), &|range| {
             let contributions = &mut *contributions[range.worker()].lock();
             for (item, part) in range.parts() {
-                with_pass(means, &items[item], contributions, streaming, |update, pass| {
-                    rule.update(&update.scalars, &pass.over(&part));
-                });
+                with_pass(
+                    means,
+                    &items[item],
+                    contributions,
+                    streaming,
+                    |update, pass| {
+                        rule.update(&update.scalars, &pass.over(&part));
+                    },
+                );
             }
         });
         Ok(())
@@ -189,11 +233,24 @@ impl ApplyLauncher for Host {
         }
         pieces.for_each_range(workers::count(), &|range| {
             for (at, part) in range.parts() {
-                let (ReceivedShard { elements, to, first }, part) = (&all[at], part.range());
-                // SAFETY: the old contents were sent and are read no more, and the ranges have different parts.
+                let (
+                    ReceivedShard {
+                        elements,
+                        to,
+                        first,
+                    },
+                    part,
+                ) = (&all[at], part.range());
+                // SAFETY: the old contents were sent and are read no more, and the ranges have
+                // different parts.
                 unsafe {
-                    let Ok(to) = to.assume_exclusive().into_span() else { continue };
-                    copy(elements.part(&part), &to.part(&(first + part.start..first + part.end)))
+                    let Ok(to) = to.assume_exclusive().into_span() else {
+                        continue;
+                    };
+                    copy(
+                        elements.part(&part),
+                        &to.part(&(first + part.start..first + part.end)),
+                    )
                 };
             }
         });
@@ -213,17 +270,23 @@ impl ApplyLauncher for Host {
         // SAFETY: the tensor is new, and nobody else has it.
         unsafe {
             let to = to.assume_exclusive().into_span()?;
-            sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &to);
+            sources
+                .sum(index, 1, &contributions)
+                .write_to(Instructions::chosen(), &to);
         }
         Ok(())
     }
 }
 
 impl ApplyItem {
-    /// How its gradient is cut into chunks when it is measured. It is not cut if the ranks have measured it when
-    /// they added it up.
+    /// How its gradient is cut into chunks when it is measured. It is not cut if the ranks have
+    /// measured it when they added it up.
     fn chunks(&self, sources: &GradientSources<'_>) -> Chunks {
-        let elements = if self.divided { 0 } else { sources.elements(self.index) };
+        let elements = if self.divided {
+            0
+        } else {
+            sources.elements(self.index)
+        };
         match self.count {
             1 => Chunks::of(elements),
             count => Chunks::each(count * elements, elements),
@@ -239,13 +302,14 @@ fn collect(
 ) {
     sources.collect(item.index, contributions);
     for of in contributions.iter_mut().filter(|_| item.count > 1) {
-        // SAFETY: the gradients of the item's variables are contiguous in one block: they were selected so.
+        // SAFETY: the gradients of the item's variables are contiguous in one block: they were
+        // selected so.
         of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
     }
 }
 
-/// Calls `run` with the prepared update of an item and its pass over what this process updates of the variable.
-/// The operands of the gradient are collected into `contributions`.
+/// Calls `run` with the prepared update of an item and its pass over what this process updates of
+/// the variable. The operands of the gradient are collected into `contributions`.
 #[inline(always)]
 pub(super) fn with_pass<R>(
     means: Means<'_>,
@@ -260,8 +324,8 @@ pub(super) fn with_pass<R>(
     let slots: &[SpanMut<'_>];
     let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
     let copies = variable.copies_to_write(update.buffer, update.copies);
-    // SAFETY: this apply has claimed the variable, so that nobody else uses it, and parts that are updated at the
-    // same time do not overlap.
+    // SAFETY: this apply has claimed the variable, so that nobody else uses it, and parts that are
+    // updated at the same time do not overlap.
     unsafe {
         let (weights, all_slots);
         (weights, slots) = match item.count {
@@ -277,12 +341,18 @@ pub(super) fn with_pass<R>(
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
             (Some(merged), _) => {
-                let rows = PassRows { numbers: merged.rows(), elements: merged.row_elements() };
+                let rows = PassRows {
+                    numbers: merged.rows(),
+                    elements: merged.row_elements(),
+                };
                 UpdatePass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();
-                contributions.push(Contribution { gradient: gradient.part(&own), factor: 1.0 });
+                contributions.push(Contribution {
+                    gradient: gradient.part(&own),
+                    factor: 1.0,
+                });
                 UpdatePass::new(instructions, &weights, slots, contributions, 1.0)
             }
             (None, None) => {
@@ -291,7 +361,14 @@ pub(super) fn with_pass<R>(
                     .starting_from(sources.accumulated(index))
             }
         };
-        let pass = pass.clipped(means.clipping).with_l2(update.l2).from_element(own.start);
-        Some(run(update, pass.with_copies(&copies, streaming).noting(&item.not_finite)))
+        let pass = pass
+            .clipped(means.clipping)
+            .with_l2(update.l2)
+            .from_element(own.start);
+        Some(run(
+            update,
+            pass.with_copies(&copies, streaming)
+                .noting(&item.not_finite),
+        ))
     }
 }

@@ -1,10 +1,13 @@
 //! Inspection of a step's contributions, after which the step leaves no trace.
 //!
-//! The inspection happens inside the step: [`Gradients::remember`] and [`Gradients::prefill`] before the replicas'
-//! callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`] once the step is abandoned. So no
-//! other step sees anything of it.
+//! The inspection happens inside the step: [`Gradients::remember`] and [`Gradients::prefill`]
+//! before the replicas' callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`]
+//! once the step is abandoned. So no other step sees anything of it.
 
-#![expect(unsafe_code, reason = "replicas' buffers are written when no replica is at them")]
+#![expect(
+    unsafe_code,
+    reason = "replicas' buffers are written when no replica is at them"
+)]
 
 use std::sync::atomic::Ordering;
 
@@ -26,8 +29,8 @@ pub struct Before {
 pub enum WrittenGradient {
     /// All of its elements.
     Dense(Tensor),
-    /// Indices and elements of rows, in the order in which they were added. A row that occurs several times counts
-    /// as the sum.
+    /// Indices and elements of rows, in the order in which they were added. A row that occurs
+    /// several times counts as the sum.
     Rows(Vec<AddedRows>),
 }
 
@@ -40,21 +43,31 @@ pub struct ReplicaContribution {
 }
 
 impl Gradients {
-    /// Notes what [`Gradients::restore`] needs to restore the present state. Call it before any replica uses the
-    /// gradients in its step. FAILED_PRECONDITION if contributions wait for an apply: replicas would overwrite them.
-    /// Those that an apply has refused, and those of weight 0, are dropped.
+    /// Notes what [`Gradients::restore`] needs to restore the present state. Call it before any
+    /// replica uses the gradients in its step. FAILED_PRECONDITION if contributions wait for an
+    /// apply: replicas would overwrite them. Those that an apply has refused, and those of
+    /// weight 0, are dropped.
     pub fn remember(&self) -> Result<Before> {
         self.check_applied()?;
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        let phase = if phase == StepPhase::Ready { StepPhase::RolledBack } else { phase };
+        let phase = if phase == StepPhase::Ready {
+            StepPhase::RolledBack
+        } else {
+            phase
+        };
         self.set_aside();
-        Ok(Before { state: pack(step, phase), later: self.later.load(Ordering::Relaxed) })
+        Ok(Before {
+            state: pack(step, phase),
+            later: self.later.load(Ordering::Relaxed),
+        })
     }
 
-    /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows have no buffers:
-    /// they are made on request.)
+    /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows have
+    /// no buffers: they are made on request.)
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
-        let Some(own) = self.replicas.get(replica) else { return Ok(()) };
+        let Some(own) = self.replicas.get(replica) else {
+            return Ok(());
+        };
         own.is_trial.store(true, Ordering::Release);
         for buffer in &own.buffers {
             if let GradientBuffer::Dense(DenseBuffer { tensor, guard, .. }) = buffer {
@@ -69,7 +82,10 @@ impl Gradients {
     /// The contribution of `replica` in `step`.
     pub fn contributed(&self, step: u64, replica: usize) -> ReplicaContribution {
         let Some(own) = self.replicas.get(replica) else {
-            return ReplicaContribution { weight: None, written: Vec::new() };
+            return ReplicaContribution {
+                weight: None,
+                written: Vec::new(),
+            };
         };
         let submitted = own.submitted.load(Ordering::Acquire) == step;
         let buffers = own.buffers.iter().enumerate();
@@ -77,7 +93,9 @@ impl Gradients {
             weight: submitted.then(|| own.weight()),
             written: buffers
                 .map(|(index, buffer)| {
-                    own.viewed.in_step(index, step).then(|| written(buffer, step))
+                    own.viewed
+                        .in_step(index, step)
+                        .then(|| written(buffer, step))
                 })
                 .collect(),
         }
@@ -85,7 +103,9 @@ impl Gradients {
 
     /// Restores the state that `before` holds.
     pub fn restore(&self, before: Before) {
-        self.replicas.iter().for_each(|own| own.is_trial.store(false, Ordering::Release));
+        self.replicas
+            .iter()
+            .for_each(|own| own.is_trial.store(false, Ordering::Release));
         self.later.store(before.later, Ordering::Relaxed);
         self.state.store(before.state, Ordering::Release);
     }

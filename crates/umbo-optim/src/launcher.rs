@@ -1,5 +1,5 @@
-//! Launchers: what works on the variables of an apply. In host memory these are the workers, else the GPU that
-//! holds the variables.
+//! Launchers: what works on the variables of an apply. In host memory these are the workers, else
+//! the GPU that holds the variables.
 
 use crate::exchange::between_gpus::Buffers;
 use crate::exchange::buffers::AlignedBytes;
@@ -15,13 +15,13 @@ use umbo_tensor::Tensor;
 pub(super) enum Keep {
     /// They are computed again when they are needed again.
     Nothing,
-    /// Gradients that read more than two elements for one are kept, if there is memory: writing and reading them
-    /// once costs less than reading all operands again.
+    /// Gradients that read more than two elements for one are kept, if there is memory: writing and
+    /// reading them once costs less than reading all operands again.
     WherePossible,
 }
 
-/// Carries out the operations of an apply on all of its variables. Each call takes the whole table of them,
-/// `work`, whose items are selected or prepared. The bits are the same for all launchers.
+/// Carries out the operations of an apply on all of its variables. Each call takes the whole table
+/// of them, `work`, whose items are selected or prepared. The bits are the same for all launchers.
 pub(super) trait ApplyLauncher: Sync {
     /// Measures the squares of the variables' gradients, for [`ApplyWork::for_each_squares`].
     fn measure(
@@ -44,8 +44,8 @@ pub(super) trait ApplyLauncher: Sync {
         Ok(())
     }
 
-    /// Carries out the prepared updates, and notes in the items which gradients were not finite. If it fails, weights
-    /// may be partly written.
+    /// Carries out the prepared updates, and notes in the items which gradients were not finite. If
+    /// it fails, weights may be partly written.
     fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()>;
 
     /// Copies the part of its gradients that this rank sends in a round to `send`.
@@ -57,12 +57,12 @@ pub(super) trait ApplyLauncher: Sync {
         send: &mut AlignedBytes,
     ) -> Result<()>;
 
-    /// Copies the received elements to their destinations. Nobody reads or writes these destinations during the
-    /// call.
+    /// Copies the received elements to their destinations. Nobody reads or writes these
+    /// destinations during the call.
     fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
 
-    /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all of its
-    /// elements, or those of the contributed rows.
+    /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all
+    /// of its elements, or those of the contributed rows.
     fn write_gradient(
         &'static self,
         sources: &GradientSources<'_>,
@@ -70,7 +70,8 @@ pub(super) trait ApplyLauncher: Sync {
         to: &Tensor,
     ) -> Result<()>;
 
-    /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay there.
+    /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay
+    /// there.
     fn pack_on_device(
         &'static self,
         _: &Shards,

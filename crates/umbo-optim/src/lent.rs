@@ -1,8 +1,8 @@
 //! Lent gradients: memory of the program that a replica lends instead of writing into its buffer.
 //!
-//! A lent gradient is kept until nobody reads it any more: until an apply has consumed it, the step is rolled
-//! back, the replica withdraws it, or a later step replaces it. It is released while no lock is held except the
-//! step lock, since releasing calls the program: see `lending`.
+//! A lent gradient is kept until nobody reads it any more: until an apply has consumed it, the step
+//! is rolled back, the replica withdraws it, or a later step replaces it. It is released while no
+//! lock is held except the step lock, since releasing calls the program: see `lending`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +27,8 @@ impl LentSlot {
         self.step.load(Ordering::Acquire) == step
     }
 
-    /// The gradient that was lent in `step`. While a step's contributions count, its lent gradients are not
-    /// released.
+    /// The gradient that was lent in `step`. While a step's contributions count, its lent gradients
+    /// are not released.
     pub(super) fn tensor(&self, step: u64) -> Option<Tensor> {
         // An apply to thousands of variables of which none is lent takes no lock.
         if !self.is_of(step) {

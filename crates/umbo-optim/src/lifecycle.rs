@@ -1,5 +1,5 @@
-//! Which step's contributions count, and what becomes of them: a step is joined, committed or rolled back, and an
-//! apply claims the committed contributions and consumes them.
+//! Which step's contributions count, and what becomes of them: a step is joined, committed or
+//! rolled back, and an apply claims the committed contributions and consumes them.
 
 use std::sync::atomic::Ordering;
 
@@ -33,15 +33,17 @@ impl Gradients {
         step - self.later.load(Ordering::Relaxed).min(step)
     }
 
-    /// Makes `step` the one whose contributions count; those of earlier steps count no more. Returns true to
-    /// exactly one caller a step, who then lets the gradients take part in the step's commit. Call it before a
-    /// replica's [`Gradients::view`] or [`Gradients::submit`]; after the first call it costs one load.
+    /// Makes `step` the one whose contributions count; those of earlier steps count no more.
+    /// Returns true to exactly one caller a step, who then lets the gradients take part in the
+    /// step's commit. Call it before a replica's [`Gradients::view`] or [`Gradients::submit`];
+    /// after the first call it costs one load.
     pub fn first_touch(&self, step: u64) -> bool {
         let mut state = self.state.load(Ordering::Acquire);
         while unpack(state).0 < step {
             let fresh = pack(step, StepPhase::InFlight);
             let exchange =
-                self.state.compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
+                self.state
+                    .compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
             match exchange {
                 Ok(_) => return true,
                 Err(current) => state = current,
@@ -50,8 +52,8 @@ impl Gradients {
         false
     }
 
-    /// Refuses another step while contributions of an earlier step wait for an apply: they would be replaced
-    /// silently. Contributions of weight 0 do not count.
+    /// Refuses another step while contributions of an earlier step wait for an apply: they would be
+    /// replaced silently. Contributions of weight 0 do not count.
     pub(super) fn check_applied(&self) -> Result<()> {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         let contributed = |own: &CachePadded<Replica>| {
@@ -65,9 +67,9 @@ impl Gradients {
         }
         Err(Error::precondition(
             "gradients: what the run before this one submitted has not been applied, and this run \
-             would replace it. Apply after each run; to add several runs up, make the gradients with \
-             accumulation_steps and apply after each of them; to drop what was submitted, make new \
-             gradients. A step that evaluates submits nothing",
+             would replace it. Apply after each run; to add several runs up, make the gradients \
+             with accumulation_steps and apply after each of them; to drop what was submitted, \
+             make new gradients. A step that evaluates submits nothing",
         ))
     }
 
@@ -82,7 +84,8 @@ impl Gradients {
     /// Hides the waiting contributions from steps, until the state is restored.
     pub(super) fn set_aside(&self) {
         let (step, _) = unpack(self.state.load(Ordering::Acquire));
-        self.state.store(pack(step, StepPhase::Applied), Ordering::Release);
+        self.state
+            .store(pack(step, StepPhase::Applied), Ordering::Release);
     }
 
     /// The step whose contributions can be applied: the last one if it was committed, or, at the
@@ -101,11 +104,12 @@ impl Gradients {
             }
             StepPhase::Ready => {}
             StepPhase::InFlight if committing == Some(step) => {}
-            // This is the step's own apply, as in an epoch: contributions from before the step do not matter.
+            // This is the step's own apply, as in an epoch: contributions from before the step do
+            // not matter.
             StepPhase::Applied | StepPhase::RolledBack if committing.is_some() => {
                 return Err(Error::precondition(
-                    "gradients: no replica submitted any in this step, which is to apply them; each \
-                     replica submits once in each step, also one without examples",
+                    "gradients: no replica submitted any in this step, which is to apply them; \
+                     each replica submits once in each step, also one without examples",
                 ));
             }
             StepPhase::Applied if step == 0 => {
@@ -139,25 +143,31 @@ impl Gradients {
 
     /// The contributions to `step`, which [`Gradients::applicable`] found.
     pub(super) fn contributions(&self, step: u64) -> Contributions<'_> {
-        Contributions { replicas: &self.replicas, step }
+        Contributions {
+            replicas: &self.replicas,
+            step,
+        }
     }
 
     /// Reserves the contributions for one apply, until [`Gradients::release`].
     pub(super) fn claim(&self) -> Result<Claim<'_>> {
         if self.claimed.swap(true, Ordering::AcqRel) {
             return Err(Error::precondition(
-                "gradients: another apply of them waits for the commit point; apply once for each run",
+                "gradients: another apply of them waits for the commit point; apply once for each \
+                 run",
             ));
         }
         Ok(Claim(self))
     }
 
-    /// The apply that has claimed the contributions is about to overwrite them. If it fails, they count as those
-    /// of a failed step.
+    /// The apply that has claimed the contributions is about to overwrite them. If it fails, they
+    /// count as those of a failed step.
     pub(super) fn consume(&self) {
         self.consumed.store(true, Ordering::Release);
         let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
-        first.filter_map(GradientBuffer::guard).for_each(Guard::is_in_use);
+        first
+            .filter_map(GradientBuffer::guard)
+            .for_each(Guard::is_in_use);
     }
 
     /// Gives up the reservation, or ends it once the contributions of step `applied` are consumed.
@@ -204,10 +214,14 @@ pub(super) fn check_finite(total: f64, weights: &str) -> Result<()> {
     if total.is_finite() {
         return Ok(());
     }
-    Err(invalid!("weight", "{weights} have no finite sum; weigh by examples or smaller numbers"))
+    Err(invalid!(
+        "weight",
+        "{weights} have no finite sum; weigh by examples or smaller numbers"
+    ))
 }
 
-/// A reservation that ends when this is dropped. If it is forgotten, [`Gradients::release`] ends it.
+/// A reservation that ends when this is dropped. If it is forgotten, [`Gradients::release`] ends
+/// it.
 pub(super) struct Claim<'a>(&'a Gradients);
 
 impl Drop for Claim<'_> {

@@ -17,9 +17,11 @@ pub(super) struct Means<'a> {
 }
 
 impl<'a> Means<'a> {
-    /// Weights and slots of the variable of `update`: all weights, and the slots of this rank's part.
+    /// Weights and slots of the variable of `update`: all weights, and the slots of this rank's
+    /// part.
     pub(super) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
         let slots = self.rule.slots().len();
-        self.variables.operands(update.position, update.buffer, slots)
+        self.variables
+            .operands(update.position, update.buffer, slots)
     }
 }

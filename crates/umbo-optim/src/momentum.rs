@@ -15,8 +15,9 @@ use umbo_kernels::update::rules::RuleKind;
 /// in PyTorch, so a new learning rate acts at once on all of it. Keras keeps the steps; the two
 /// agree while the learning rate stays the same.
 ///
-/// With [`Momentum::dampened`] by δ, as in PyTorch, a ← μ·a + (1 − δ)·g; in a variable's first update, and where μ is
-/// 0, a ← g. Whether there was an update is the running scalar, which stays 0 without dampening.
+/// With [`Momentum::dampened`] by δ, as in PyTorch, a ← μ·a + (1 − δ)·g; in a variable's first
+/// update, and where μ is 0, a ← g. Whether there was an update is the running scalar, which stays
+/// 0 without dampening.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
     momentum: f64,
@@ -28,16 +29,27 @@ impl Momentum {
     /// The rule with decay factor `momentum`, at least 0 and less than 1.
     pub fn new(momentum: f64, nesterov: bool) -> Result<Momentum> {
         check_decay("momentum", momentum)?;
-        Ok(Momentum { momentum, nesterov, dampening: 0.0 })
+        Ok(Momentum {
+            momentum,
+            nesterov,
+            dampening: 0.0,
+        })
     }
 
-    /// The same with a `dampening` of gradients, at least 0 and at most 1. Nesterov's momentum has none.
+    /// The same with a `dampening` of gradients, at least 0 and at most 1. Nesterov's momentum has
+    /// none.
     pub fn dampened(self, dampening: f64) -> Result<Momentum> {
         if !(0.0..=1.0).contains(&dampening) {
-            return Err(invalid!("dampening", "{dampening}; must be at least 0 and at most 1"));
+            return Err(invalid!(
+                "dampening",
+                "{dampening}; must be at least 0 and at most 1"
+            ));
         }
         if self.nesterov && dampening != 0.0 {
-            return Err(invalid!("dampening", "{dampening}; must be 0 with Nesterov's momentum"));
+            return Err(invalid!(
+                "dampening",
+                "{dampening}; must be 0 with Nesterov's momentum"
+            ));
         }
         Ok(Momentum { dampening, ..self })
     }
@@ -68,7 +80,11 @@ impl UpdateRule for Momentum {
             (false, true) => RuleKind::MomentumDampened,
             (false, false) => RuleKind::Momentum,
         };
-        let rest = if running[0] != 0.0 { 1.0 - self.dampening } else { 1.0 };
+        let rest = if running[0] != 0.0 {
+            1.0 - self.dampening
+        } else {
+            1.0
+        };
         let has_sum = if is_dampened { 1.0 } else { running[0] };
         let scalars = [rates.learning_rate, self.momentum, rest];
         Ok(Scalars::of(rates, [has_sum, running[1]], kind, scalars))

@@ -17,17 +17,24 @@ pub(super) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let step = sources.shown_step();
     let (what, way_out) = (
         format!("the gradient of {variable:?}"),
-        "nothing was changed. Have such applies skipped, or run the step again with other gradients",
+        "nothing was changed. Have such applies skipped, or run the step again with other \
+         gradients",
     );
     let problem = match first(contributions, index, variable) {
-        Some(Found { replica, place, value }) => {
+        Some(Found {
+            replica,
+            place,
+            value,
+        }) => {
             format!(
-                "{what} is not finite: step {step}, replica {replica}, element {place:?} is {value}; {way_out}"
+                "{what} is not finite: step {step}, replica {replica}, element {place:?} is \
+                 {value}; {way_out}"
             )
         }
         None => format!(
-            "{what}, or its norm, is not finite in step {step}, though what each replica submitted in \
-             this step is: the sum is too large, or an accumulated run was not finite; {way_out}"
+            "{what}, or its norm, is not finite in step {step}, though what each replica \
+             submitted in this step is: the sum is too large, or an accumulated run was not \
+             finite; {way_out}"
         ),
     };
     Error::invalid("gradients", problem)
@@ -38,9 +45,9 @@ pub(super) fn warn_of(variable: &Variable, step: u64) {
     log::log(Level::Warning, || {
         format!(
             "the gradient of {variable:?} in step {step} is not finite (NaN or infinite), and was \
-             applied as it is. The optimizer's setting for gradients that are not finite can have such \
-             applies skipped, or fail and name replica and element. This optimizer does not say so \
-             again; reports of applies do"
+             applied as it is. The optimizer's setting for gradients that are not finite can have \
+             such applies skipped, or fail and name replica and element. This optimizer does not \
+             say so again; reports of applies do"
         )
     });
 }
@@ -53,21 +60,34 @@ struct Found {
 
 /// The first element that is not finite among what replicas submitted to variable `index`.
 fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) -> Option<Found> {
-    contributions.writers(index).find_map(|(replica, _, buffer)| {
-        let (place, value) = match buffer {
-            GradientBuffer::Dense(dense) => {
-                let (element, value) = first_element(&dense.home(contributions.step))?;
-                (variable.shape().coordinates(element), value)
-            }
-            GradientBuffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {
-                let (element, value) = first_element(values)?;
-                let of_row = variable.shape().elements() / variable.shape().first()?;
-                let row = *indices.to_vec::<i64>().ok()?.get(element / of_row)? as usize;
-                Some((variable.shape().coordinates(row * of_row + element % of_row), value))
-            })?,
-        };
-        Some(Found { replica, place, value })
-    })
+    contributions
+        .writers(index)
+        .find_map(|(replica, _, buffer)| {
+            let (place, value) = match buffer {
+                GradientBuffer::Dense(dense) => {
+                    let (element, value) = first_element(&dense.home(contributions.step))?;
+                    (variable.shape().coordinates(element), value)
+                }
+                GradientBuffer::Rows(rows) => {
+                    rows.pieces().iter().find_map(|(indices, values)| {
+                        let (element, value) = first_element(values)?;
+                        let of_row = variable.shape().elements() / variable.shape().first()?;
+                        let row = *indices.to_vec::<i64>().ok()?.get(element / of_row)? as usize;
+                        Some((
+                            variable
+                                .shape()
+                                .coordinates(row * of_row + element % of_row),
+                            value,
+                        ))
+                    })?
+                }
+            };
+            Some(Found {
+                replica,
+                place,
+                value,
+            })
+        })
 }
 
 /// The first element that is not finite: where, and what it is.

@@ -21,6 +21,14 @@ pub(super) fn pack(step: u64, phase: StepPhase) -> u64 {
 }
 
 pub(super) fn unpack(state: u64) -> (u64, StepPhase) {
-    let phases = [StepPhase::Applied, StepPhase::InFlight, StepPhase::Ready, StepPhase::RolledBack];
-    (state >> PHASE_BITS, phases[(state & ((1 << PHASE_BITS) - 1)) as usize])
+    let phases = [
+        StepPhase::Applied,
+        StepPhase::InFlight,
+        StepPhase::Ready,
+        StepPhase::RolledBack,
+    ];
+    (
+        state >> PHASE_BITS,
+        phases[(state & ((1 << PHASE_BITS) - 1)) as usize],
+    )
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::settings::VariableGroup;
 use umbo_base::error::Result;
 
-/// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as the same optimizer
-/// applies them, its groups stay and it meets no new variable, so that an apply of thousands of small variables looks
-/// nothing up.
+/// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as
+/// the same optimizer applies them, its groups stay and it meets no new variable, so that an apply
+/// of thousands of small variables looks nothing up.
 #[derive(Default)]
 pub(super) struct TreatmentPlan {
     /// The optimizer's id, and the revisions of its groups and of its states; none at first.
@@ -27,9 +27,10 @@ pub(super) struct Treatment {
 }
 
 impl TreatmentPlan {
-    /// Makes this the plan `of` an optimizer with some revisions, if it is not: then its `treatments` are those of
-    /// each variable, and `follows` says whether the operands of a variable, whose state is at some position, lie
-    /// right behind those of the variable before.
+    /// Makes this the plan `of` an optimizer with some revisions, if it is not: then its
+    /// `treatments` are those of each variable, and `follows` says whether the operands of a
+    /// variable, whose state is at some position, lie right behind those of the variable
+    /// before.
     pub(super) fn refresh(
         &mut self,
         of: (u64, u64, u64),
@@ -43,8 +44,9 @@ impl TreatmentPlan {
         self.treatments.extend(treatments);
         self.runs.clear();
         for index in 0..self.treatments.len() {
-            let joins =
-                self.position_behind(index).is_some_and(|position| follows(index, position));
+            let joins = self
+                .position_behind(index)
+                .is_some_and(|position| follows(index, position));
             match self.runs.last_mut().filter(|_| joins) {
                 Some(run) => run.end += 1,
                 None => self.runs.push(index..index + 1),
@@ -53,9 +55,9 @@ impl TreatmentPlan {
         self.of = Some(of);
     }
 
-    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true, else in halves, and
-    /// so on, so that few exceptions among thousands cost little. `alike` gets the position of the first variable's
-    /// state, too; those of the others follow.
+    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true,
+    /// else in halves, and so on, so that few exceptions among thousands cost little. `alike`
+    /// gets the position of the first variable's state, too; those of the others follow.
     pub(super) fn divide(
         &self,
         run: Range<usize>,
@@ -76,8 +78,8 @@ impl TreatmentPlan {
         !self.treatments[index].group.frozen
     }
 
-    /// The position of the state of variable `index`, if the variable is treated as the one before it and its
-    /// state follows that one's.
+    /// The position of the state of variable `index`, if the variable is treated as the one before
+    /// it and its state follows that one's.
     fn position_behind(&self, index: usize) -> Option<usize> {
         let [before, this] = self.treatments.get(index.checked_sub(1)?..=index)? else {
             return None;

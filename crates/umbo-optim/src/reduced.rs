@@ -15,17 +15,19 @@ use umbo_strategy::ranks::{AddQuantity, Ranks};
 use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 
-/// The gradient of variable `index` that the next apply would use: reduced over replicas and accumulated runs,
-/// without the loss scale of `optimizer` (if there is one), before clipping and weight decay, in the variable's
-/// dtype. For a row-sparse variable it is the contributed rows, ascending, as indexed slices; for any other
-/// variable it is a tensor. The waiting contributions stay.
+/// The gradient of variable `index` that the next apply would use: reduced over replicas and
+/// accumulated runs, without the loss scale of `optimizer` (if there is one), before clipping and
+/// weight decay, in the variable's dtype. For a row-sparse variable it is the contributed rows,
+/// ascending, as indexed slices; for any other variable it is a tensor. The waiting contributions
+/// stay.
 ///
-/// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an apply
-/// would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no replica wrote
-/// the variable, or runs are accumulated while it is frozen. INVALID_ARGUMENT: an optimizer of another strategy.
+/// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an
+/// apply would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no
+/// replica wrote the variable, or runs are accumulated while it is frozen. INVALID_ARGUMENT: an
+/// optimizer of another strategy.
 ///
-/// With several ranks this is a collective call: all ranks make it, exchange their contributions to the variable,
-/// and get the gradient of all ranks.
+/// With several ranks this is a collective call: all ranks make it, exchange their contributions to
+/// the variable, and get the gradient of all ranks.
 pub fn reduced(
     gradients: &Arc<Gradients>,
     index: usize,
@@ -37,7 +39,10 @@ pub fn reduced(
         return Err(Error::out_of_range("index", problem));
     }
     if optimizer.is_some_and(|optimizer| optimizer.strategy() != gradients.strategy()) {
-        return Err(invalid!("optimizer", "made for another strategy than the gradients"));
+        return Err(invalid!(
+            "optimizer",
+            "made for another strategy than the gradients"
+        ));
     }
     let strategy = Strategy::with_id(gradients.strategy()).ok_or_else(|| {
         Error::precondition(
@@ -50,13 +55,21 @@ pub fn reduced(
         ));
     }
     let ranks = strategy.ranks();
-    let mut inspect = InspectGradient { gradients, index, optimizer, ranks, found: None };
+    let mut inspect = InspectGradient {
+        gradients,
+        index,
+        optimizer,
+        ranks,
+        found: None,
+    };
     strategy.change(&mut inspect)?;
-    inspect.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
+    inspect
+        .found
+        .ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
 }
 
-/// An inspection is a commit action that changes nothing. So it has the step lock: no step and no apply is in
-/// progress.
+/// An inspection is a commit action that changes nothing. So it has the step lock: no step and no
+/// apply is in progress.
 struct InspectGradient<'a> {
     gradients: &'a Arc<Gradients>,
     index: usize,
@@ -81,7 +94,8 @@ impl CommitAction for InspectGradient<'_> {
     fn prepare(&mut self) -> Result<()> {
         let (gradients, index) = (self.gradients, self.index);
         let variable = &gradients.variables()[index];
-        // If there is no new run, the accumulated gradients are inspected: a flush would apply those.
+        // If there is no new run, the accumulated gradients are inspected: a flush would apply
+        // those.
         let contributions = gradients.applicable(None, true)?;
         let _claim = gradients.claim()?;
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
@@ -104,8 +118,8 @@ impl CommitAction for InspectGradient<'_> {
         }
         if is_left_out {
             return Err(Error::NotFound(format!(
-                "index: {variable:?} is frozen, and gradients of frozen variables are not accumulated; an \
-                 apply would not update it"
+                "index: {variable:?} is frozen, and gradients of frozen variables are not \
+                 accumulated; an apply would not update it"
             )));
         }
         if !exchange.has_variable(&sources, index) {

@@ -1,6 +1,9 @@
 //! One replica's gradients: its buffers, and what it has viewed and submitted.
 
-#![expect(unsafe_code, reason = "mirrors are written for the replica whose they are")]
+#![expect(
+    unsafe_code,
+    reason = "mirrors are written for the replica whose they are"
+)]
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,11 +82,17 @@ impl DenseBuffer {
             false => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
         };
         let span = held_span(mirror.as_ref().unwrap_or(&tensor));
-        Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
+        Ok(DenseBuffer {
+            tensor,
+            mirror,
+            span,
+            lent: LentSlot::default(),
+            guard,
+        })
     }
 
-    /// Whether an apply in host memory may read it together with the buffer `before`, because it follows that one
-    /// in memory.
+    /// Whether an apply in host memory may read it together with the buffer `before`, because it
+    /// follows that one in memory.
     pub(super) fn follows(&self, before: &DenseBuffer) -> bool {
         self.span.is_some() && slab::follows(before.own(), self.own())
     }
@@ -95,14 +104,18 @@ impl DenseBuffer {
 
     /// The gradient that the replica wrote or lent in `step`.
     pub(super) fn written(&self, step: u64) -> Tensor {
-        self.lent.tensor(step).unwrap_or_else(|| self.tensor.clone())
+        self.lent
+            .tensor(step)
+            .unwrap_or_else(|| self.tensor.clone())
     }
 
     /// Copies the gradient that the replica wrote in `step` to the device where an apply reads it.
     pub(super) fn bring_home(&self, step: u64) -> Result<()> {
-        let Some(mirror) = &self.mirror else { return Ok(()) };
-        // SAFETY: only this function writes the mirror, on the thread of the buffer's replica, before an apply can
-        // read the step's contributions.
+        let Some(mirror) = &self.mirror else {
+            return Ok(());
+        };
+        // SAFETY: only this function writes the mirror, on the thread of the buffer's replica,
+        // before an apply can read the step's contributions.
         unsafe { mirror.assume_exclusive() }.copy_from(&self.written(step))
     }
 
@@ -111,8 +124,8 @@ impl DenseBuffer {
         self.mirror.clone().unwrap_or_else(|| self.written(step))
     }
 
-    /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the gradients to
-    /// write.
+    /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the
+    /// gradients to write.
     pub(super) fn landing(&self) -> Option<&Tensor> {
         Some(self.own()).filter(|own| own.device().is_host_memory())
     }
@@ -121,19 +134,23 @@ impl DenseBuffer {
     pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
         match &self.mirror {
             Some(_) => self.span,
-            None => self.lent.tensor(step).map_or(self.span, |lent| held_span(&lent)),
+            None => self
+                .lent
+                .tensor(step)
+                .map_or(self.span, |lent| held_span(&lent)),
         }
     }
 }
 
 /// All elements of a contiguous tensor, if it lies in host memory.
 fn held_span(tensor: &Tensor) -> Option<Span<'static>> {
-    // SAFETY: the owner of the tensor, a buffer or a gradient that is lent, keeps it as long as the span.
+    // SAFETY: the owner of the tensor, a buffer or a gradient that is lent, keeps it as long as the
+    // span.
     tensor.span().ok().map(|span| unsafe { span.held() })
 }
 
-/// Which variables a replica viewed in the last step in which it viewed one: a bit for each. Only the replica's thread
-/// changes it, so no bit has to be set atomically.
+/// Which variables a replica viewed in the last step in which it viewed one: a bit for each. Only
+/// the replica's thread changes it, so no bit has to be set atomically.
 pub(super) struct Viewed {
     step: AtomicU64,
     /// The words of bits, between words that keep them in cache lines of their own.
@@ -146,7 +163,10 @@ impl Viewed {
 
     fn new(variables: usize) -> Viewed {
         let words = variables.div_ceil(Viewed::BITS) + 2 * Viewed::MARGIN;
-        Viewed { step: AtomicU64::new(0), words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        Viewed {
+            step: AtomicU64::new(0),
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// Whether it viewed the variable in this step.
@@ -175,7 +195,9 @@ impl Viewed {
     /// Notes that it views the variable in this step.
     pub(super) fn note(&self, variable: usize, step: u64) {
         if self.step.load(Ordering::Relaxed) != step {
-            self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            self.words
+                .iter()
+                .for_each(|word| word.store(0, Ordering::Relaxed));
             self.step.store(step, Ordering::Release);
         }
         self.change(variable, |word, bit| word | bit);
@@ -209,10 +231,16 @@ impl Replica {
         };
         let buffers = buffers(replica, device, variables, options, is_strict)?;
         Ok(Replica {
-            has_rows: buffers.iter().any(|buffer| matches!(buffer, GradientBuffer::Rows(_))),
+            has_rows: buffers
+                .iter()
+                .any(|buffer| matches!(buffer, GradientBuffer::Rows(_))),
             // In strict mode rows are written to guarded memory first.
             is_remote: is_strict
-                || variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
+                || variables
+                    .iter()
+                    .enumerate()
+                    .map(home)
+                    .any(|home| home != memory_of(device)),
             is_trial: AtomicBool::new(false),
             buffers,
             viewed: Viewed::new(variables.len()),
@@ -227,8 +255,8 @@ impl Replica {
     }
 }
 
-/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache line of its own,
-/// and in strict mode with red zones between them.
+/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
+/// line of its own, and in strict mode with red zones between them.
 fn buffers(
     replica: usize,
     device: DeviceId,
@@ -261,12 +289,18 @@ fn buffers(
     let buffers = places.into_iter().zip(variables).enumerate();
     let buffers = buffers.map(|(index, (place, variable))| {
         if is_row_sparse(index) {
-            return Ok(GradientBuffer::Rows(ReplicaRows::new(device, dtype(variable), is_strict)));
+            return Ok(GradientBuffer::Rows(ReplicaRows::new(
+                device,
+                dtype(variable),
+                is_strict,
+            )));
         }
         let layout = Layout::row_major(variable.shape());
         let storage = Arc::clone(&storage);
         let tensor = Tensor::from_storage(storage, dtype(variable), layout, place.start)?;
-        let guard = is_strict.then(|| Guard::new(&tensor, place.end)).transpose()?;
+        let guard = is_strict
+            .then(|| Guard::new(&tensor, place.end))
+            .transpose()?;
         DenseBuffer::new(tensor, variable, guard).map(GradientBuffer::Dense)
     });
     buffers.collect()

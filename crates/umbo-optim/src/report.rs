@@ -5,8 +5,8 @@ use umbo_tensor::values::variable::Variable;
 /// Options of one apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Update now, even if the gradients have accumulated fewer runs than their accumulation steps; for example at
-    /// the end of an epoch.
+    /// Update now, even if the gradients have accumulated fewer runs than their accumulation
+    /// steps; for example at the end of an epoch.
     pub flush: bool,
     /// Report the norm of the gradient, even if nothing else needs it.
     pub measure_norm: bool,
@@ -27,13 +27,13 @@ impl ApplyOptions {
 /// The report of an apply.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyReport {
-    /// False if the total weight was 0 (nothing was updated, and the contributions are consumed), if the apply was
-    /// skipped, and if the contributions were added to those of earlier runs.
+    /// False if the total weight was 0 (nothing was updated, and the contributions are consumed),
+    /// if the apply was skipped, and if the contributions were added to those of earlier runs.
     pub applied: bool,
     /// Whether a gradient was not finite, and so nothing was updated.
     pub skipped: bool,
-    /// The first variable whose gradient was not finite: where the apply was skipped, and where it was
-    /// applied as it is.
+    /// The first variable whose gradient was not finite: where the apply was skipped, and where it
+    /// was applied as it is.
     pub non_finite: Option<Variable>,
     /// Whether the gradients were scaled down to the largest norm.
     pub clipped: bool,

@@ -23,8 +23,11 @@ pub struct RmsProp {
 }
 
 static PLAIN: [Slot; 2] = [Slot::new("v", 0.0), Slot::new("momentum", 0.0)];
-static CENTERED: [Slot; 3] =
-    [Slot::new("v", 0.0), Slot::new("mean", 0.0), Slot::new("momentum", 0.0)];
+static CENTERED: [Slot; 3] = [
+    Slot::new("v", 0.0),
+    Slot::new("mean", 0.0),
+    Slot::new("momentum", 0.0),
+];
 
 impl RmsProp {
     /// The rule with rho factor `rho` of the moments (ρ) and `momentum` (μ; 0 for none), both
@@ -34,7 +37,12 @@ impl RmsProp {
         check_decay("rho", rho)?;
         check_decay("momentum", momentum)?;
         check_epsilon(epsilon)?;
-        Ok(RmsProp { rho, momentum, centered, epsilon })
+        Ok(RmsProp {
+            rho,
+            momentum,
+            centered,
+            epsilon,
+        })
     }
 }
 
@@ -54,7 +62,11 @@ impl UpdateRule for RmsProp {
 
     fn slots(&self) -> &[Slot] {
         let all = if self.centered { &CENTERED[..] } else { &PLAIN };
-        if self.momentum == 0.0 { &all[..all.len() - 1] } else { all }
+        if self.momentum == 0.0 {
+            &all[..all.len() - 1]
+        } else {
+            all
+        }
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
@@ -64,7 +76,13 @@ impl UpdateRule for RmsProp {
             (true, false) => RuleKind::RmsPropCentered,
             (true, true) => RuleKind::RmsPropCenteredMomentum,
         };
-        let scalars = [self.rho, 1.0 - self.rho, self.momentum, self.epsilon, rates.learning_rate];
+        let scalars = [
+            self.rho,
+            1.0 - self.rho,
+            self.momentum,
+            self.epsilon,
+            rates.learning_rate,
+        ];
         Ok(Scalars::of(rates, *running, kind, scalars))
     }
 }

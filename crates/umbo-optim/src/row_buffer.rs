@@ -8,7 +8,8 @@ use umbo_kernels::view::Span;
 use umbo_tensor::storage::Storage;
 use umbo_tensor::{DType, Layout, Shape, Tensor, TensorParts};
 
-/// A contiguous tensor of rows. It keeps its memory when it grows: as many rows as before cost no allocation.
+/// A contiguous tensor of rows. It keeps its memory when it grows: as many rows as before cost no
+/// allocation.
 pub(super) struct RowBuffer {
     tensor: Tensor,
 }
@@ -16,7 +17,9 @@ pub(super) struct RowBuffer {
 impl RowBuffer {
     /// An empty buffer, for rows like those of `shape`.
     pub(super) fn new(dtype: DType, shape: Shape, device: DeviceId) -> Result<RowBuffer> {
-        Ok(RowBuffer { tensor: Tensor::zeros(dtype, shape.with_size(0, 0), device)? })
+        Ok(RowBuffer {
+            tensor: Tensor::zeros(dtype, shape.with_size(0, 0), device)?,
+        })
     }
 
     /// The rows.
@@ -26,10 +29,13 @@ impl RowBuffer {
 
     /// The rows as a span.
     pub(super) fn span(&self) -> Span<'_> {
-        self.tensor.span().expect("it is contiguous, in host memory")
+        self.tensor
+            .span()
+            .expect("it is contiguous, in host memory")
     }
 
-    /// Sets the number of rows to `rows`, and the capacity to at least `most` rows. The contents are unspecified.
+    /// Sets the number of rows to `rows`, and the capacity to at least `most` rows. The contents
+    /// are unspecified.
     pub(super) fn resize(&mut self, rows: usize, most: usize) -> Result<()> {
         let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
         let too_many = |_| {
@@ -49,8 +55,14 @@ impl RowBuffer {
             Arc::new(Storage::zeroed(bytes, device).map_err(too_many)?)
         };
         let layout = Layout::row_major(shape);
-        let parts =
-            TensorParts { storage: &storage, dtype, layout, offset: 0, device, share: None };
+        let parts = TensorParts {
+            storage: &storage,
+            dtype,
+            layout,
+            offset: 0,
+            device,
+            share: None,
+        };
         if !self.tensor.try_replace(&parts) {
             // Somebody still holds the old tensor.
             self.tensor = Tensor::from_storage(storage, dtype, layout, 0)?;
@@ -92,7 +104,11 @@ mod tests {
         buffer.resize(2, 2).unwrap();
         for rows in [usize::MAX, usize::MAX / 64, 1 << 56] {
             let error = buffer.resize(rows, rows).unwrap_err();
-            assert_eq!(error.status(), umbo_base::error::Status::ResourceExhausted, "{error}");
+            assert_eq!(
+                error.status(),
+                umbo_base::error::Status::ResourceExhausted,
+                "{error}"
+            );
         }
         assert_eq!(buffer.tensor().shape(), shape(&[2, 8]));
     }

@@ -1,6 +1,8 @@
-//! The gradient of a row-sparse variable: the rows of all replicas, where rows with the same index are merged.
+//! The gradient of a row-sparse variable: the rows of all replicas, where rows with the same index
+//! are merged.
 //!
-//! Merging takes time and memory in proportion to the contributed rows, whatever the size of the variable.
+//! Merging takes time and memory in proportion to the contributed rows, whatever the size of the
+//! variable.
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
@@ -18,8 +20,8 @@ use umbo_tensor::{DType, Shape, Tensor};
 
 /// The sums of the contributions to one row-sparse variable since the last update.
 ///
-/// An apply merges the rows of the last run with those of the runs before it while it prepares; if the apply is
-/// dropped, the earlier sums count again.
+/// An apply merges the rows of the last run with those of the runs before it while it prepares; if
+/// the apply is dropped, the earlier sums count again.
 pub(super) struct MergedRowSums {
     /// The sums of the runs before the last one, if one of them contributed.
     before: Merged,
@@ -49,14 +51,20 @@ impl MergedRowSums {
     /// Sums of no runs.
     pub(super) fn new(variable: &Variable) -> Result<MergedRowSums> {
         let [before, all] = [Merged::new(variable)?, Merged::new(variable)?];
-        Ok(MergedRowSums { before, has_before: false, all, has_all: false })
+        Ok(MergedRowSums {
+            before,
+            has_before: false,
+            all,
+            has_all: false,
+        })
     }
 
-    /// Merges the rows of `sources`, which are in replica order; `with_before` also the sums from before the last
-    /// run. Without sources the result is those earlier sums. Allocates nothing once a run had as many rows.
+    /// Merges the rows of `sources`, which are in replica order; `with_before` also the sums from
+    /// before the last run. Without sources the result is those earlier sums. Allocates nothing
+    /// once a run had as many rows.
     ///
-    /// Fails if an index is no row of `variable`. [`RowPieces::check`] has checked the indices when the replica
-    /// submitted.
+    /// Fails if an index is no row of `variable`. [`RowPieces::check`] has checked the indices when
+    /// the replica submitted.
     ///
     /// [`RowPieces::check`]: crate::rows::RowPieces::check
     pub(super) fn merge<'a>(
@@ -75,7 +83,9 @@ impl MergedRowSums {
         parts.clear();
         let merged = collect(variable, before, sources, order, parts).and_then(|()| {
             order.sort(variable.shape()[0]);
-            let before = before.map(|before| before.sums.tensor().reading()).transpose()?;
+            let before = before
+                .map(|before| before.sums.tensor().reading())
+                .transpose()?;
             self.all.take(variable, order, before, parts)
         });
         // The views are valid during this call only.
@@ -87,7 +97,11 @@ impl MergedRowSums {
     /// The sums of all runs, if one contributed.
     pub(super) fn merged(&self) -> Option<&Merged> {
         let before = self.has_before.then_some(&self.before);
-        if self.has_all { Some(&self.all) } else { before }
+        if self.has_all {
+            Some(&self.all)
+        } else {
+            before
+        }
     }
 
     /// Counts the last run among the earlier runs.
@@ -117,7 +131,10 @@ impl MergedRowSums {
 impl Merged {
     fn new(variable: &Variable) -> Result<Merged> {
         let sums = RowBuffer::new(DType::Float64, variable.shape(), DeviceId::HOST)?;
-        Ok(Merged { rows: Vec::new(), sums })
+        Ok(Merged {
+            rows: Vec::new(),
+            sums,
+        })
     }
 
     /// Rows of `variable`, ascending, with their sums in `sums`, a float64 tensor.
@@ -172,12 +189,21 @@ impl Merged {
         // The most rows that there can be: the number of distinct rows changes from step to step.
         let most = order.entries().min(variable.shape()[0]);
         self.rows.clear();
-        self.rows.try_reserve(most).map_err(|_| out_of_memory(variable))?;
-        self.rows.extend((0..order.rows()).map(|position| order.row(position)));
+        self.rows
+            .try_reserve(most)
+            .map_err(|_| out_of_memory(variable))?;
+        self.rows
+            .extend((0..order.rows()).map(|position| order.row(position)));
         self.sums.resize(order.rows(), most)?;
         // SAFETY: the sums belong to this apply, and nobody reads them before they are merged.
         let mut sums = unsafe { self.sums.tensor().assume_exclusive() };
-        sum_rows(Instructions::chosen(), order, before, parts, &mut sums.writing()?);
+        sum_rows(
+            Instructions::chosen(),
+            order,
+            before,
+            parts,
+            &mut sums.writing()?,
+        );
         Ok(())
     }
 }
@@ -195,17 +221,22 @@ fn collect<'a>(
     let mut entries = before.len();
     for (_, rows, _) in sources.clone() {
         let rows = rows.pieces();
-        entries = entries.checked_add(rows.rows()).ok_or_else(|| out_of_memory(variable))?;
+        entries = entries
+            .checked_add(rows.rows())
+            .ok_or_else(|| out_of_memory(variable))?;
     }
     order.start(entries).map_err(|_| out_of_memory(variable))?;
     order.add_rows(before);
     for (replica, rows, factor) in sources {
         let rows = rows.pieces();
-        rows.each_indices(variable, replica, |indices, rows| order.add_indices(indices, rows))?;
+        rows.each_indices(variable, replica, |indices, rows| {
+            order.add_indices(indices, rows)
+        })?;
         for (_, values) in rows.iter() {
-            // SAFETY: the parts are used and dropped before `merge` returns, which borrows the tensors that they
-            // view.
-            parts.push(RowPart { values: unsafe { values.reading()?.held() }, factor });
+            // SAFETY: the parts are used and dropped before `merge` returns, which borrows the
+            // tensors that they view.
+            let values = unsafe { values.reading()?.held() };
+            parts.push(RowPart { values, factor });
         }
     }
     Ok(())

@@ -1,7 +1,10 @@
 //! The rows that a replica contributes to the gradient of a row-sparse variable, whose gradients
 //! were declared row-sparse.
 
-#![expect(unsafe_code, reason = "rows that a GPU has are copied for the replica that wrote them")]
+#![expect(
+    unsafe_code,
+    reason = "rows that a GPU has are copied for the replica that wrote them"
+)]
 
 use crate::row_buffer::RowBuffer;
 use parking_lot::{Mutex, MutexGuard};
@@ -22,8 +25,8 @@ pub struct AddedRows {
     pub values: Tensor,
 }
 
-/// The rows that one replica adds to one row-sparse variable in a step, piece by piece. The memory is kept from
-/// step to step.
+/// The rows that one replica adds to one row-sparse variable in a step, piece by piece. The memory
+/// is kept from step to step.
 ///
 /// Only the replica takes the lock until the step is over, and only the apply afterwards.
 pub(super) struct ReplicaRows {
@@ -46,8 +49,8 @@ struct RowsPiece {
     /// The rows in host memory, where an apply reads them.
     indices: RowBuffer,
     values: RowBuffer,
-    /// The memory that the replica writes, if it is not what an apply reads: on a GPU, or between the red zones of
-    /// strict mode.
+    /// The memory that the replica writes, if it is not what an apply reads: on a GPU, or between
+    /// the red zones of strict mode.
     away: Option<AddedRows>,
     /// In strict mode the red zones around indices and values that the replica writes.
     guards: Option<[GuardedMemory; 2]>,
@@ -68,7 +71,12 @@ const PARTS: [&str; 2] = ["row numbers", "rows"];
 impl ReplicaRows {
     /// Pieces of a replica on `device`, with values of type `dtype`.
     pub(super) fn new(device: DeviceId, dtype: DType, is_strict: bool) -> ReplicaRows {
-        ReplicaRows { pieces: Mutex::default(), device, dtype, is_strict }
+        ReplicaRows {
+            pieces: Mutex::default(),
+            device,
+            dtype,
+            is_strict,
+        }
     }
 
     /// Adds `rows` more rows of `variable` in `step`, for the replica to write.
@@ -79,7 +87,9 @@ impl ReplicaRows {
         }
         let used = pieces.used;
         if used == pieces.pieces.len() {
-            pieces.pieces.push(RowsPiece::new(variable, self.device, self.dtype)?);
+            pieces
+                .pieces
+                .push(RowsPiece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
         let mut added = piece.resize(rows, self.device)?;
@@ -110,13 +120,18 @@ impl RowPieces {
 
     /// Copies the written rows to host memory, where an apply reads them.
     pub(super) fn bring_home(&mut self) -> Result<()> {
-        self.pieces[..self.used].iter_mut().try_for_each(RowsPiece::bring_home)
+        self.pieces[..self.used]
+            .iter_mut()
+            .try_for_each(RowsPiece::bring_home)
     }
 
     /// The red zones of strict mode, and the memory that they surround.
     fn guards(&self) -> impl Iterator<Item = (usize, usize, &GuardedMemory)> {
         self.pieces[..self.used].iter().flat_map(|piece| {
-            let sizes = [piece.indices.tensor().dtype(), piece.values.tensor().dtype()];
+            let sizes = [
+                piece.indices.tensor().dtype(),
+                piece.values.tensor().dtype(),
+            ];
             let guards = piece.guards.iter().flatten().enumerate();
             guards.map(move |(part, guard)| (part, sizes[part].size(), guard))
         })
@@ -127,7 +142,11 @@ impl RowPieces {
         for (part, _, guard) in self.guards() {
             if let Some(breach) = guard.breach()? {
                 let (what, bytes) = (PARTS[part], guard.region.bytes());
-                return Ok(Some(Outside { what, bytes, breach }));
+                return Ok(Some(Outside {
+                    what,
+                    bytes,
+                    breach,
+                }));
             }
         }
         Ok(None)
@@ -148,8 +167,8 @@ impl RowPieces {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }
 
-    /// Calls `inspect` with the indices of each piece. If it finds an index that is no row of `variable`, the
-    /// error names replica `replica`.
+    /// Calls `inspect` with the indices of each piece. If it finds an index that is no row of
+    /// `variable`, the error names replica `replica`.
     pub(super) fn each_indices(
         &self,
         variable: &Variable,
@@ -167,7 +186,7 @@ impl RowPieces {
                 out_of_range!(
                     "indices",
                     "{index}, at position {position} of the rows that replica {replica} adds to \
-                         {variable:?}, is not in [0, {rows})"
+                     {variable:?}, is not in [0, {rows})"
                 )
             })?;
             before += indices.len();
@@ -183,10 +202,19 @@ impl RowPieces {
 
 impl RowsPiece {
     fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<RowsPiece> {
-        let home = if device.is_host_memory() { device } else { DeviceId::HOST };
+        let home = if device.is_host_memory() {
+            device
+        } else {
+            DeviceId::HOST
+        };
         let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, home)?;
         let values = RowBuffer::new(dtype, variable.shape(), home)?;
-        Ok(RowsPiece { indices, values, away: None, guards: None })
+        Ok(RowsPiece {
+            indices,
+            values,
+            away: None,
+            guards: None,
+        })
     }
 
     /// Sets the number of rows to `rows`, for a replica on `device` to write.
@@ -195,15 +223,22 @@ impl RowsPiece {
         self.values.resize(rows, rows)?;
         let (indices, values) = (self.indices.tensor(), self.values.tensor());
         if device.is_host_memory() {
-            return Ok(AddedRows { indices: indices.clone(), values: values.clone() });
+            return Ok(AddedRows {
+                indices: indices.clone(),
+                values: values.clone(),
+            });
         }
         let on_gpu = |like: &Tensor| Tensor::zeros(like.dtype(), like.shape(), device);
-        let added = AddedRows { indices: on_gpu(indices)?, values: on_gpu(values)? };
+        let added = AddedRows {
+            indices: on_gpu(indices)?,
+            values: on_gpu(values)?,
+        };
         self.away = Some(added.clone());
         Ok(added)
     }
 
-    /// Makes the replica write guarded memory instead of `added`; it is copied from there, as from a GPU.
+    /// Makes the replica write guarded memory instead of `added`; it is copied from there, as from
+    /// a GPU.
     fn guard(&mut self, added: &AddedRows) -> Result<AddedRows> {
         let guarded =
             |like: &Tensor| GuardedMemory::tensor(like.dtype(), like.shape(), like.device());
@@ -216,11 +251,20 @@ impl RowsPiece {
     }
 
     fn bring_home(&mut self) -> Result<()> {
-        let Some(written) = self.away.take() else { return Ok(()) };
-        // SAFETY: only the replica uses the buffers until the step is over, and it has just written them.
+        let Some(written) = self.away.take() else {
+            return Ok(());
+        };
+        // SAFETY: only the replica uses the buffers until the step is over, and it has just written
+        // them.
         unsafe {
-            self.indices.tensor().assume_exclusive().copy_from(&written.indices)?;
-            self.values.tensor().assume_exclusive().copy_from(&written.values)
+            self.indices
+                .tensor()
+                .assume_exclusive()
+                .copy_from(&written.indices)?;
+            self.values
+                .tensor()
+                .assume_exclusive()
+                .copy_from(&written.values)
         }
     }
 }

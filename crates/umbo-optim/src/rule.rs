@@ -22,7 +22,10 @@ pub struct Slot {
 impl Slot {
     /// State with this name that starts at `initial`.
     pub const fn new(name: &'static str, initial: f64) -> Slot {
-        Slot { name: Cow::Borrowed(name), initial }
+        Slot {
+            name: Cow::Borrowed(name),
+            initial,
+        }
     }
 }
 
@@ -67,11 +70,16 @@ impl Scalars {
         kind: RuleKind,
         scalars: impl IntoIterator<Item = f64>,
     ) -> Scalars {
-        Scalars { rates: *rates, step: Some(RuleStep::new(kind, scalars)), running }
+        Scalars {
+            rates: *rates,
+            step: Some(RuleStep::new(kind, scalars)),
+            running,
+        }
     }
 
-    /// The sums over all elements of a variable, or of tiles of it, that its rule needs before it updates one
-    /// of them, such as squares of norms. `pass` is the one that is about to be run. Cannot fail.
+    /// The sums over all elements of a variable, or of tiles of it, that its rule needs before it
+    /// updates one of them, such as squares of norms. `pass` is the one that is about to be
+    /// run. Cannot fail.
     pub fn sums(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
         self.step.map_or([0.0; SUMS], |step| step.measure(pass))
     }
@@ -82,15 +90,16 @@ impl Scalars {
 pub enum WeightDecay {
     /// L2 regularisation: the optimizer adds λ·w to the gradient before the rule sees it.
     L2,
-    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the gradient and the
-    /// state do not contain it, and the rule itself shrinks the weight.
+    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the
+    /// gradient and the state do not contain it, and the rule itself shrinks the weight.
     Decoupled,
 }
 
 /// A rule of gradient descent: its state, and its formula for one element.
 ///
-/// A rule is immutable. The optimizer holds what changes from update to update, the slots and the running scalars.
-/// Both are kept per variable, so that a variable that is updated seldom counts only its own updates.
+/// A rule is immutable. The optimizer holds what changes from update to update, the slots and the
+/// running scalars. Both are kept per variable, so that a variable that is updated seldom counts
+/// only its own updates.
 pub trait UpdateRule: Send + Sync + Debug {
     /// The name, such as `adam`.
     fn name(&self) -> &str;
@@ -118,9 +127,9 @@ pub trait UpdateRule: Send + Sync + Debug {
         0.0
     }
 
-    /// Refuses a learning rate, finite and at least 0, with which no update can be computed. Called when the
-    /// program sets the rate; rates from a schedule, and rates times a group's factor, are checked by
-    /// [`UpdateRule::prepare`].
+    /// Refuses a learning rate, finite and at least 0, with which no update can be computed. Called
+    /// when the program sets the rate; rates from a schedule, and rates times a group's factor,
+    /// are checked by [`UpdateRule::prepare`].
     fn check_learning_rate(&self, _learning_rate: f64) -> Result<()> {
         Ok(())
     }
@@ -130,8 +139,8 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// if they cannot be computed; the apply then changes nothing.
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
 
-    /// Whether the rule needs sums over the whole variable. Then the update of an element depends on all others,
-    /// and rows cannot be updated alone.
+    /// Whether the rule needs sums over the whole variable. Then the update of an element depends
+    /// on all others, and rows cannot be updated alone.
     fn measures(&self) -> bool {
         false
     }
@@ -151,8 +160,8 @@ pub trait UpdateRule: Send + Sync + Debug {
         self.measured(scalars, scalars.sums(pass))
     }
 
-    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not. Called for
-    /// rules without a formula in the table.
+    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
+    /// not. Called for rules without a formula in the table.
     fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
         None
     }
@@ -160,13 +169,16 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
     /// Cannot fail.
     fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
-        let step = scalars.step.expect("a rule without steps updates by itself");
+        let step = scalars
+            .step
+            .expect("a rule without steps updates by itself");
         step.run(pass);
     }
 }
 
-/// An update that a custom rule computes on a GPU: new weights and states of one variable, or of those of its rows
-/// that have gradients. Each address is of as many contiguous elements, which nobody else accesses.
+/// An update that a custom rule computes on a GPU: new weights and states of one variable, or of
+/// those of its rows that have gradients. Each address is of as many contiguous elements, which
+/// nobody else accesses.
 #[derive(Debug)]
 pub struct CustomUpdate<'a> {
     /// The GPU, in whose context the function is called.
@@ -183,8 +195,8 @@ pub struct CustomUpdate<'a> {
     pub gradient: Address,
     /// To be read and written.
     pub slots: &'a [Address],
-    /// The address and the number of the row indices, in the order of the elements; none if the whole variable is
-    /// updated.
+    /// The address and the number of the row indices, in the order of the elements; none if the
+    /// whole variable is updated.
     pub rows: Option<(Address, usize)>,
     /// The rates; the weight decay is what the function itself has to do.
     pub rates: Rates,
@@ -210,7 +222,10 @@ pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
     if epsilon.is_finite() && epsilon as f32 > 0.0 {
         return Ok(());
     }
-    Err(invalid!("epsilon", "{epsilon}; must be finite and more than 0 as a float32"))
+    Err(invalid!(
+        "epsilon",
+        "{epsilon}; must be finite and more than 0 as a float32"
+    ))
 }
 
 /// Refuses a number that is not finite or is negative.
@@ -226,5 +241,8 @@ pub(super) fn check_decay(argument: &'static str, value: f64) -> Result<()> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
     }
-    Err(invalid!(argument, "{value}; must be at least 0 and less than 1"))
+    Err(invalid!(
+        argument,
+        "{value}; must be at least 0 and less than 1"
+    ))
 }

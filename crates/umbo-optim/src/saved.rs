@@ -1,9 +1,12 @@
 //! Export and import of an optimizer's whole state.
 //!
-//! The caller of export or import holds the step lock of the optimizer's strategy, so that no apply is prepared or
-//! in progress; functions that set one value take the lock themselves.
+//! The caller of export or import holds the step lock of the optimizer's strategy, so that no apply
+//! is prepared or in progress; functions that set one value take the lock themselves.
 
-#![expect(unsafe_code, reason = "slots are given out as they are while nobody writes them")]
+#![expect(
+    unsafe_code,
+    reason = "slots are given out as they are while nobody writes them"
+)]
 
 use crate::rule::{Running, VariableProgress};
 use crate::settings::LossScaling;
@@ -16,8 +19,8 @@ use umbo_tensor::collectives::copy_to;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Tensor};
 
-/// The state that an optimizer keeps from apply to apply. It does not contain what a program sets when it makes an
-/// optimizer: its rule's numbers, settings, groups and schedule.
+/// The state that an optimizer keeps from apply to apply. It does not contain what a program sets
+/// when it makes an optimizer: its rule's numbers, settings, groups and schedule.
 #[derive(Debug)]
 pub struct OptimizerState {
     /// The learning rate; while there is a schedule, that of the last apply.
@@ -48,23 +51,26 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The rule's slots, in its order, of the variable's dtype: of its shape; if the variable is sharded, of this
-    /// rank's part, contiguous.
+    /// The rule's slots, in its order, of the variable's dtype: of its shape; if the variable is
+    /// sharded, of this rank's part, contiguous.
     pub slots: Vec<Tensor>,
 }
 
 /// Memory for a state that is about to be imported into an optimizer.
 pub struct ReservedState(());
 
-/// The largest settable count of updates. Files hold counts below 2^53, so counting on from here reaches that
-/// limit only after more updates than any training makes.
+/// The largest settable count of updates. Files hold counts below 2^53, so counting on from here
+/// reaches that limit only after more updates than any training makes.
 pub const MOST_COUNTED: u64 = 1 << 52;
 
 fn check_count(count: u64, argument: &'static str) -> Result<()> {
     if count <= MOST_COUNTED {
         return Ok(());
     }
-    Err(invalid!(argument, "{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from"))
+    Err(invalid!(
+        argument,
+        "{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from"
+    ))
 }
 
 impl Optimizer {
@@ -75,7 +81,11 @@ impl Optimizer {
 
     /// The variables that it has updated, in the order of their first update.
     pub fn updated_variables(&self) -> Vec<Variable> {
-        self.lock().variables.updated().map(|(variable, ..)| variable.clone()).collect()
+        self.lock()
+            .variables
+            .updated()
+            .map(|(variable, ..)| variable.clone())
+            .collect()
     }
 
     /// A copy of all state that this process keeps, in host memory.
@@ -93,14 +103,17 @@ impl Optimizer {
 
     fn exported(&self, slot: impl Fn(&LocalSlot) -> Result<Tensor>) -> Result<OptimizerState> {
         let state = self.lock();
-        let variables = state.variables.updated().map(|(variable, progress, slots)| {
-            Ok(VariableState {
-                variable: variable.clone(),
-                updates: progress.updates,
-                running: progress.running,
-                slots: slots.iter().map(&slot).collect::<Result<_>>()?,
-            })
-        });
+        let variables = state
+            .variables
+            .updated()
+            .map(|(variable, progress, slots)| {
+                Ok(VariableState {
+                    variable: variable.clone(),
+                    updates: progress.updates,
+                    running: progress.running,
+                    slots: slots.iter().map(&slot).collect::<Result<_>>()?,
+                })
+            });
         Ok(OptimizerState {
             learning_rate: state.learning_rate,
             iterations: state.iterations,
@@ -121,18 +134,27 @@ impl Optimizer {
         Ok(ReservedState(()))
     }
 
-    /// Replaces all state by an exported one; variables that are not in it count as never updated. The loss scale
-    /// changes only if it is dynamic in both optimizers. A schedule stays, and continues with the imported number
-    /// of iterations. With reserved memory it cannot fail.
+    /// Replaces all state by an exported one; variables that are not in it count as never updated.
+    /// The loss scale changes only if it is dynamic in both optimizers. A schedule stays, and
+    /// continues with the imported number of iterations. With reserved memory it cannot fail.
     pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
         let state = &mut *self.lock();
         state.variables.forget(self.rule());
-        for VariableState { variable, updates, running, slots } in &from.variables {
+        for VariableState {
+            variable,
+            updates,
+            running,
+            slots,
+        } in &from.variables
+        {
             let position = state.variables.known_by_parts(variable, self.rule())?;
             for (index, slot) in slots.iter().enumerate() {
                 state.variables.put_slot(position, index, slot)?;
             }
-            let progress = VariableProgress { updates: *updates, running: *running };
+            let progress = VariableProgress {
+                updates: *updates,
+                running: *running,
+            };
             state.variables.set_progress(position, progress);
         }
         state.variables.clear_unseen(self.rule())?;
@@ -146,9 +168,9 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Replaces the state `name` of `variable`, as if an update had left it, by the elements of `value`.
-    /// NotFound for a name that the rule does not have; INVALID_ARGUMENT for another dtype or shape, and
-    /// for a variable of another strategy.
+    /// Replaces the state `name` of `variable`, as if an update had left it, by the elements of
+    /// `value`. NotFound for a name that the rule does not have; INVALID_ARGUMENT for another
+    /// dtype or shape, and for a variable of another strategy.
     pub fn set_state(&self, variable: &Variable, name: &str, value: &Tensor) -> Result<()> {
         let index = self.slot_index(name)?;
         self.check_variable(variable)?;
@@ -172,15 +194,19 @@ impl Optimizer {
         })
     }
 
-    /// How often `variable` was updated, and its running scalars: those before the first update if there
-    /// was none.
+    /// How often `variable` was updated, and its running scalars: those before the first update if
+    /// there was none.
     pub fn variable_progress(&self, variable: &Variable) -> Result<VariableProgress> {
         self.check_variable(variable)?;
-        let fresh = VariableProgress { updates: 0, running: self.rule().initial_running() };
+        let fresh = VariableProgress {
+            updates: 0,
+            running: self.rule().initial_running(),
+        };
         Ok(self.lock().variables.progress_of(variable).unwrap_or(fresh))
     }
 
-    /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that can be read.
+    /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that
+    /// can be read.
     pub fn set_variable_progress(
         &self,
         variable: &Variable,
@@ -198,7 +224,8 @@ impl Optimizer {
         })
     }
 
-    /// Sets how many applies have taken effect, which is the argument of a schedule; at most [`MOST_COUNTED`].
+    /// Sets how many applies have taken effect, which is the argument of a schedule; at most
+    /// [`MOST_COUNTED`].
     pub fn set_iterations(&self, iterations: u64) -> Result<()> {
         check_count(iterations, "iterations")?;
         self.between_steps(|state| {
@@ -207,8 +234,8 @@ impl Optimizer {
         })
     }
 
-    /// Sets the factor of the next run's loss, and how many applies in a row have taken effect with it. It is
-    /// positive, and finite as a float32.
+    /// Sets the factor of the next run's loss, and how many applies in a row have taken effect with
+    /// it. It is positive, and finite as a float32.
     pub fn set_loss_scale(&self, scale: f64, applies: u64) -> Result<()> {
         LossScaling::Fixed(scale).check()?;
         check_count(applies, "applies")?;
@@ -248,6 +275,9 @@ impl Optimizer {
 
 impl OptimizerMemory {
     fn has_dynamic_loss_scale(&self) -> bool {
-        matches!(self.settings.loss_scaling, Some(LossScaling::Dynamic { .. }))
+        matches!(
+            self.settings.loss_scaling,
+            Some(LossScaling::Dynamic { .. })
+        )
     }
 }

@@ -1,5 +1,5 @@
-//! The optimizer's settings around its rule: weight decay, clipping, gradients that are not finite, loss scaling,
-//! groups of variables.
+//! The optimizer's settings around its rule: weight decay, clipping, gradients that are not finite,
+//! loss scaling, groups of variables.
 
 use crate::rule::check_not_negative;
 use umbo_base::error::{Error, Result};
@@ -7,17 +7,18 @@ use umbo_base::error::{Error, Result};
 /// How an apply treats a gradient that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// It applies it, and weights may become infinite or NaN. The report names the variable, and one warning for
-    /// each optimizer is logged.
+    /// It applies it, and weights may become infinite or NaN. The report names the variable, and
+    /// one warning for each optimizer is logged.
     Ignore,
-    /// It changes no variable and no state, consumes the gradients, and reports that it was skipped.
+    /// It changes no variable and no state, consumes the gradients, and reports that it was
+    /// skipped.
     Skip,
     /// It fails, naming the variable.
     Fail,
 }
 
-/// The loss scale: callbacks multiply their loss with it, so that small gradients survive 16-bit arithmetic
-/// (Micikevicius et al., "Mixed Precision Training", 2018).
+/// The loss scale: callbacks multiply their loss with it, so that small gradients survive 16-bit
+/// arithmetic (Micikevicius et al., "Mixed Precision Training", 2018).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaling {
     /// It stays.
@@ -50,11 +51,20 @@ impl LossScaling {
     /// it.
     pub(super) fn grown(self, scale: f64, applies: u64) -> (f64, u64) {
         match self {
-            LossScaling::Dynamic { growth_factor, growth_interval, .. }
-                if applies >= growth_interval =>
-            {
+            LossScaling::Dynamic {
+                growth_factor,
+                growth_interval,
+                ..
+            } if applies >= growth_interval => {
                 let larger = scale * growth_factor;
-                (if larger <= f64::from(f32::MAX) { larger } else { scale }, 0)
+                (
+                    if larger <= f64::from(f32::MAX) {
+                        larger
+                    } else {
+                        scale
+                    },
+                    0,
+                )
             }
             _ => (scale, applies),
         }
@@ -64,9 +74,11 @@ impl LossScaling {
     pub(super) fn backed_off(self, scale: f64) -> f64 {
         match self {
             LossScaling::Fixed(_) => scale,
-            LossScaling::Dynamic { backoff_factor, minimum, .. } => {
-                (scale * backoff_factor).max(minimum)
-            }
+            LossScaling::Dynamic {
+                backoff_factor,
+                minimum,
+                ..
+            } => (scale * backoff_factor).max(minimum),
         }
     }
 
@@ -75,7 +87,10 @@ impl LossScaling {
             if value.is_finite() && value as f32 > 0.0 && (value as f32).is_finite() {
                 return Ok(());
             }
-            Err(invalid!(argument, "{value}; must be more than 0 and finite as a float32"))
+            Err(invalid!(
+                argument,
+                "{value}; must be more than 0 and finite as a float32"
+            ))
         };
         positive("loss_scale", self.initial())?;
         let LossScaling::Dynamic {
@@ -98,7 +113,10 @@ impl LossScaling {
             return Err(Error::invalid("loss_scale_growth_factor", problem));
         }
         if growth_interval == 0 {
-            return Err(invalid!("loss_scale_growth_interval", "0; must be at least 1"));
+            return Err(invalid!(
+                "loss_scale_growth_interval",
+                "0; must be at least 1"
+            ));
         }
         if !(backoff_factor > 0.0 && backoff_factor < 1.0) {
             let problem = format!("{backoff_factor}; must be more than 0 and less than 1");
@@ -113,12 +131,13 @@ impl LossScaling {
 pub struct Settings {
     /// The weight decay, in place of the rule's own.
     pub weight_decay: Option<f64>,
-    /// The largest norm of all gradients together: gradients with a larger norm are scaled down to it.
+    /// The largest norm of all gradients together: gradients with a larger norm are scaled down to
+    /// it.
     pub global_clip_norm: Option<f64>,
     /// The largest magnitude of each element, after `global_clip_norm`.
     pub clip_value: Option<f64>,
-    /// What happens to gradients that are not finite. The default: skip with a dynamic loss scale, fail with
-    /// `global_clip_norm` (one element would spoil all variables), else ignore.
+    /// What happens to gradients that are not finite. The default: skip with a dynamic loss scale,
+    /// fail with `global_clip_norm` (one element would spoil all variables), else ignore.
     pub non_finite: Option<NonFinite>,
     /// The loss scale; 1 if there is none.
     pub loss_scaling: Option<LossScaling>,
@@ -146,9 +165,10 @@ impl Settings {
         if let Some(decay) = self.weight_decay {
             check_not_negative("weight_decay", decay)?;
         }
-        for (argument, bound) in
-            [("global_clip_norm", self.global_clip_norm), ("clip_value", self.clip_value)]
-        {
+        for (argument, bound) in [
+            ("global_clip_norm", self.global_clip_norm),
+            ("clip_value", self.clip_value),
+        ] {
             if let Some(bound) = bound.filter(|bound| !(bound.is_finite() && *bound > 0.0)) {
                 let problem =
                     format!("{bound}; must be finite and more than 0; its default is no bound");
@@ -183,13 +203,18 @@ pub struct VariableGroup {
 impl Default for VariableGroup {
     /// The settings of a variable that is in no group.
     fn default() -> VariableGroup {
-        VariableGroup { learning_rate_factor: 1.0, weight_decay: None, frozen: false }
+        VariableGroup {
+            learning_rate_factor: 1.0,
+            weight_decay: None,
+            frozen: false,
+        }
     }
 }
 
 impl VariableGroup {
     pub(super) fn check(&self) -> Result<()> {
         check_not_negative("learning_rate_factor", self.learning_rate_factor)?;
-        self.weight_decay.map_or(Ok(()), |decay| check_not_negative("weight_decay", decay))
+        self.weight_decay
+            .map_or(Ok(()), |decay| check_not_negative("weight_decay", decay))
     }
 }

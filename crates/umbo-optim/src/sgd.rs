@@ -20,6 +20,11 @@ impl UpdateRule for Sgd {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        Ok(Scalars::of(rates, *running, RuleKind::Sgd, [rates.learning_rate]))
+        Ok(Scalars::of(
+            rates,
+            *running,
+            RuleKind::Sgd,
+            [rates.learning_rate],
+        ))
     }
 }

@@ -19,7 +19,8 @@ use umbo_kernels::view::Span;
 use umbo_tensor::Tensor;
 use umbo_tensor::values::variable::Variable;
 
-/// The contributions of the last run, the sums of the earlier runs, and the factors that turn them into gradients.
+/// The contributions of the last run, the sums of the earlier runs, and the factors that turn them
+/// into gradients.
 pub(super) struct GradientSources<'a> {
     gradients: &'a Gradients,
     pub(super) contributions: Contributions<'a>,
@@ -28,7 +29,8 @@ pub(super) struct GradientSources<'a> {
     pub(super) total_weight: f64,
     unscale: f64,
     pub(super) divisor: f64,
-    /// The kept gradients and the merged rows are those of all ranks, and there are no other operands.
+    /// The kept gradients and the merged rows are those of all ranks, and there are no other
+    /// operands.
     pub(super) exchanged: bool,
 }
 
@@ -53,12 +55,16 @@ impl<'a> GradientSources<'a> {
         }
     }
 
-    /// Where an exchange writes the gradient of variable `index`, which is not row-sparse, and later its new
-    /// weights. If the variable is sharded, that is the first replica's gradient, if it is as large and in host
-    /// memory.
+    /// Where an exchange writes the gradient of variable `index`, which is not row-sparse, and
+    /// later its new weights. If the variable is sharded, that is the first replica's gradient,
+    /// if it is as large and in host memory.
     pub(super) fn landing(&mut self, index: usize, divides: bool) -> Result<Tensor> {
         let variable = &self.gradients.variables()[index];
-        let buffer = self.gradients.replicas.first().map(|own| &own.buffers[index]);
+        let buffer = self
+            .gradients
+            .replicas
+            .first()
+            .map(|own| &own.buffers[index]);
         if let (true, Some(GradientBuffer::Dense(dense))) = (divides, buffer)
             && self.gradients.dtype(index) == variable.dtype()
             && let Some(landing) = dense.landing()
@@ -80,11 +86,14 @@ impl<'a> GradientSources<'a> {
         self.gradients.dtype_for(dtype)
     }
 
-    /// The last run's contributions to variable `index`, which is on a GPU and not row-sparse; the gradient of all
-    /// ranks, if they have exchanged it.
+    /// The last run's contributions to variable `index`, which is on a GPU and not row-sparse; the
+    /// gradient of all ranks, if they have exchanged it.
     pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::GpuContribution> {
         if let Some(gradient) = self.of_all_ranks(index) {
-            return vec![cuda::GpuContribution { gradient: gradient.place().address, factor: 1.0 }];
+            return vec![cuda::GpuContribution {
+                gradient: gradient.place().address,
+                factor: 1.0,
+            }];
         }
         let step = self.contributions.step;
         let contribution = |(weight, dense): (f64, &DenseBuffer)| cuda::GpuContribution {
@@ -108,11 +117,14 @@ impl<'a> GradientSources<'a> {
         self.gradients.shown(self.contributions.step)
     }
 
-    /// Merges the rows of the last run into the gradients of those row-sparse variables that are `chosen`.
+    /// Merges the rows of the last run into the gradients of those row-sparse variables that are
+    /// `chosen`.
     pub(super) fn merge_own_rows(&mut self, chosen: &dyn Fn(usize) -> bool) -> Result<()> {
         let (contributions, factor) = (self.contributions, self.factors());
         self.merge_rows(true, |index| {
-            contributions.rows_of(index, factor).filter(move |_| chosen(index))
+            contributions
+                .rows_of(index, factor)
+                .filter(move |_| chosen(index))
         })
     }
 
@@ -125,7 +137,8 @@ impl<'a> GradientSources<'a> {
     where
         R: Iterator<Item = RowSource<'r>> + Clone,
     {
-        self.accumulation.merge_rows(self.gradients.variables(), with_before, rows)
+        self.accumulation
+            .merge_rows(self.gradients.variables(), with_before, rows)
     }
 
     /// Sets the weight of all runs to `total_weight`.
@@ -160,8 +173,8 @@ impl<'a> GradientSources<'a> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
-    /// Whether these variables, each of whose gradients [follows](Gradients::follows) that of the one before, have
-    /// operands of the same replicas, and no others.
+    /// Whether these variables, each of whose gradients [follows](Gradients::follows) that of the
+    /// one before, have operands of the same replicas, and no others.
     pub(super) fn are_alike(&self, variables: &Range<usize>) -> bool {
         self.accumulation.runs == 0
             && !self.gradients.lends.load(Ordering::Acquire)
@@ -173,16 +186,23 @@ impl<'a> GradientSources<'a> {
         self.accumulation.rows(index)
     }
 
-    /// The host memory that is reserved for the gradient of variable `index`, where it is kept or exchanged.
+    /// The host memory that is reserved for the gradient of variable `index`, where it is kept or
+    /// exchanged.
     pub(super) fn kept(&self, index: usize) -> Option<Span<'static>> {
-        // SAFETY: the memory lives as long as the gradients, and belongs to the apply that has claimed them.
-        self.accumulation.gradient(index)?.span().ok().map(|gradient| unsafe { gradient.held() })
+        // SAFETY: the memory lives as long as the gradients, and belongs to the apply that has
+        // claimed them.
+        self.accumulation
+            .gradient(index)?
+            .span()
+            .ok()
+            .map(|gradient| unsafe { gradient.held() })
     }
 
     /// How many elements the gradient of variable `index` has.
     pub(super) fn elements(&self, index: usize) -> usize {
         let all = || self.variables()[index].shape().elements();
-        self.rows(index).map_or_else(all, |rows| rows.sums().elements())
+        self.rows(index)
+            .map_or_else(all, |rows| rows.sums().elements())
     }
 
     /// About how many bytes are read for one element of the gradient of variable `index`, which is
@@ -198,22 +218,29 @@ impl<'a> GradientSources<'a> {
         self.gradients.replicas() * self.gradients.dtype_for(dtype).size() + accumulated
     }
 
-    /// Replaces `contributions`, whose capacity is one for each replica, by those of the last run to variable
-    /// `index`.
+    /// Replaces `contributions`, whose capacity is one for each replica, by those of the last run
+    /// to variable `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         let Some(Ok(gradient)) = self.of_all_ranks(index).map(Tensor::span) else {
             return self.collect_own(index, contributions);
         };
         contributions.clear();
-        // SAFETY: as below.
-        contributions.push(Contribution { gradient: unsafe { gradient.held() }, factor: 1.0 });
+        // SAFETY: the sum over all ranks stays in its tensor until the update of this step has
+        // read it, and the list is cleared before it is used again.
+        let gradient = unsafe { gradient.held() };
+        contributions.push(Contribution {
+            gradient,
+            factor: 1.0,
+        });
     }
 
     /// The same, of this process's replicas.
     pub(super) fn collect_own(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         contributions.clear();
         for (weight, dense) in self.contributions.dense(index) {
-            let Some(gradient) = dense.span(self.contributions.step) else { continue };
+            let Some(gradient) = dense.span(self.contributions.step) else {
+                continue;
+            };
             let factor = self.factor(weight);
             // SAFETY: the contributions are used while the gradients, which are borrowed here, are,
             // and replaced before they are used again.
@@ -222,8 +249,8 @@ impl<'a> GradientSources<'a> {
         }
     }
 
-    /// The gradient of variable `index`, or of `count` variables that are updated as one: the sum of
-    /// `contributions`, which were collected for it, and of the earlier runs.
+    /// The gradient of variable `index`, or of `count` variables that are updated as one: the sum
+    /// of `contributions`, which were collected for it, and of the earlier runs.
     pub(super) fn sum<'c>(
         &'c self,
         index: usize,

@@ -20,8 +20,8 @@ use umbo_tensor::Tensor;
 use umbo_tensor::collectives;
 use umbo_tensor::values::variable::Variable;
 
-/// Stands for "no run", since step numbers start at 1. (An `Option` would do, but its compiled code reads the
-/// scale of a `None`, which valgrind reports.)
+/// Stands for "no run", since step numbers start at 1. (An `Option` would do, but its compiled code
+/// reads the scale of a `None`, which valgrind reports.)
 const NO_RUN: (u64, f64) = (0, 0.0);
 
 /// The learning rate of an update, by the number of updates that came before it.
@@ -30,9 +30,9 @@ pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 /// An optimizer of one strategy's variables: a rule, a learning rate, and the rule's state, held
 /// once for each variable on the variable's device.
 ///
-/// It changes through [`ApplyAction`](crate::ApplyAction), which keeps its memory here so that applying
-/// allocates nothing once every variable has been updated. All methods may be called from any thread; they wait
-/// for an apply that is in progress.
+/// It changes through [`ApplyAction`](crate::ApplyAction), which keeps its memory here so that
+/// applying allocates nothing once every variable has been updated. All methods may be called from
+/// any thread; they wait for an apply that is in progress.
 pub struct Optimizer {
     id: u64,
     strategy: u64,
@@ -67,7 +67,8 @@ pub(super) struct OptimizerMemory {
     pub(super) variables: Variables,
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
-    /// The memory that applies worked in, for the next ones. Each apply takes one and returns it at its end.
+    /// The memory that applies worked in, for the next ones. Each apply takes one and returns it
+    /// at its end.
     pub(super) works: Vec<ApplyWork>,
 }
 
@@ -91,7 +92,13 @@ impl Optimizer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let rule_name = Text::from(rule.name());
-        Ok(Arc::new(Optimizer { id, strategy, rule, rule_name, state }))
+        Ok(Arc::new(Optimizer {
+            id,
+            strategy,
+            rule,
+            rule_name,
+            state,
+        }))
     }
 
     /// A number that no other optimizer ever has.
@@ -121,16 +128,23 @@ impl Optimizer {
     /// Remembers the gradients that it applies. Allocates nothing for known ones.
     pub(super) fn remember(&self, gradients: &Arc<Gradients>) {
         let applied = &mut self.lock().applied;
-        if applied.iter().all(|known| known.as_ptr() != Arc::as_ptr(gradients)) {
+        if applied
+            .iter()
+            .all(|known| known.as_ptr() != Arc::as_ptr(gradients))
+        {
             applied.retain(|known| known.strong_count() > 0);
             applied.push(Arc::downgrade(gradients));
         }
     }
 
-    /// The gradients that it has applied. The caller drops them while it holds no lock, since that may run the
-    /// program's code.
+    /// The gradients that it has applied. The caller drops them while it holds no lock, since that
+    /// may run the program's code.
     pub fn applied(&self) -> Vec<Arc<Gradients>> {
-        self.lock().applied.iter().filter_map(Weak::upgrade).collect()
+        self.lock()
+            .applied
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// The learning rate of the next apply; while there is a schedule, that of the last one.
@@ -152,9 +166,9 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that is not finite
-    /// or negative, the apply fails and changes nothing. It is called without a lock of the optimizer, and must
-    /// not apply gradients or run steps.
+    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that
+    /// is not finite or negative, the apply fails and changes nothing. It is called without a
+    /// lock of the optimizer, and must not apply gradients or run steps.
     pub fn set_schedule(&self, schedule: Arc<Schedule>) {
         let replaced = self.lock().schedule.replace(schedule);
         drop(replaced);
@@ -177,10 +191,13 @@ impl Optimizer {
         Ok(())
     }
 
-    /// The settings, with defaults filled in for the weight decay and for gradients that are not finite.
+    /// The settings, with defaults filled in for the weight decay and for gradients that are not
+    /// finite.
     pub fn effective_settings(&self) -> Settings {
         let settings = self.settings();
-        let weight_decay = settings.weight_decay.unwrap_or(self.rule.default_weight_decay());
+        let weight_decay = settings
+            .weight_decay
+            .unwrap_or(self.rule.default_weight_decay());
         Settings {
             weight_decay: Some(weight_decay),
             non_finite: Some(settings.non_finite()),
@@ -188,13 +205,16 @@ impl Optimizer {
         }
     }
 
-    /// The group settings that apply to a variable of the optimizer's strategy, with the weight decay that updates
-    /// use.
+    /// The group settings that apply to a variable of the optimizer's strategy, with the weight
+    /// decay that updates use.
     pub fn group(&self, variable: &Variable) -> Result<VariableGroup> {
         self.check_strategy_of(variable)?;
         let of_optimizer = self.effective_settings().weight_decay;
         let group = self.lock().group(variable);
-        Ok(VariableGroup { weight_decay: group.weight_decay.or(of_optimizer), ..group })
+        Ok(VariableGroup {
+            weight_decay: group.weight_decay.or(of_optimizer),
+            ..group
+        })
     }
 
     /// The factor that callbacks multiply their loss with.
@@ -216,12 +236,16 @@ impl Optimizer {
                 return wrong("made by another strategy than the optimizer's");
             }
             if state.groups.contains_key(&variable.key())
-                || variables[..index].iter().any(|other| other.is_same(variable))
+                || variables[..index]
+                    .iter()
+                    .any(|other| other.is_same(variable))
             {
                 return wrong("in a group already; a variable is in one group at most");
             }
         }
-        let members = variables.iter().map(|variable| (variable.key(), (variable.clone(), group)));
+        let members = variables
+            .iter()
+            .map(|variable| (variable.key(), (variable.clone(), group)));
         state.groups.extend(members);
         state.groups_revision += 1;
         Ok(())
@@ -242,12 +266,15 @@ impl Optimizer {
         if variable.spec().strategy == self.strategy {
             return Ok(());
         }
-        Err(invalid!("variable", "made by another strategy than the optimizer's"))
+        Err(invalid!(
+            "variable",
+            "made by another strategy than the optimizer's"
+        ))
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
-    /// the variable's first update, and for a name that the rule does not have. With several ranks, each
-    /// of which keeps a part, all ranks make this call, between two steps.
+    /// the variable's first update, and for a name that the rule does not have. With several ranks,
+    /// each of which keeps a part, all ranks make this call, between two steps.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         self.check_strategy_of(variable)?;
         let index = self.slot_index(name)?;
@@ -271,14 +298,25 @@ impl Optimizer {
         collectives::copy_to(&tensor, tensor.device())
     }
 
-    /// Which of the rule's slots has this name. NotFound, with the names that there are, if none has.
+    /// Which of the rule's slots has this name. NotFound, with the names that there are, if none
+    /// has.
     pub(super) fn slot_index(&self, name: &str) -> Result<usize> {
         let slots = self.rule.slots();
-        slots.iter().position(|slot| slot.name == name).ok_or_else(|| {
-            let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
-            let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-            Error::NotFound(format!("name: '{name}'; {} keeps {known}", self.rule.name()))
-        })
+        slots
+            .iter()
+            .position(|slot| slot.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
+                let known = if names.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    names.join(", ")
+                };
+                Error::NotFound(format!(
+                    "name: '{name}'; {} keeps {known}",
+                    self.rule.name()
+                ))
+            })
     }
 }
 
@@ -291,10 +329,14 @@ impl std::fmt::Debug for Optimizer {
 impl OptimizerMemory {
     /// How a variable is treated.
     pub(super) fn group(&self, variable: &Variable) -> VariableGroup {
-        self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
+        self.groups
+            .get(&variable.key())
+            .map(|(_, group)| *group)
+            .unwrap_or_default()
     }
 
-    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose plan it is.
+    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose
+    /// plan it is.
     pub(super) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, gradients: &Gradients) {
         let treatments = gradients.variables().iter().map(|variable| Treatment {
             group: self.group(variable),
@@ -302,7 +344,11 @@ impl OptimizerMemory {
         });
         let follows =
             |index, position| gradients.follows(index) && self.variables.follows(position);
-        plan.refresh((id, self.groups_revision, self.variables.revision), treatments, follows);
+        plan.refresh(
+            (id, self.groups_revision, self.variables.revision),
+            treatments,
+            follows,
+        );
     }
 
     /// Keeps the memory that an apply worked in.
@@ -316,7 +362,11 @@ impl OptimizerMemory {
     /// first of these applies may change the scale.
     pub(super) fn loss_scale_of(&self, step: u64) -> f64 {
         let (last, scale) = self.earlier_scale;
-        if last != 0 && step <= last { scale } else { self.loss_scale }
+        if last != 0 && step <= last {
+            scale
+        } else {
+            self.loss_scale
+        }
     }
 
     /// Notes that an apply of what run `step` submitted took effect, with this learning rate.

@@ -1,5 +1,5 @@
-//! Checks of a strict strategy on contributions: replicas write only within their buffers, write everything that
-//! they promised, and write only between view and submit.
+//! Checks of a strict strategy on contributions: replicas write only within their buffers, write
+//! everything that they promised, and write only between view and submit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,9 @@ impl Gradients {
         dense: &DenseBuffer,
         mode: GradientMode,
     ) -> Result<()> {
-        let Some(guard) = &dense.guard else { return Ok(()) };
+        let Some(guard) = &dense.guard else {
+            return Ok(());
+        };
         self.check_poisoned(replica, index, guard)?;
         let is_trial = self.replicas[replica].is_trial.load(Ordering::Acquire);
         guard.begin(mode == GradientMode::Overwrite && !is_trial)
@@ -33,15 +35,19 @@ impl Gradients {
         if !guard.is_poisoned() {
             return Ok(());
         }
-        let Some(at) = guard.memory.region.first_changed()? else { return Ok(()) };
+        let Some(at) = guard.memory.region.first_changed()? else {
+            return Ok(());
+        };
         // Only the replica's first such buffer is reported.
         let buffers = self.replicas[replica].buffers.iter();
-        buffers.filter_map(GradientBuffer::guard).for_each(Guard::is_in_use);
+        buffers
+            .filter_map(GradientBuffer::guard)
+            .for_each(Guard::is_in_use);
         let variable = &self.variables()[index];
         Err(mistake(format!(
-            "the gradient buffer of {variable:?} of replica {replica} was written at byte {at} without a view \
-             of this step: by a view of an earlier one, or beside another buffer; view in each step, and do \
-             not keep views"
+            "the gradient buffer of {variable:?} of replica {replica} was written at byte {at} \
+             without a view of this step: by a view of an earlier one, or beside another buffer; \
+             view in each step, and do not keep views"
         )))
     }
 
@@ -57,11 +63,19 @@ impl Gradients {
         for (index, buffer) in own.buffers.iter().enumerate() {
             let is_viewed = own.viewed.in_step(index, step);
             let unwritten = match buffer {
-                GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) if !is_viewed => {
+                GradientBuffer::Dense(DenseBuffer {
+                    guard: Some(guard), ..
+                }) if !is_viewed => {
                     self.check_poisoned(replica, index, guard)?;
                     None
                 }
-                GradientBuffer::Dense(dense @ DenseBuffer { guard: Some(guard), lent, .. }) => {
+                GradientBuffer::Dense(
+                    dense @ DenseBuffer {
+                        guard: Some(guard),
+                        lent,
+                        ..
+                    },
+                ) => {
                     let overwrites = guard.overwrites.load(Ordering::Acquire) && !lent.is_of(step);
                     let size = self.dtype(index).size();
                     let element = match overwrites && weight != 0.0 {
@@ -80,9 +94,10 @@ impl Gradients {
             if let Some(what) = unwritten {
                 let variable = &self.variables()[index];
                 return Err(mistake(format!(
-                    "replica {replica} submits a gradient of {variable:?} of which it has not written {what}; \
-                     write all of what is viewed with UMBO_GRADIENT_OVERWRITE and of the rows that are added, \
-                     or view with UMBO_GRADIENT_ADD, which begins with zeros"
+                    "replica {replica} submits a gradient of {variable:?} of which it has not \
+                     written {what}; write all of what is viewed with UMBO_GRADIENT_OVERWRITE and \
+                     of the rows that are added, or view with UMBO_GRADIENT_ADD, which begins \
+                     with zeros"
                 )));
             }
         }
@@ -97,19 +112,19 @@ impl Gradients {
             }
             let variable = &self.variables()[index];
             let breach = match buffer {
-                GradientBuffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
-                    if !lent.is_of(step) =>
-                {
-                    guard.memory.breach()?.map(|breach| {
-                        outside(
-                            replica,
-                            "gradient buffer",
-                            variable,
-                            guard.memory.region.bytes(),
-                            &breach,
-                        )
-                    })
-                }
+                GradientBuffer::Dense(DenseBuffer {
+                    guard: Some(guard),
+                    lent,
+                    ..
+                }) if !lent.is_of(step) => guard.memory.breach()?.map(|breach| {
+                    outside(
+                        replica,
+                        "gradient buffer",
+                        variable,
+                        guard.memory.region.bytes(),
+                        &breach,
+                    )
+                }),
                 GradientBuffer::Dense(_) => None,
                 GradientBuffer::Rows(rows) => rows.pieces().breach()?.map(|found| {
                     outside(replica, found.what, variable, found.bytes, &found.breach)
@@ -137,7 +152,9 @@ impl Gradients {
     /// Fills the buffers with the pattern, after their contributions were consumed.
     pub(super) fn poison_buffers(&self) {
         let strict = self.replicas.iter().filter(|_| self.is_strict());
-        let guards = strict.flat_map(|own| &own.buffers).filter_map(GradientBuffer::guard);
+        let guards = strict
+            .flat_map(|own| &own.buffers)
+            .filter_map(GradientBuffer::guard);
         for guard in guards.filter(|guard| !guard.is_poisoned()) {
             // Memory that could not be filled with the pattern is not checked later.
             let _ = guard.poison();
@@ -147,7 +164,8 @@ impl Gradients {
 
 fn outside(replica: usize, what: &str, variable: &Variable, bytes: usize, breach: &str) -> Error {
     mistake(format!(
-        "replica {replica} has written outside of its {what} of {variable:?}, which has {bytes} bytes: {breach}"
+        "replica {replica} has written outside of its {what} of {variable:?}, which has {bytes} \
+         bytes: {breach}"
     ))
 }
 
@@ -161,13 +179,18 @@ impl Gradients {
             return Ok(());
         }
         for (index, buffer) in own.buffers.iter().enumerate() {
-            if let GradientBuffer::Dense(dense @ DenseBuffer { guard: Some(guard), .. }) = buffer
+            if let GradientBuffer::Dense(
+                dense @ DenseBuffer {
+                    guard: Some(guard), ..
+                },
+            ) = buffer
                 && own.viewed.in_step(index, step)
                 && Region::of(&dense.written(step)).fingerprint()?
                     != guard.fingerprint.load(Ordering::Acquire)
             {
                 return Err(mistake(format!(
-                    "replica {replica} has written its gradient of {:?} after it had submitted it; submit last",
+                    "replica {replica} has written its gradient of {:?} after it had submitted \
+                     it; submit last",
                     self.variables()[index]
                 )));
             }

@@ -1,10 +1,14 @@
-//! The state that an optimizer keeps for each variable: the slots of its rule, running scalars, and the address of
-//! the weights.
+//! The state that an optimizer keeps for each variable: the slots of its rule, running scalars, and
+//! the address of the weights.
 //!
-//! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]), which it updates. An
-//! update by rows may change any row, so all ranks keep whole slots of a variable that is updated by rows.
+//! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]),
+//! which it updates. An update by rows may change any row, so all ranks keep whole slots of a
+//! variable that is updated by rows.
 
-#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+#![expect(
+    unsafe_code,
+    reason = "spans are kept beside the tensors that they are of"
+)]
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,9 +26,9 @@ use umbo_tensor::{Layout, Shape, Tensor};
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
 const LARGE: usize = 2 << 20;
 
-/// The variables that an optimizer keeps something for, in the order of their first update. No variable is ever
-/// removed, so positions do not change. What an apply reads or writes of thousands of small variables is in arrays of
-/// its own: it reads neither the variables nor their states.
+/// The variables that an optimizer keeps something for, in the order of their first update. No
+/// variable is ever removed, so positions do not change. What an apply reads or writes of thousands
+/// of small variables is in arrays of its own: it reads neither the variables nor their states.
 #[derive(Default)]
 pub(super) struct Variables {
     /// One for each slot of the rule, for small variables.
@@ -42,8 +46,8 @@ pub(super) struct Variables {
     pub(super) changes: u64,
     /// Grows when a state is made, or when it moves.
     pub(super) revision: u64,
-    /// The spans of all slots, in the variables' order: contiguous, since an apply to many small variables
-    /// iterates over them.
+    /// The spans of all slots, in the variables' order: contiguous, since an apply to many small
+    /// variables iterates over them.
     slots: Vec<SpanMut<'static>>,
 }
 
@@ -56,8 +60,8 @@ pub(super) struct StoredState {
     slots: Vec<Tensor>,
     /// The elements that the slots cover: all, or this rank's part.
     pub(super) extent: Range<usize>,
-    /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it. The variable is not
-    /// read for this: it may be one of thousands.
+    /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
+    /// The variable is not read for this: it may be one of thousands.
     is_counted: bool,
 }
 
@@ -76,11 +80,17 @@ impl LocalSlot {
         self.extent.len() == self.variable.shape().elements()
     }
 
-    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not sharded.
+    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
+    /// sharded.
     pub(super) fn own(&self) -> Result<Tensor> {
-        let Some(sharding) = self.variable.sharding() else { return Ok(self.tensor.clone()) };
+        let Some(sharding) = self.variable.sharding() else {
+            return Ok(self.tensor.clone());
+        };
         let (own, extent) = (sharding.own(), &self.extent);
-        part_of(&self.tensor, &(own.start - extent.start..own.end - extent.start))
+        part_of(
+            &self.tensor,
+            &(own.start - extent.start..own.end - extent.start),
+        )
     }
 }
 
@@ -92,7 +102,10 @@ impl Variables {
 
     /// How far the variable at `position` is.
     pub(super) fn progress(&self, position: usize) -> VariableProgress {
-        VariableProgress { updates: self.updates[position], running: self.running[position] }
+        VariableProgress {
+            updates: self.updates[position],
+            running: self.running[position],
+        }
     }
 
     /// Sets how far the variable at `position` is.
@@ -100,20 +113,29 @@ impl Variables {
         (self.updates[position], self.running[position]) = (progress.updates, progress.running);
     }
 
-    /// The prepared update of so many variables from `position` on is done; their running scalars are `running` now.
+    /// The prepared update of so many variables from `position` on is done; their running scalars
+    /// are `running` now.
     pub(super) fn end_update(&mut self, position: usize, count: usize, running: Running) {
-        self.updates[position..position + count].iter_mut().for_each(|updates| *updates += 1);
+        self.updates[position..position + count]
+            .iter_mut()
+            .for_each(|updates| *updates += 1);
         self.running[position..position + count].fill(running);
         self.set_claimed(position, count, false);
     }
 
-    /// Whether the first buffer and the slots of the variable at `position` lie right behind those of the state before,
-    /// which there is, and have as many elements.
+    /// Whether the first buffer and the slots of the variable at `position` lie right behind those
+    /// of the state before, which there is, and have as many elements.
     pub(super) fn follows(&self, position: usize) -> bool {
-        let [before, this] = &self.states[position - 1..=position] else { return false };
+        let [before, this] = &self.states[position - 1..=position] else {
+            return false;
+        };
         // SAFETY: only the addresses are used.
         let weights = unsafe { [before.variable.in_buffer(0), this.variable.in_buffer(0)] };
-        let mut pairs = before.slots.iter().zip(&this.slots).chain([(weights[0], weights[1])]);
+        let mut pairs = before
+            .slots
+            .iter()
+            .zip(&this.slots)
+            .chain([(weights[0], weights[1])]);
         !this.is_counted
             && [before.extent.len(), this.extent.len()] == [this.elements(); 2]
             && pairs.all(|(before, this)| slab::follows(before, this))
@@ -127,16 +149,22 @@ impl Variables {
         }
         self.changes = changes;
         self.plain.clear();
-        self.plain.extend(self.states.iter().map(|state| state.variable.is_plain()));
+        self.plain
+            .extend(self.states.iter().map(|state| state.variable.is_plain()));
     }
 
-    /// Whether one update may be of all variables at these positions, each of which follows the one before.
+    /// Whether one update may be of all variables at these positions, each of which follows the one
+    /// before.
     pub(super) fn are_alike(&self, positions: Range<usize>) -> bool {
         // Loops without branches are compiled to operations on many elements at once.
         let [first, second] = self.running[positions.start];
         let is_first = |all, &[one, other]: &Running| all & (one == first) & (other == second);
-        self.plain[positions.clone()].iter().fold(true, |all, plain| all & plain)
-            && !self.claimed[positions.clone()].iter().fold(false, |any, claimed| any | claimed)
+        self.plain[positions.clone()]
+            .iter()
+            .fold(true, |all, plain| all & plain)
+            && !self.claimed[positions.clone()]
+                .iter()
+                .fold(false, |any, claimed| any | claimed)
             && self.running[positions].iter().fold(true, is_first)
     }
 
@@ -158,13 +186,20 @@ impl Variables {
         exists.then(|| state.kept(index))
     }
 
-    /// The variables that were updated, in the order in which they were met, and what is kept for them.
+    /// The variables that were updated, in the order in which they were met, and what is kept for
+    /// them.
     pub(super) fn updated(
         &self,
     ) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<LocalSlot>)> {
-        let updated = self.states.iter().enumerate().filter(|(at, _)| self.updates[*at] > 0);
+        let updated = self
+            .states
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| self.updates[*at] > 0);
         updated.map(|(position, state)| {
-            let slots = (0..state.slots.len()).map(|index| state.kept(index)).collect();
+            let slots = (0..state.slots.len())
+                .map(|index| state.kept(index))
+                .collect();
             (&state.variable, self.progress(position), slots)
         })
     }
@@ -179,7 +214,8 @@ impl Variables {
         Some(self.progress(self.position(variable)?))
     }
 
-    /// Resets every variable to before its first update: slots are not visible any more. No update is prepared.
+    /// Resets every variable to before its first update: slots are not visible any more. No update
+    /// is prepared.
     pub(super) fn forget(&mut self, rule: &dyn UpdateRule) {
         self.updates.fill(0);
         self.running.fill(rule.initial_running());
@@ -187,26 +223,32 @@ impl Variables {
 
     /// Sets the slots of variables without an update to their initial values.
     pub(super) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
-        let unseen = self.states.iter().zip(&self.updates).filter(|(_, updates)| **updates == 0);
+        let unseen = self
+            .states
+            .iter()
+            .zip(&self.updates)
+            .filter(|(_, updates)| **updates == 0);
         for (state, _) in unseen {
             for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
-                // SAFETY: only applies read and write slots, and every caller that changes them holds the
-                // optimizer's lock.
+                // SAFETY: only applies read and write slots, and every caller that changes them
+                // holds the optimizer's lock.
                 unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
             }
         }
         Ok(())
     }
 
-    /// Copies `kept`, contiguous elements, into slot `index` of the variable at `position`, which keeps as many.
+    /// Copies `kept`, contiguous elements, into slot `index` of the variable at `position`, which
+    /// keeps as many.
     pub(super) fn put_slot(&mut self, position: usize, index: usize, kept: &Tensor) -> Result<()> {
         let slot = &self.states[position].slots[index];
         // SAFETY: as in `clear_unseen`.
         unsafe { slot.assume_exclusive() }.copy_from(&kept.reshape(slot.shape())?)
     }
 
-    /// The position of the state of `variable`, which is made if there is none: of this rank's part, if several
-    /// ranks divide the variable. A new state is not visible before the first update.
+    /// The position of the state of `variable`, which is made if there is none: of this rank's
+    /// part, if several ranks divide the variable. A new state is not visible before the first
+    /// update.
     pub(super) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
         self.known_or(variable, rule, own_part(variable))
     }
@@ -227,7 +269,8 @@ impl Variables {
         Ok(position)
     }
 
-    /// Replaces the slots of the variable at `position` by copies of these, which cover the elements in `extent`.
+    /// Replaces the slots of the variable at `position` by copies of these, which cover the
+    /// elements in `extent`.
     pub(super) fn replace(
         &mut self,
         position: usize,
@@ -244,15 +287,18 @@ impl Variables {
         }
         let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
         let first = position * spans.len();
-        self.slots[first..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
+        self.slots[first..]
+            .iter_mut()
+            .zip(spans)
+            .for_each(|(of, span)| *of = span);
         self.revision += 1;
         let state = &mut self.states[position];
         (state.slots, state.extent) = (slots, extent);
         Ok(())
     }
 
-    /// The position of the state of `variable`, which is made of the elements in `extent` if there is none. An existing
-    /// state may cover others.
+    /// The position of the state of `variable`, which is made of the elements in `extent` if there
+    /// is none. An existing state may cover others.
     pub(super) fn known_or(
         &mut self,
         variable: &Variable,
@@ -268,7 +314,13 @@ impl Variables {
             if self.slabs.len() == index {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
-            slots.push(allocate(&mut self.slabs[index], variable, index, slot, extent.len())?);
+            slots.push(allocate(
+                &mut self.slabs[index],
+                variable,
+                index,
+                slot,
+                extent.len(),
+            )?);
         }
         let position = self.states.len();
         // Tensors on a GPU have no spans: kernels get addresses.
@@ -292,8 +344,8 @@ impl Variables {
         Ok(position)
     }
 
-    /// The buffer of the variable at `position` that an update writes: the staged one, if the step staged one. Fails
-    /// if it cannot be written.
+    /// The buffer of the variable at `position` that an update writes: the staged one, if the step
+    /// staged one. Fails if it cannot be written.
     pub(super) fn prepare_visible(&mut self, position: usize) -> Result<usize> {
         let state = &mut self.states[position];
         let buffer = state.variable.visible_buffer();
@@ -304,8 +356,8 @@ impl Variables {
         Ok(buffer)
     }
 
-    /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`] returned,
-    /// and its slots, of which the rule has `slots`.
+    /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`]
+    /// returned, and its slots, of which the rule has `slots`.
     pub(super) fn operands(
         &self,
         position: usize,
@@ -337,20 +389,26 @@ impl StoredState {
     /// Slot `index`, whatever it holds.
     pub(super) fn kept(&self, index: usize) -> LocalSlot {
         let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
-        LocalSlot { variable: self.variable.clone(), tensor, extent }
+        LocalSlot {
+            variable: self.variable.clone(),
+            tensor,
+            extent,
+        }
     }
 }
 
 /// The span of a tensor that only applies write. The owner of the tensor keeps the span, too.
 fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
-    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only an apply with
-    // exclusive access writes it.
+    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only
+    // an apply with exclusive access writes it.
     unsafe { Ok(tensor.assume_exclusive().into_span()?.held()) }
 }
 
 /// This rank's part of a variable; all of it, if no ranks divide it.
 fn own_part(variable: &Variable) -> Range<usize> {
-    variable.sharding().map_or(0..variable.shape().elements(), VariableSharding::own)
+    variable
+        .sharding()
+        .map_or(0..variable.shape().elements(), VariableSharding::own)
 }
 
 /// Some elements of a contiguous tensor, as a tensor of one dimension.
@@ -359,9 +417,10 @@ pub(super) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
     row.slice(0, part.start, part.end, 1)
 }
 
-/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large ones start at
-/// cache lines that differ, modulo 4 KiB and 64 KiB, from those of the variable, of the replicas' gradients (which
-/// are shifted the other way) and of the variable's other slots, since one pass accesses them all at once.
+/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large
+/// ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the variable, of
+/// the replicas' gradients (which are shifted the other way) and of the variable's other slots,
+/// since one pass accesses them all at once.
 fn allocate(
     slab: &mut Slab,
     variable: &Variable,

@@ -26,10 +26,10 @@ use umbo_tensor::values::buffer::OfCopies;
 use umbo_tensor::values::variable::Variable;
 
 impl ApplyWork {
-    /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves all memory
-    /// except that of sums and states. If `states` are given, small variables that follow each other in memory, in
-    /// all operands of an update by `rule`, become one item. Fails if `rule` cannot update a selected row-sparse
-    /// variable.
+    /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
+    /// all memory except that of sums and states. If `states` are given, small variables that
+    /// follow each other in memory, in all operands of an update by `rule`, become one item.
+    /// Fails if `rule` cannot update a selected row-sparse variable.
     pub(super) fn select(
         &mut self,
         sources: &GradientSources<'_>,
@@ -41,7 +41,8 @@ impl ApplyWork {
         let replicas = sources.replicas();
         self.items.clear();
         let workers = workers::count();
-        self.contributions.resize_with(self.contributions.len().max(workers), Mutex::default);
+        self.contributions
+            .resize_with(self.contributions.len().max(workers), Mutex::default);
         for contributions in &self.contributions {
             let mut contributions = contributions.lock();
             contributions.clear();
@@ -61,19 +62,27 @@ impl ApplyWork {
             if rule.measures() && sources.is_row_sparse(index) {
                 return Err(needs_all_rows(&sources.variables()[index], rule));
             }
-            self.items.push(ApplyItem { index, count, ..ApplyItem::default() });
+            self.items.push(ApplyItem {
+                index,
+                count,
+                ..ApplyItem::default()
+            });
             Ok(())
         };
-        plan.runs.iter().try_for_each(|run| plan.divide(run.clone(), &alike, &mut select))
+        plan.runs
+            .iter()
+            .try_for_each(|run| plan.divide(run.clone(), &alike, &mut select))
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
     pub(super) fn divide(&mut self, sources: &GradientSources<'_>) {
-        self.items.iter_mut().for_each(|item| item.divided = !sources.is_row_sparse(item.index));
+        self.items
+            .iter_mut()
+            .for_each(|item| item.divided = !sources.is_row_sparse(item.index));
     }
 
-    /// Reserves the state of each variable: of this rank's part, or the whole state if it is updated by rows.
-    /// Returns whether a part of a whole state is missing on this rank.
+    /// Reserves the state of each variable: of this rank's part, or the whole state if it is
+    /// updated by rows. Returns whether a part of a whole state is missing on this rank.
     pub(super) fn prepare_state(
         &mut self,
         variables: &mut Variables,
@@ -103,14 +112,22 @@ impl ApplyWork {
         rule: &dyn UpdateRule,
     ) -> Result<()> {
         for item in self.items.iter().filter(|item| !item.divided) {
-            let Some(position) = plan.treatments[item.index].position else { continue };
+            let Some(position) = plan.treatments[item.index].position else {
+                continue;
+            };
             let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
-                slots::whole(ranks, &slot.name, &state.variables.state(position).kept(index))
+                slots::whole(
+                    ranks,
+                    &slot.name,
+                    &state.variables.state(position).kept(index),
+                )
             });
             let slots = slots.collect::<Result<Vec<_>>>()?;
             if !state.variables.state(position).is_whole() {
                 let elements = state.variables.state(position).elements();
-                state.variables.replace(position, rule, 0..elements, &slots)?;
+                state
+                    .variables
+                    .replace(position, rule, 0..elements, &slots)?;
             }
         }
         Ok(())
@@ -123,7 +140,10 @@ impl ApplyWork {
         shards: Shards,
         measured: Option<Vec<[f64; SUMS]>>,
     ) {
-        let dense = self.items.iter_mut().filter(|item| !sources.is_row_sparse(item.index));
+        let dense = self
+            .items
+            .iter_mut()
+            .filter(|item| !sources.is_row_sparse(item.index));
         let mut measured = measured.into_iter().flatten();
         for (item, shard) in dense.zip(&shards.items) {
             item.gradient = shard.gradient();
@@ -163,8 +183,8 @@ impl ApplyWork {
         launcher.sum(self, sources)
     }
 
-    /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be carried out
-    /// ([`ApplyWork::update`]) or dropped ([`ApplyWork::drop_updates`]).
+    /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be
+    /// carried out ([`ApplyWork::update`]) or dropped ([`ApplyWork::drop_updates`]).
     pub(super) fn prepare(
         &mut self,
         state: &mut OptimizerMemory,
@@ -184,11 +204,20 @@ impl ApplyWork {
             };
             let update = known.and_then(|position| {
                 treatment.position = Some(position);
-                prepare_update(&mut state.variables, position, variable, rule, rates, &mut last)
+                prepare_update(
+                    &mut state.variables,
+                    position,
+                    variable,
+                    rule,
+                    rates,
+                    &mut last,
+                )
             });
             match update {
                 Ok(update) => {
-                    state.variables.set_claimed(update.position, self.items[at].count, true);
+                    state
+                        .variables
+                        .set_claimed(update.position, self.items[at].count, true);
                     self.items[at].update = Some(update);
                 }
                 Err(error) => {
@@ -210,8 +239,8 @@ impl ApplyWork {
         }
     }
 
-    /// Carries out the prepared updates. Returns the first variable whose gradient was not finite. If it fails,
-    /// weights may be partly written.
+    /// Carries out the prepared updates. Returns the first variable whose gradient was not finite.
+    /// If it fails, weights may be partly written.
     pub(super) fn update(
         &mut self,
         launcher: &'static dyn ApplyLauncher,
@@ -219,7 +248,12 @@ impl ApplyWork {
         sources: &GradientSources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
     ) -> Result<Option<usize>> {
-        let means = Means { variables, sources, rule, clipping };
+        let means = Means {
+            variables,
+            sources,
+            rule,
+            clipping,
+        };
         if let Err(error) = launcher.update(self, means) {
             self.drop_updates(variables);
             return Err(error);
@@ -227,7 +261,13 @@ impl ApplyWork {
         put_weights(&self.items, means);
         let mut found = None;
         for item in &mut self.items {
-            let Some(PreparedUpdate { position, buffer, copies, scalars, .. }) = item.update.take()
+            let Some(PreparedUpdate {
+                position,
+                buffer,
+                copies,
+                scalars,
+                ..
+            }) = item.update.take()
             else {
                 continue;
             };
@@ -242,8 +282,8 @@ impl ApplyWork {
         Ok(found)
     }
 
-    /// Fails if another update of a variable that is divided among the ranks is prepared: this one's new weights are
-    /// computed before that is carried out.
+    /// Fails if another update of a variable that is divided among the ranks is prepared: this
+    /// one's new weights are computed before that is carried out.
     pub(super) fn check_first_updates(&self, sources: &GradientSources<'_>) -> Result<()> {
         let mut divided = self.items.iter().filter(|item| item.divided);
         divided.try_for_each(|item| sources.variables()[item.index].check_first_update())
@@ -251,8 +291,8 @@ impl ApplyWork {
 }
 
 impl ApplyItem {
-    /// The first variable of an item whose gradient is not finite. If the item has several variables, their
-    /// gradient still exists.
+    /// The first variable of an item whose gradient is not finite. If the item has several
+    /// variables, their gradient still exists.
     fn first_not_finite(&self, sources: &GradientSources<'_>, clipping: Clipping) -> Option<usize> {
         let mut contributions = Vec::new();
         let is_not_finite = |&index: &usize| {
@@ -260,12 +300,16 @@ impl ApplyItem {
             let gradient = sources.sum(index, 1, &contributions).clipped(clipping);
             !gradient.squares(Instructions::chosen()).finite
         };
-        if self.count == 1 { Some(self.index) } else { self.variables().find(is_not_finite) }
+        if self.count == 1 {
+            Some(self.index)
+        } else {
+            self.variables().find(is_not_finite)
+        }
     }
 }
 
-/// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the variable before:
-/// variables that are treated alike have the same scalars.
+/// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the
+/// variable before: variables that are treated alike have the same scalars.
 fn prepare_update(
     variables: &mut Variables,
     position: usize,
@@ -295,14 +339,20 @@ fn prepare_update(
         WeightDecay::L2 => rates.weight_decay,
         WeightDecay::Decoupled => 0.0,
     };
-    Ok(PreparedUpdate { position, buffer, copies: OfCopies::default(), l2, scalars })
+    Ok(PreparedUpdate {
+        position,
+        buffer,
+        copies: OfCopies::default(),
+        l2,
+        scalars,
+    })
 }
 
 fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
     invalid!(
         "gradients",
         "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
-             changed. Use another rule for it, or make its gradients without row_sparse",
+         changed. Use another rule for it, or make its gradients without row_sparse",
         rule.name()
     )
 }

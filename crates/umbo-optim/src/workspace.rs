@@ -18,7 +18,8 @@ use umbo_tensor::values::buffer::OfCopies;
 use umbo_tensor::values::sharding::VariableSharding;
 use umbo_tensor::values::variable::Variable;
 
-/// The memory that an apply works in. The next apply uses it again, so that a steady step allocates nothing.
+/// The memory that an apply works in. The next apply uses it again, so that a steady step allocates
+/// nothing.
 #[derive(Default)]
 pub(super) struct ApplyWork {
     pub(super) items: Vec<ApplyItem>,
@@ -48,17 +49,18 @@ pub(super) struct ExchangeMemory {
 pub(super) struct ApplyItem {
     /// The index of its first variable among those of the gradients.
     pub(super) index: usize,
-    /// How many variables it has. They have the same number of elements, and follow each other in memory.
+    /// How many variables it has. They have the same number of elements, and follow each other in
+    /// memory.
     pub(super) count: usize,
     /// Where the sums of its chunks are.
     pub(super) sums: Range<usize>,
     /// Its accumulated sum does not count.
     pub(super) fresh: bool,
-    /// Its gradient, if it was put into host memory when it was measured or exchanged; if it is divided, this
-    /// rank's part of it.
+    /// Its gradient, if it was put into host memory when it was measured or exchanged; if it is
+    /// divided, this rank's part of it.
     pub(super) gradient: Option<Span<'static>>,
-    /// It is sharded: each rank updates its part. If the gradient was measured, these are the squares of all
-    /// parts.
+    /// It is sharded: each rank updates its part. If the gradient was measured, these are the
+    /// squares of all parts.
     pub(super) divided: bool,
     pub(super) squares: Option<Squares>,
     /// An element of the gradient that was applied is not finite.
@@ -68,7 +70,8 @@ pub(super) struct ApplyItem {
 }
 
 impl ApplyWork {
-    /// Calls `inspect` with the index of each variable and the squares of its gradient, which was measured.
+    /// Calls `inspect` with the index of each variable and the squares of its gradient, which was
+    /// measured.
     pub(super) fn for_each_squares(&self, mut inspect: impl FnMut(usize, Squares)) {
         for item in &self.items {
             let sums = &self.sums[item.sums.clone()];
@@ -88,7 +91,10 @@ impl ApplyItem {
     /// The elements that an update covers, of `variable` and of the item's other variables.
     pub(super) fn own(&self, variable: &Variable) -> Range<usize> {
         let sharding = variable.sharding().filter(|_| self.divided);
-        sharding.map_or(0..self.count * variable.shape().elements(), VariableSharding::own)
+        sharding.map_or(
+            0..self.count * variable.shape().elements(),
+            VariableSharding::own,
+        )
     }
 
     /// The indices of its variables.
@@ -98,12 +104,14 @@ impl ApplyItem {
 
     /// The variables of `items` whose updates were prepared, and these.
     pub(super) fn prepared(items: &[ApplyItem]) -> impl Iterator<Item = (usize, &PreparedUpdate)> {
-        items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)))
+        items
+            .iter()
+            .filter_map(|item| Some((item.index, item.update.as_ref()?)))
     }
 }
 
-/// A prepared update: where the optimizer keeps the variable's state, which of the variable's buffers it writes,
-/// which low-precision copies it also writes, and its scalars.
+/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
+/// buffers it writes, which low-precision copies it also writes, and its scalars.
 pub(super) struct PreparedUpdate {
     pub(super) position: usize,
     pub(super) buffer: usize,

@@ -15,8 +15,9 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::indexed_slices::IndexedSlices;
 
 impl Gradients {
-    /// Replica `replica`'s buffer for variable `index`, which the replica may write until it submits. The variable
-    /// then counts as written by this replica in this step. Nothing is allocated.
+    /// Replica `replica`'s buffer for variable `index`, which the replica may write until it
+    /// submits. The variable then counts as written by this replica in this step. Nothing is
+    /// allocated.
     ///
     /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or
     /// if the replica has submitted.
@@ -50,7 +51,8 @@ impl Gradients {
         Ok(tensor)
     }
 
-    /// Fails, as [`Gradients::view`] would, if replica `replica` cannot view each buffer that is not for rows.
+    /// Fails, as [`Gradients::view`] would, if replica `replica` cannot view each buffer that is
+    /// not for rows.
     pub fn check_views(&self, replica: usize, step: u64) -> Result<()> {
         for index in 0..self.variables().len() {
             if let (GradientBuffer::Dense(dense), _) = self.writable(replica, step, index)? {
@@ -71,16 +73,17 @@ impl Gradients {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "replica {replica} has attached its gradient of {:?} in this step; discard that before you \
-             view the buffer",
+            "replica {replica} has attached its gradient of {:?} in this step; discard that \
+             before you view the buffer",
             self.variables()[index]
         )))
     }
 
-    /// Adds `rows` rows to the contribution of replica `replica` to variable `index`, which the replica may write
-    /// until it submits: their indices and their gradients. A row that occurs several times, here, in another call
-    /// or by another replica, counts as the sum. The variable then counts as written by this replica in this step,
-    /// also with 0 rows. Allocates nothing once a step had as many rows, in as many calls.
+    /// Adds `rows` rows to the contribution of replica `replica` to variable `index`, which the
+    /// replica may write until it submits: their indices and their gradients. A row that occurs
+    /// several times, here, in another call or by another replica, counts as the sum. The
+    /// variable then counts as written by this replica in this step, also with 0 rows.
+    /// Allocates nothing once a step had as many rows, in as many calls.
     ///
     /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
     /// memory, if the step is over, or if the replica has submitted.
@@ -125,12 +128,16 @@ impl Gradients {
         let added = self.add_rows(replica, step, index, slices.indices().shape()[0])?;
         // SAFETY: the rows were just added, for this replica to write.
         unsafe {
-            added.indices.assume_exclusive().copy_from(slices.indices())?;
+            added
+                .indices
+                .assume_exclusive()
+                .copy_from(slices.indices())?;
             added.values.assume_exclusive().copy_from(slices.values())
         }
     }
 
-    /// The buffer of replica `replica` for variable `index`, and which variables the replica viewed.
+    /// The buffer of replica `replica` for variable `index`, and which variables the replica
+    /// viewed.
     pub(super) fn writable(
         &self,
         replica: usize,
@@ -140,28 +147,33 @@ impl Gradients {
         let own = self.replica_in_step(replica, step)?;
         let Some(buffer) = own.buffers.get(index) else {
             let problem = format!(
-                "{index} is not in [0, {}), the variables that the gradients were made of, in that order",
+                "{index} is not in [0, {}), the variables that the gradients were made of, in \
+                 that order",
                 self.variables().len()
             );
             return Err(Error::out_of_range("index", problem));
         };
         if own.submitted.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(
-                "replica {replica} has submitted its gradients in this step; view and write them before"
+                "replica {replica} has submitted its gradients in this step; view and write them \
+                 before"
             )));
         }
         Ok((buffer, &own.viewed))
     }
 
-    /// Submits the contribution of replica `replica` in this step, with `weight`: usually the number of its
-    /// examples. With weight 0 the contribution is not read.
+    /// Submits the contribution of replica `replica` in this step, with `weight`: usually the
+    /// number of its examples. With weight 0 the contribution is not read.
     ///
     /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
     /// step is over, or if the replica submitted in this step before.
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
         let own = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
-            return Err(invalid!("weight", "{weight}; must be finite and at least 0"));
+            return Err(invalid!(
+                "weight",
+                "{weight}; must be finite and at least 0"
+            ));
         }
         if own.submitted.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(
@@ -186,8 +198,8 @@ impl Gradients {
         Ok(())
     }
 
-    /// Checks that the replica has viewed something. There need be nothing if it withdrew its contribution, or if
-    /// all variables are row-sparse.
+    /// Checks that the replica has viewed something. There need be nothing if it withdrew its
+    /// contribution, or if all variables are row-sparse.
     fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
         let (wrote, _) = own.viewed.any_and_all(&(0..own.buffers.len()), step);
@@ -198,8 +210,9 @@ impl Gradients {
         }
         let unwritten = || {
             format!(
-                "replica {replica} submits gradients of which it has viewed, attached or added none in the step, \
-                 so that all of them count as zeros; write them first, or submit with weight 0"
+                "replica {replica} submits gradients of which it has viewed, attached or added \
+                 none in the step, so that all of them count as zeros; write them first, or \
+                 submit with weight 0"
             )
         };
         if self.is_strict() {
@@ -239,7 +252,8 @@ impl Gradients {
     fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
         if self.state.load(Ordering::Acquire) != pack(step, StepPhase::InFlight) {
             return Err(Error::precondition(format!(
-                "gradients: step {} is over or has not begun; replicas write gradients inside of run",
+                "gradients: step {} is over or has not begun; replicas write gradients inside of \
+                 run",
                 self.shown(step)
             )));
         }

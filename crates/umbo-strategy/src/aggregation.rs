@@ -11,8 +11,8 @@ use umbo_tensor::collectives::{self, ReduceOp};
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::{Aggregation, Variable};
 
-/// Combines the values of all replicas of all ranks. `values`, tensors or indexed slices, are this rank's; `verb`
-/// names the operation.
+/// Combines the values of all replicas of all ranks. `values`, tensors or indexed slices, are this
+/// rank's; `verb` names the operation.
 pub(super) fn combine(
     strategy: &Strategy,
     variable: &Variable,
@@ -28,14 +28,21 @@ pub(super) fn combine(
         false => Value::per_replica_of(values),
     };
     let what = format_args!("{verb} to '{}'", variable.name());
-    match strategy.ranks().of_all(|_| false, CollectiveKind::Assign, &what, own)? {
+    match strategy
+        .ranks()
+        .of_all(|_| false, CollectiveKind::Assign, &what, own)?
+    {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
-        _ => Err(Error::Internal("a per-replica value has become another".into())),
+        _ => Err(Error::Internal(
+            "a per-replica value has become another".into(),
+        )),
     }
 }
 
 fn aggregate(variable: &Variable, values: &[Value]) -> Result<Value> {
-    let first = values.first().ok_or_else(|| Error::Internal("no values to aggregate".into()))?;
+    let first = values
+        .first()
+        .ok_or_else(|| Error::Internal("no values to aggregate".into()))?;
     if values.len() == 1 {
         return Ok(first.clone());
     }
@@ -51,8 +58,10 @@ fn aggregate(variable: &Variable, values: &[Value]) -> Result<Value> {
         let sum = sparse::concatenate(op, &slices, variable.device())?;
         return Ok(Value::IndexedSlices(Arc::new(sum)));
     }
-    let tensors: Result<Vec<Tensor>> =
-        values.iter().map(|value| value.tensor_of(0).cloned()).collect();
+    let tensors: Result<Vec<Tensor>> = values
+        .iter()
+        .map(|value| value.tensor_of(0).cloned())
+        .collect();
     collectives::reduce(op, &tensors?, None, variable.device(), None).map(Value::Tensor)
 }
 
@@ -62,10 +71,14 @@ fn are_same(values: &[Value]) -> bool {
 
 /// Why the very same object on all replicas has no sum.
 fn same_for_sum(value: &Value, variable: &Variable) -> Error {
-    let kind = if matches!(value, Value::IndexedSlices(_)) { "slices" } else { "tensor" };
+    let kind = if matches!(value, Value::IndexedSlices(_)) {
+        "slices"
+    } else {
+        "tensor"
+    };
     let problem = format!(
-        "the very same {kind} on all replicas cannot be reduced by SUM for variable '{}'; pass one for each \
-         replica, or assign in a merge call",
+        "the very same {kind} on all replicas cannot be reduced by SUM for variable '{}'; pass \
+         one for each replica, or assign in a merge call",
         variable.name()
     );
     Error::invalid("value", problem)

@@ -1,5 +1,5 @@
-//! Assignment of several variables in one synchronising operation, weighted by the replicas' examples. Batch
-//! statistics need it, for example those of batch normalisation.
+//! Assignment of several variables in one synchronising operation, weighted by the replicas'
+//! examples. Batch statistics need it, for example those of batch normalisation.
 
 #![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
 
@@ -16,12 +16,13 @@ use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::{Aggregation, Variable};
 use umbo_tensor::{DType, Tensor};
 
-/// Assigns to each of `variables` the value at its index in `values`, which are on `CPU:0` and contiguous, as one
-/// synchronising operation: all replicas name the same variables, and the values are combined as each variable's
-/// aggregation says. Replicas count by `weight`, which is finite and 0 or more; `None` is the number of examples
-/// of the replica's part of the run's arguments. So MEAN is the sum of weight × value divided by the sum of the
-/// weights. The values of a replica of weight 0 do not count: they are neither summed nor the first. If all
-/// weights are 0, nothing is assigned. Later reads in the step see the new values, and the commit point makes them
+/// Assigns to each of `variables` the value at its index in `values`, which are on `CPU:0` and
+/// contiguous, as one synchronising operation: all replicas name the same variables, and the values
+/// are combined as each variable's aggregation says. Replicas count by `weight`, which is finite
+/// and 0 or more; `None` is the number of examples of the replica's part of the run's arguments. So
+/// MEAN is the sum of weight × value divided by the sum of the weights. The values of a replica of
+/// weight 0 do not count: they are neither summed nor the first. If all weights are 0, nothing is
+/// assigned. Later reads in the step see the new values, and the commit point makes them
 /// central state: all of them, or none.
 ///
 /// A replica of the default strategy, which is no step's, assigns at once.
@@ -33,12 +34,17 @@ pub fn assign_all(
 ) -> Result<()> {
     context.check_live()?;
     if variables.len() != values.len() {
-        return Err(Error::Internal("as many values as variables are assigned".into()));
+        return Err(Error::Internal(
+            "as many values as variables are assigned".into(),
+        ));
     }
     let weight = match weight {
         Some(weight) if weight.is_finite() && weight >= 0.0 => weight,
         Some(weight) => {
-            return Err(invalid!("weight", "{weight}; must be finite and at least 0"));
+            return Err(invalid!(
+                "weight",
+                "{weight}; must be finite and at least 0"
+            ));
         }
         None => context.local_examples("assign with a weight")? as f64,
     };
@@ -66,8 +72,14 @@ pub fn assign_all(
         operation,
         Some(Value::tuple(arguments)?),
         Box::new(move |strategy, calls| {
-            let own: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
-            let names: Vec<&str> = targets.iter().map(|target| target.name().as_str()).collect();
+            let own: Vec<Value> = calls
+                .iter()
+                .filter_map(|call| call.arguments.clone())
+                .collect();
+            let names: Vec<&str> = targets
+                .iter()
+                .map(|target| target.name().as_str())
+                .collect();
             let what = format_args!("assign to '{}'", names.join("', '"));
             let own = Value::merge(&own, true, "value")?;
             let all = strategy.of_all_ranks(CollectiveKind::Assign, &what, &own)?;
@@ -77,7 +89,9 @@ pub fn assign_all(
             let counting: Vec<&AssignedPart> =
                 parts.iter().filter(|part| part.weight > 0.0).collect();
             for (index, target) in targets.iter().enumerate() {
-                let Some(combined) = combine(target, index, &counting)? else { continue };
+                let Some(combined) = combine(target, index, &counting)? else {
+                    continue;
+                };
                 stage(strategy, step, target, false, &mut |to| {
                     collectives::combine_into(Assignment::Assign, to, &combined)
                 })?;
@@ -102,7 +116,12 @@ impl AssignedPart {
             .iter()
             .map(|leaf| leaf.tensor_of(0).cloned())
             .collect::<Result<_>>()?;
-        let weight = values.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
+        let weight = values
+            .remove(0)
+            .to_vec::<f64>()?
+            .first()
+            .copied()
+            .unwrap_or(0.0);
         Ok(AssignedPart { weight, values })
     }
 }
@@ -113,8 +132,8 @@ fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
     if is_mean && !has_mean && context.strategy().num_replicas_in_sync() > 1 {
         return Err(invalid!(
             "dtype",
-            "the weighted MEAN of variable '{}' is of {}, and there is one of float32 and float64; \
-                 make it with one of these, or with SUM or ONLY_FIRST_REPLICA",
+            "the weighted MEAN of variable '{}' is of {}, and there is one of float32 and \
+             float64; make it with one of these, or with SUM or ONLY_FIRST_REPLICA",
             variable.name(),
             variable.dtype()
         ));
@@ -124,8 +143,15 @@ fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
 
 /// The combined value at `index` of the replicas that count; `None` if no replica counts.
 fn combine(variable: &Variable, index: usize, parts: &[&AssignedPart]) -> Result<Option<Tensor>> {
-    let [first, others @ ..] = parts else { return Ok(None) };
-    let values = || parts.iter().map(|part| part.values[index].clone()).collect::<Vec<_>>();
+    let [first, others @ ..] = parts else {
+        return Ok(None);
+    };
+    let values = || {
+        parts
+            .iter()
+            .map(|part| part.values[index].clone())
+            .collect::<Vec<_>>()
+    };
     Ok(Some(match variable.spec().aggregation {
         // A single value is taken bit for bit.
         _ if others.is_empty() => first.values[index].clone(),
@@ -149,7 +175,10 @@ fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
     let mut contributions = Vec::with_capacity(values.len());
     for (value, part) in values.iter().zip(parts) {
         let gradient = value.span()?;
-        contributions.push(Contribution { gradient, factor: part.weight });
+        contributions.push(Contribution {
+            gradient,
+            factor: part.weight,
+        });
     }
     let (dtype, shape) = (values[0].dtype(), values[0].shape());
     let mean = Tensor::uninitialized(dtype, shape, values[0].device())?;

@@ -45,14 +45,18 @@ impl Cancellation {
         self.0.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Wakes `listener` when the token is cancelled, while the result lives; at once if it is cancelled already.
+    /// Wakes `listener` when the token is cancelled, while the result lives; at once if it is
+    /// cancelled already.
     pub(super) fn listen(&self, listener: Arc<dyn Listener>) -> Listening<'_> {
         let mut listeners = self.0.listeners.lock();
         listeners.push(Arc::downgrade(&listener));
         if self.is_cancelled() {
             listener.wake();
         }
-        Listening { token: self, listener }
+        Listening {
+            token: self,
+            listener,
+        }
     }
 }
 
@@ -94,7 +98,13 @@ mod tests {
         drop(token.listen(Arc::clone(&early) as _));
         let _listening = token.listen(Arc::clone(&late) as _);
         token.cancel();
-        assert_eq!((early.0.load(Ordering::SeqCst), late.0.load(Ordering::SeqCst)), (0, 1));
+        assert_eq!(
+            (
+                early.0.load(Ordering::SeqCst),
+                late.0.load(Ordering::SeqCst)
+            ),
+            (0, 1)
+        );
         let _again = token.listen(Arc::clone(&early) as _);
         assert_eq!(early.0.load(Ordering::SeqCst), 1);
     }

@@ -63,31 +63,47 @@ pub(super) struct Inner {
 pub(super) struct LastReference(#[expect(dead_code, reason = "it is only dropped")] Inner);
 
 impl Strategy {
-    /// Gives this reference up. If it was the last one, the strategy does not end yet, but with the result.
+    /// Gives this reference up. If it was the last one, the strategy does not end yet, but with the
+    /// result.
     pub(super) fn into_last_reference(self) -> Option<LastReference> {
         Arc::into_inner(self.0).map(LastReference)
     }
 
-    /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
-    /// do so together: if one fails, all do.
+    /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all
+    /// ranks do so together: if one fails, all do.
     pub fn new(options: &Options) -> Result<Strategy> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let made = Strategy::alone(NEXT.fetch_add(1, Ordering::Relaxed), options.clone());
-        let engine = options.communicator.as_ref().filter(|engine| engine.size() > 1);
+        let engine = options
+            .communicator
+            .as_ref()
+            .filter(|engine| engine.size() > 1);
         let Some(engine) = engine else { return made };
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
-        let replicas = made.as_ref().ok().and_then(|made| made.0.devices.layout.replicas_in_sync);
+        let replicas = made
+            .as_ref()
+            .ok()
+            .and_then(|made| made.0.devices.layout.replicas_in_sync);
         let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
         observe::note_rank(ranks.rank() as u32);
         if made.0.ranks.set(ranks).is_err() {
-            return Err(Error::Internal("a strategy has joined its ranks twice".into()));
+            return Err(Error::Internal(
+                "a strategy has joined its ranks twice".into(),
+            ));
         }
         Ok(made)
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
     pub(super) fn on_host() -> Result<Strategy> {
-        Strategy::alone(0, Options { cpu_replicas: 1, bind_threads: false, ..Options::default() })
+        Strategy::alone(
+            0,
+            Options {
+                cpu_replicas: 1,
+                bind_threads: false,
+                ..Options::default()
+            },
+        )
     }
 
     /// The strategy with this id, which has joined no ranks.
@@ -96,10 +112,20 @@ impl Strategy {
         fork::note_use();
         let layout = options.resolved_layout()?;
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
-        let part = options.communicator.as_ref().map_or(ProcessorPart::WHOLE, |engine| {
-            let RankPlace { node_rank, node_size, .. } = engine.place();
-            ProcessorPart { index: node_rank, count: node_size }
-        });
+        let part = options
+            .communicator
+            .as_ref()
+            .map_or(ProcessorPart::WHOLE, |engine| {
+                let RankPlace {
+                    node_rank,
+                    node_size,
+                    ..
+                } = engine.place();
+                ProcessorPart {
+                    index: node_rank,
+                    count: node_size,
+                }
+            });
         let threading = Threading {
             bind: options.bind_threads,
             stack_bytes: options.resolved_stack_bytes()?,
@@ -139,7 +165,8 @@ impl Strategy {
         Ok(strategy)
     }
 
-    /// The strategy that is current where a program has made none: one replica on `CPU:0`. Never freed.
+    /// The strategy that is current where a program has made none: one replica on `CPU:0`. Never
+    /// freed.
     pub fn default_strategy() -> Strategy {
         static DEFAULT: OnceLock<Strategy> = OnceLock::new();
         if let Some(strategy) = DEFAULT.get() {
@@ -157,7 +184,11 @@ impl Strategy {
         let (threading, processors) = (&threads.how, threads.processors);
         let at_once = layout.compute_devices.len();
         log::log(log::Level::Info, || {
-            let devices: Vec<_> = layout.compute_devices.iter().map(ToString::to_string).collect();
+            let devices: Vec<_> = layout
+                .compute_devices
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             let home = |of: &ReplicaThread| format!("{} to {}", of.replica, of.processors);
             let homes: Vec<_> = threads.serving.iter().map(home).collect();
             let bound = match threading.bind {
@@ -174,8 +205,9 @@ impl Strategy {
                 Err(error) => format!("memory not known: {error}"),
             };
             format!(
-                "strategy {}: {} replicas on {}; variables on {}; {processors} processors; replica \
-                 threads {bound}, with stacks of {} bytes; {} workers; instruction set {}; {memory}",
+                "strategy {}: {} replicas on {}; variables on {}; {processors} processors; \
+                 replica threads {bound}, with stacks of {} bytes; {} workers; instruction set \
+                 {}; {memory}",
                 self.id(),
                 self.num_replicas(),
                 devices.join(", "),
@@ -186,12 +218,21 @@ impl Strategy {
             )
         });
         if at_once > processors {
-            let what = if layout.is_shared() { "compute devices" } else { "replicas" };
+            let what = if layout.is_shared() {
+                "compute devices"
+            } else {
+                "replicas"
+            };
             log::log(log::Level::Warning, || {
                 format!(
-                    "{at_once} {what} on {processors} processors that this {} may use take turns, and a \
-                     step takes as long as all of them together; make at most {processors} for speed",
-                    if threading.part == ProcessorPart::WHOLE { "process" } else { "rank" },
+                    "{at_once} {what} on {processors} processors that this {} may use take turns, \
+                     and a step takes as long as all of them together; make at most {processors} \
+                     for speed",
+                    if threading.part == ProcessorPart::WHOLE {
+                        "process"
+                    } else {
+                        "rank"
+                    },
                 )
             });
         }
@@ -200,15 +241,22 @@ impl Strategy {
     /// An independent strategy with the same devices.
     pub fn deep_copy(&self) -> Result<Strategy> {
         if self.is_default() {
-            return Err(Error::precondition("strategy: the default strategy cannot be copied"));
+            return Err(Error::precondition(
+                "strategy: the default strategy cannot be copied",
+            ));
         }
         Strategy::new(&self.0.options)
     }
 
-    /// All variables that were made in this strategy's scope and are in use, in the order in which they
-    /// were made.
+    /// All variables that were made in this strategy's scope and are in use, in the order in which
+    /// they were made.
     pub fn variables(&self) -> Vec<Variable> {
-        self.0.variables.lock().iter().filter_map(WeakVariable::upgrade).collect()
+        self.0
+            .variables
+            .lock()
+            .iter()
+            .filter_map(WeakVariable::upgrade)
+            .collect()
     }
 
     /// Adds one to the list. Those that are gone are forgotten when the list is full.
@@ -224,7 +272,9 @@ impl Strategy {
 
     /// The ranks of the strategy.
     pub fn ranks(&self) -> &Arc<Ranks> {
-        self.0.ranks.get_or_init(|| Ranks::alone(self.num_replicas()))
+        self.0
+            .ranks
+            .get_or_init(|| Ranks::alone(self.num_replicas()))
     }
 
     /// How many replicas run in sync: those of all ranks.
@@ -239,7 +289,11 @@ impl Strategy {
 
     /// Whether there is a strategy with this id. Takes no reference to it.
     pub(super) fn is_alive(id: u64) -> bool {
-        id == 0 || STRATEGIES.lock().get(&id).is_some_and(|member| member.strong_count() > 0)
+        id == 0
+            || STRATEGIES
+                .lock()
+                .get(&id)
+                .is_some_and(|member| member.strong_count() > 0)
     }
 
     /// The strategy with this number, while it lives.
@@ -247,7 +301,11 @@ impl Strategy {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }
-        STRATEGIES.lock().get(&id).and_then(Weak::upgrade).map(Strategy)
+        STRATEGIES
+            .lock()
+            .get(&id)
+            .and_then(Weak::upgrade)
+            .map(Strategy)
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -314,19 +372,25 @@ impl Strategy {
         self.0.threads.ensure(self.id(), replica)
     }
 
-    /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
-    /// is. Costs nothing but the first time.
+    /// The calling thread, the program's own or not, is about to serve as `replica`, in whose
+    /// context it is. Costs nothing but the first time.
     pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
         let ReplicaThreads { serving, how, .. } = &self.0.threads;
         if let Some(hook) = &how.hook
             && replica_threads::is_new(self.id(), Strategy::is_alive)
         {
-            hook(&ReplicaThread { is_callers, ..serving[replica].clone() }, true);
+            hook(
+                &ReplicaThread {
+                    is_callers,
+                    ..serving[replica].clone()
+                },
+                true,
+            );
         }
     }
 
-    /// A metric of the last run that was committed and measured anything, over all replicas in replica order;
-    /// or of the last epoch, over its steps, if that has ended since.
+    /// A metric of the last run that was committed and measured anything, over all replicas in
+    /// replica order; or of the last epoch, over its steps, if that has ended since.
     pub fn metric(&self, name: &str) -> Option<Metric> {
         self.0.steps.metrics.lock().get(name)
     }
@@ -338,7 +402,13 @@ impl Strategy {
 
     /// The names of those metrics.
     pub fn metric_names(&self) -> Vec<String> {
-        self.0.steps.metrics.lock().iter().map(|(name, _)| name.into()).collect()
+        self.0
+            .steps
+            .metrics
+            .lock()
+            .iter()
+            .map(|(name, _)| name.into())
+            .collect()
     }
 }
 

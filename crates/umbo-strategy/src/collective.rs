@@ -1,7 +1,10 @@
 //! Reducing, gathering and taking apart values in cross-replica context, and the same on a
 //! replica context as merge calls.
 
-#![expect(unsafe_code, reason = "results are written into tensors that the caller has guaranteed")]
+#![expect(
+    unsafe_code,
+    reason = "results are written into tensors that the caller has guaranteed"
+)]
 
 use std::borrow::Cow;
 use std::fmt;
@@ -72,7 +75,9 @@ impl ReductionOptions {
 
     fn output(&self) -> Option<TensorMut<'_>> {
         // SAFETY: the maker of the output guaranteed that.
-        self.output.as_ref().map(|ReductionOutput(tensor)| unsafe { tensor.assume_exclusive() })
+        self.output
+            .as_ref()
+            .map(|ReductionOutput(tensor)| unsafe { tensor.assume_exclusive() })
     }
 
     fn device(&self) -> DeviceId {
@@ -106,12 +111,14 @@ impl Strategy {
             true => self.reduce_in(&mut batch, op, value, how)?,
             false => self.reduce_over_ranks(&mut batch, op, value, how)?,
         };
-        // SAFETY: the results are still here, or they are an output, for which the caller gave its guarantee.
+        // SAFETY: the results are still here, or they are an output, for which the caller gave its
+        // guarantee.
         unsafe { batch.run() };
         Ok(reduced)
     }
 
-    /// As [`Strategy::reduce_in`], over the replicas of all ranks. Large tensors are reduced in parts.
+    /// As [`Strategy::reduce_in`], over the replicas of all ranks. Large tensors are reduced in
+    /// parts.
     fn reduce_over_ranks(
         &self,
         batch: &mut ReductionBatch,
@@ -136,7 +143,9 @@ impl Strategy {
             large.extend(in_parts(leaf, how));
             None::<()>
         });
-        let large = large.into_iter().map(|components| ranks.reduce_large(op, components));
+        let large = large
+            .into_iter()
+            .map(|components| ranks.reduce_large(op, components));
         let mut large = large.collect::<Result<Vec<_>>>()?.into_iter();
         of_all.map_leaves(&mut |leaf| match in_parts(leaf, how) {
             None => self.reduce_leaf(batch, op, leaf, how),
@@ -156,7 +165,10 @@ impl Strategy {
     ) -> Result<Cow<'a, Value>> {
         match self.ranks().is_alone() {
             true => Ok(Cow::Borrowed(value)),
-            false => self.ranks().of_all(|_| false, kind, what, Ok(value.clone())).map(Cow::Owned),
+            false => self
+                .ranks()
+                .of_all(|_| false, kind, what, Ok(value.clone()))
+                .map(Cow::Owned),
         }
     }
 
@@ -184,7 +196,9 @@ impl Strategy {
             let output = how.output();
             let no_axes: Option<&[i64]> = (!how.over_replicas_only).then_some(&[]);
             let axes = how.axes.as_deref().or(no_axes);
-            batch.reduce(op, components, axes, how.device(), output).map(Value::Tensor)
+            batch
+                .reduce(op, components, axes, how.device(), output)
+                .map(Value::Tensor)
         };
         let tensor = match leaf {
             Value::PerReplica(value) if value.is_dense() => return reduce(value.components()),
@@ -237,8 +251,8 @@ impl Strategy {
     fn not_reducible(&self, leaf: &Value) -> Error {
         invalid!(
             "value",
-            "{} that is the same on all {} replicas cannot be reduced by SUM; pass a \
-                 per-replica value (each replica's own tensor), or MEAN",
+            "{} that is the same on all {} replicas cannot be reduced by SUM; pass a per-replica \
+             value (each replica's own tensor), or MEAN",
             leaf.kind_name(),
             self.num_replicas_in_sync()
         )
@@ -273,8 +287,8 @@ impl Strategy {
             }
             Value::IndexedSlices(_) => {
                 return Err(Error::Unimplemented(
-                    "gathering indexed slices is not offered; gather their values and \
-                     indices, or a per-replica value of them, which gives dense tensors"
+                    "gathering indexed slices is not offered; gather their values and indices, or \
+                     a per-replica value of them, which gives dense tensors"
                         .into(),
                 ));
             }
@@ -295,8 +309,9 @@ impl Strategy {
         match value {
             Value::PerReplica(parts) => Value::tuple(parts.values()),
             Value::Nest(_) => {
-                let nests: Result<_> =
-                    (0..self.num_replicas()).map(|replica| value.component(replica)).collect();
+                let nests: Result<_> = (0..self.num_replicas())
+                    .map(|replica| value.component(replica))
+                    .collect();
                 Value::tuple(nests?)
             }
             plain => Value::tuple(vec![plain.clone()]),
@@ -304,15 +319,18 @@ impl Strategy {
     }
 }
 
-/// A plain leaf where it is wanted: itself, or a copy on the destination, if one is given and the leaf
-/// lies elsewhere.
+/// A plain leaf where it is wanted: itself, or a copy on the destination, if one is given and the
+/// leaf lies elsewhere.
 fn place(leaf: &Value, how: &ReductionOptions) -> Result<Value> {
-    how.destination.map_or_else(|| Ok(leaf.clone()), |device| on_device(leaf, device))
+    how.destination
+        .map_or_else(|| Ok(leaf.clone()), |device| on_device(leaf, device))
 }
 
 /// A tensor where it is wanted: in the output, if there is one, else as [`place`] does.
 fn deliver(tensor: Tensor, how: &ReductionOptions) -> Result<Value> {
-    let Some(mut output) = how.output() else { return place(&Value::Tensor(tensor), how) };
+    let Some(mut output) = how.output() else {
+        return place(&Value::Tensor(tensor), how);
+    };
     collectives::copy_into(&tensor, &mut output)?;
     Ok(Value::Tensor(output.done()))
 }
@@ -380,8 +398,8 @@ fn check_nest(value: &Value) -> Result<()> {
     }
 }
 
-/// One copy of each plain leaf for each device; several on one device are separate objects. One of the devices gets
-/// a tensor itself that lies there.
+/// One copy of each plain leaf for each device; several on one device are separate objects. One of
+/// the devices gets a tensor itself that lies there.
 pub(super) fn spread(value: &Value, devices: &[DeviceId]) -> Result<Value> {
     value.map_leaves(&mut |leaf| {
         let mut hand_over = true;
@@ -412,12 +430,15 @@ impl ReplicaContext {
         self.combine(operation, value, direct, |strategy, calls| {
             // A function that captures nothing needs no memory.
             let Operation::AllReduce(op) = calls[0].operation else {
-                return Err(Error::Internal("a call of another operation in an all-reduce".into()));
+                return Err(Error::Internal(
+                    "a call of another operation in an all-reduce".into(),
+                ));
             };
             let inputs = calls.iter().map(|call| Some(call.direct.as_ref()?.from));
             if let Some(inputs) = inputs.collect() {
-                let outputs =
-                    calls.iter_mut().filter_map(|call| Some(&mut call.direct.as_mut()?.to));
+                let outputs = calls
+                    .iter_mut()
+                    .filter_map(|call| Some(&mut call.direct.as_mut()?.to));
                 if collectives::reduce_to_each(op, inputs, outputs)? {
                     return Ok(None);
                 }
@@ -430,22 +451,34 @@ impl ReplicaContext {
         })
     }
 
-    /// A small tensor in host memory with one for its result. Large ones have more to gain from being made one
-    /// after the other.
+    /// A small tensor in host memory with one for its result. Large ones have more to gain from
+    /// being made one after the other.
     fn direct(&self, op: ReduceOp, value: &Value) -> Result<Option<Direct>> {
         let device = self.device();
-        let Value::Tensor(tensor) = value else { return Ok(None) };
-        let Ok(dtype) = result_dtype(op, tensor.dtype()) else { return Ok(None) };
+        let Value::Tensor(tensor) = value else {
+            return Ok(None);
+        };
+        let Ok(dtype) = result_dtype(op, tensor.dtype()) else {
+            return Ok(None);
+        };
         let is_in_host_memory = device.is_host_memory() && tensor.device().is_host_memory();
         if !is_in_host_memory || tensor.bytes() >= LARGE || !self.strategy().ranks().is_alone() {
             return Ok(None);
         }
         let output = Tensor::uninitialized(dtype, tensor.shape(), device)?;
-        // SAFETY: the call has both tensors as long as the views, nobody else has the second, and replica and
-        // coordinator take turns.
-        let (from, to) =
-            unsafe { (tensor.reading()?.held(), output.assume_exclusive().into_view()?.held()) };
-        Ok(Some(Direct { from, to, output: Some(output) }))
+        // SAFETY: the call has both tensors as long as the views, nobody else has the second, and
+        // replica and coordinator take turns.
+        let (from, to) = unsafe {
+            (
+                tensor.reading()?.held(),
+                output.assume_exclusive().into_view()?.held(),
+            )
+        };
+        Ok(Some(Direct {
+            from,
+            to,
+            output: Some(output),
+        }))
     }
 
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own
@@ -460,11 +493,16 @@ impl ReplicaContext {
                 "gathering indexed slices is not offered; gather their values and indices".into(),
             ));
         }
-        self.combine(Operation::AllGather(axis), value, None, move |strategy, calls| {
-            let gathered =
-                strategy.gather_here(&merged(calls)?, axis, &ReductionOptions::default())?;
-            spread(&gathered, strategy.replica_devices()).map(Some)
-        })
+        self.combine(
+            Operation::AllGather(axis),
+            value,
+            None,
+            move |strategy, calls| {
+                let gathered =
+                    strategy.gather_here(&merged(calls)?, axis, &ReductionOptions::default())?;
+                spread(&gathered, strategy.replica_devices()).map(Some)
+            },
+        )
     }
 
     fn combine(
@@ -474,7 +512,8 @@ impl ReplicaContext {
         direct: Option<Direct>,
         combine: impl FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
     ) -> Result<Value> {
-        // The run fails with what one of its operations has to say, which therefore says which it was.
+        // The run fails with what one of its operations has to say, which therefore says which it
+        // was.
         let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
             combine(strategy, calls).map_err(|error| error.named(calls[0].operation.to_string()))
         };
@@ -483,9 +522,12 @@ impl ReplicaContext {
     }
 }
 
-/// The contributions of all replicas. Every leaf becomes a per-replica value, even if it is the same object on all
-/// replicas, since each replica asked for the sum over all of them.
+/// The contributions of all replicas. Every leaf becomes a per-replica value, even if it is the
+/// same object on all replicas, since each replica asked for the sum over all of them.
 fn merged(calls: &[&mut MergeCall]) -> Result<Value> {
-    let values: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+    let values: Vec<Value> = calls
+        .iter()
+        .filter_map(|call| call.arguments.clone())
+        .collect();
     Value::merge(&values, true, "value")
 }

@@ -32,7 +32,9 @@ impl Strategy {
         // Under one lock with the outcome: nobody sees a participant that the outcome will miss.
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open != Some(number) {
-            return Err(Error::Cancelled("the step has ended without this replica".into()));
+            return Err(Error::Cancelled(
+                "the step has ended without this replica".into(),
+            ));
         }
         if participant.join(number) {
             transaction.participants.push(Arc::clone(participant) as _);
@@ -44,14 +46,16 @@ impl Strategy {
     pub fn defer(&self, action: Box<dyn CommitAction>) -> Result<()> {
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open.is_none() {
-            return Err(Error::precondition("no step is open that the change could wait for"));
+            return Err(Error::precondition(
+                "no step is open that the change could wait for",
+            ));
         }
         transaction.deferred.push(action);
         Ok(())
     }
 
-    /// Adds what step `number`, if it is the open one, measures to what its epoch has measured, once it is
-    /// committed.
+    /// Adds what step `number`, if it is the open one, measures to what its epoch has measured,
+    /// once it is committed.
     pub fn count_for(&self, number: u64, epoch: &Arc<EpochMetrics>) {
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open == Some(number) {
@@ -82,8 +86,9 @@ impl Strategy {
         action.failure().map_or(Ok(()), Err)
     }
 
-    /// Notes that a run or an update inside of the step failed: if it or anything before it in the step wrote central
-    /// state, the writes cannot be separated, and the step must not be committed.
+    /// Notes that a run or an update inside of the step failed: if it or anything before it in the
+    /// step wrote central state, the writes cannot be separated, and the step must not be
+    /// committed.
     pub(super) fn poison_after(&self, error: &Error) {
         let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
@@ -100,9 +105,18 @@ impl Strategy {
         // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
         let replicas = record.slots.iter().map(|slot| {
             let local = slot.local();
-            local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
+            local
+                .metrics
+                .iter()
+                .map(|(name, metric)| (name.to_owned(), metric))
+                .collect()
         });
-        self.inner().steps.transaction.lock().of_nested.push(replicas.collect());
+        self.inner()
+            .steps
+            .transaction
+            .lock()
+            .of_nested
+            .push(replicas.collect());
     }
 
     /// The commit point: carries out what the step wrote, or fails and rolls it back. `record` is
@@ -117,16 +131,19 @@ impl Strategy {
                 transaction.open = None;
                 return Ok(());
             }
-            (mem::take(&mut transaction.deferred), transaction.poison.take())
+            (
+                mem::take(&mut transaction.deferred),
+                transaction.poison.take(),
+            )
         };
         let prepared = match poison {
             Some(reason) if !self.ranks().is_alone() => Err(Error::precondition(format!(
-                "a part of the step failed on this rank, so nothing of the step was kept on any; that \
-                 part's error: {reason}"
+                "a part of the step failed on this rank, so nothing of the step was kept on any; \
+                 that part's error: {reason}"
             ))),
             Some(reason) => Err(Error::precondition(format!(
-                "a part of the step failed after the step had written central state, so nothing of the \
-                 step was kept; that part's error: {reason}"
+                "a part of the step failed after the step had written central state, so nothing \
+                 of the step was kept; that part's error: {reason}"
             ))),
             None => deferred.iter_mut().try_for_each(|action| action.prepare()),
         };
@@ -150,7 +167,10 @@ impl Strategy {
             action.commit();
             failure = failure.or_else(|| action.failure());
         }
-        transaction.participants.iter().for_each(|participant| participant.finish());
+        transaction
+            .participants
+            .iter()
+            .for_each(|participant| participant.finish());
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
@@ -166,7 +186,9 @@ impl Strategy {
             epoch.add(&inner.steps.metrics.lock());
         }
         drop(transaction);
-        participants.iter().for_each(|participant| participant.release_resources());
+        participants
+            .iter()
+            .for_each(|participant| participant.release_resources());
         // Dropping a participant may release the last reference to a variable, whose memory comes
         // back to this strategy: not under the lock.
         participants.clear();
@@ -177,8 +199,8 @@ impl Strategy {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Takes the metrics of the step from its replicas, and says whether there are any: a run that measured
-    /// nothing leaves what the one before it had.
+    /// Takes the metrics of the step from its replicas, and says whether there are any: a run that
+    /// measured nothing leaves what the one before it had.
     fn own_metrics(&self, transaction: &Transaction, record: &StepRecord) -> bool {
         let has_measured = !transaction.of_nested.is_empty() || record.has_measured();
         if has_measured {
@@ -187,7 +209,10 @@ impl Strategy {
             let of_nested = transaction.of_nested.iter().flatten().flatten();
             of_nested.for_each(|(name, metric)| metrics.add(name, *metric));
             for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-                slot.local().metrics.iter().for_each(|(name, metric)| metrics.add(name, metric));
+                slot.local()
+                    .metrics
+                    .iter()
+                    .for_each(|(name, metric)| metrics.add(name, metric));
             }
         }
         has_measured
@@ -201,7 +226,10 @@ impl Strategy {
             transaction.open = None;
             transaction.poison = None;
             transaction.epoch = None;
-            (mem::take(&mut transaction.participants), mem::take(&mut transaction.deferred))
+            (
+                mem::take(&mut transaction.participants),
+                mem::take(&mut transaction.deferred),
+            )
         };
         let central = inner.steps.central.write();
         for participant in &participants {
@@ -209,7 +237,9 @@ impl Strategy {
         }
         drop(central);
         drop(deferred);
-        participants.iter().for_each(|participant| participant.release_resources());
+        participants
+            .iter()
+            .for_each(|participant| participant.release_resources());
         participants
     }
 }

@@ -51,7 +51,8 @@ impl Frame {
     }
 }
 
-/// The contexts of a thread. It has no destructor, so that handles can be released until the thread's very end.
+/// The contexts of a thread. It has no destructor, so that handles can be released until the
+/// thread's very end.
 struct ThreadContext {
     frames: RefCell<Vec<Frame>>,
     /// The strategy of `set_strategy`; it counts while no frame is open.
@@ -67,8 +68,9 @@ thread_local! {
     };
 }
 
-/// Leaves what its thread has not left when it ends. Code of the program must not run then, since it may be gone by
-/// then (an interpreter that has ended, a plugin that was unloaded). So what such code would release is left behind.
+/// Leaves what its thread has not left when it ends. Code of the program must not run then, since
+/// it may be gone by then (an interpreter that has ended, a plugin that was unloaded). So what such
+/// code would release is left behind.
 struct Leave;
 
 impl Drop for Leave {
@@ -78,8 +80,12 @@ impl Drop for Leave {
         let chosen = OWN.with(|own| own.chosen.take());
         for frame in frames {
             match frame {
-                Frame::Scope { strategy, serial, .. } => leave_strategy(serial, strategy),
-                Frame::Creator { creator, serial, .. } => leave_behind(serial, creator),
+                Frame::Scope {
+                    strategy, serial, ..
+                } => leave_strategy(serial, strategy),
+                Frame::Creator {
+                    creator, serial, ..
+                } => leave_behind(serial, creator),
                 others => drop(others),
             }
         }
@@ -110,10 +116,14 @@ fn leave_strategy(serial: u64, strategy: Strategy) {
 
 /// What threads have left behind of a scope. Dropping it may run the program's code.
 fn take_left_behind(serial: u64) -> Vec<LeftBehind> {
-    LEFT_BEHIND.lock().extract_if(.., |(own, _)| *own == serial).collect()
+    LEFT_BEHIND
+        .lock()
+        .extract_if(.., |(own, _)| *own == serial)
+        .collect()
 }
 
-/// Releases what threads have left behind at their end: the scopes and strategies that they were in.
+/// Releases what threads have left behind at their end: the scopes and strategies that they were
+/// in.
 pub fn release_left_behind() {
     let left = mem::take(&mut *LEFT_BEHIND.lock());
     drop(left);
@@ -170,7 +180,8 @@ pub fn current() -> Current {
         .unwrap_or(Current::Default)
 }
 
-/// The default device of this thread's tensors: the device of the replica whose callback it is in, else `CPU:0`.
+/// The default device of this thread's tensors: the device of the replica whose callback it is in,
+/// else `CPU:0`.
 pub fn current_device() -> DeviceId {
     match current() {
         Current::Replica(context) => context
@@ -226,14 +237,20 @@ pub(super) fn creators(strategy: &Strategy) -> CreatorChain {
             }
         }
         let chosen = OWN.with(|own| {
-            own.chosen.borrow().as_ref().is_some_and(|chosen| chosen.is_same(strategy))
+            own.chosen
+                .borrow()
+                .as_ref()
+                .is_some_and(|chosen| chosen.is_same(strategy))
         });
         if chosen || strategy.is_default() {
             inside = list.len();
         }
         let (before, after) = list.split_at(inside);
         let cloned = |part: &[&Arc<VariableCreator>]| part.iter().map(|&it| it.clone()).collect();
-        CreatorChain { before: cloned(before), after: cloned(after) }
+        CreatorChain {
+            before: cloned(before),
+            after: cloned(after),
+        }
     })
 }
 
@@ -241,10 +258,12 @@ pub(super) fn creators(strategy: &Strategy) -> CreatorChain {
 /// and default context.
 pub fn with_current_replica<R>(inspect: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
     // The frames stay borrowed while `inspect` runs, so it must not open or close any.
-    inspect_frames(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
-        Some(Frame::Replica(context)) => inspect(Some(context)),
-        _ => inspect(None),
-    })
+    inspect_frames(
+        |frames| match frames.iter().rev().find(|frame| frame.is_context()) {
+            Some(Frame::Replica(context)) => inspect(Some(context)),
+            _ => inspect(None),
+        },
+    )
 }
 
 /// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed.
@@ -263,7 +282,8 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// The step of the strategy with this id whose cross-replica frame this thread is in, if it is in one.
+/// The step of the strategy with this id whose cross-replica frame this thread is in, if it is in
+/// one.
 pub(super) fn step_place(id: u64) -> Option<StepPosition> {
     inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
@@ -274,9 +294,9 @@ pub(super) fn step_place(id: u64) -> Option<StepPosition> {
 }
 
 impl Strategy {
-    /// The number, as callers see it, of the step of this strategy that this thread is inside of, in a
-    /// replica's callback or in cross-replica context. Functions that no step may contain ask before
-    /// [`require_cross_replica`], whose advice is a merge call.
+    /// The number, as callers see it, of the step of this strategy that this thread is inside of,
+    /// in a replica's callback or in cross-replica context. Functions that no step may contain
+    /// ask before [`require_cross_replica`], whose advice is a merge call.
     pub fn step_around(&self) -> Option<u64> {
         let of_callback = with_current_replica(|context| {
             let own = context.filter(|context| context.strategy().is_same(self));
@@ -289,20 +309,21 @@ impl Strategy {
 /// How many runs, merge calls and updates can be nested.
 const MOST_NESTED: usize = 64;
 
-/// Checks that this thread has not too many runs, merge calls and updates open to begin another one: each needs some
-/// kilobytes of its stack.
+/// Checks that this thread has not too many runs, merge calls and updates open to begin another
+/// one: each needs some kilobytes of its stack.
 pub(super) fn check_depth() -> Result<()> {
     let is_call = |frame: &&Frame| matches!(frame, Frame::CrossReplica { .. } | Frame::Replica(_));
     match inspect_frames(|frames| frames.iter().filter(is_call).count()) {
         0..MOST_NESTED => Ok(()),
         _ => Err(Error::precondition(format!(
-            "this thread is inside of {MOST_NESTED} runs, merge calls and updates, which are the most that can \
-             be nested; does a callback call itself?"
+            "this thread is inside of {MOST_NESTED} runs, merge calls and updates, which are the \
+             most that can be nested; does a callback call itself?"
         ))),
     }
 }
 
-/// Whether this thread is releasing what an abandoned step of `strategy` held. The strategy waits for that.
+/// Whether this thread is releasing what an abandoned step of `strategy` held. The strategy waits
+/// for that.
 pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
     inspect_frames(|frames| {
         frames
@@ -314,13 +335,13 @@ pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
 /// The error for an operation of one strategy inside of another one's context.
 pub(super) fn mixing() -> Error {
     Error::precondition(
-        "mixing different strategies: this thread is in the scope or in a run of another strategy; \
-         leave that first",
+        "mixing different strategies: this thread is in the scope or in a run of another \
+         strategy; leave that first",
     )
 }
 
-/// Checks that an operation of the strategy with this id, which need not live any more, may be done here: in the
-/// default context or in the strategy's own cross-replica context.
+/// Checks that an operation of the strategy with this id, which need not live any more, may be done
+/// here: in the default context or in the strategy's own cross-replica context.
 pub fn require_cross_replica(strategy: u64) -> Result<()> {
     require_cross_replica_else(strategy, "a merge call")
 }
@@ -355,7 +376,11 @@ impl Strategy {
     pub fn enter_scope(&self) -> Result<Scope> {
         require_cross_replica(self.id())?;
         let (scope, open) = Scope::new();
-        push(Frame::Scope { strategy: self.clone(), serial: scope.serial, _open: open });
+        push(Frame::Scope {
+            strategy: self.clone(),
+            serial: scope.serial,
+            _open: open,
+        });
         Ok(scope)
     }
 
@@ -364,16 +389,24 @@ impl Strategy {
         require_cross_replica(self.id())?;
         // No handle leads to this scope.
         let (scope, open) = Scope::new();
-        let frame = Frame::Scope { strategy: self.clone(), serial: scope.serial, _open: open };
+        let frame = Frame::Scope {
+            strategy: self.clone(),
+            serial: scope.serial,
+            _open: open,
+        };
         Ok(with_frame(frame, body))
     }
 }
 
-/// Calls `creator` for each variable that this thread makes, until the scope is left. Replicas of runs that this
-/// thread starts meanwhile count as this thread.
+/// Calls `creator` for each variable that this thread makes, until the scope is left. Replicas of
+/// runs that this thread starts meanwhile count as this thread.
 pub fn enter_creator_scope(creator: Arc<VariableCreator>) -> Scope {
     let (scope, open) = Scope::new();
-    push(Frame::Creator { creator, serial: scope.serial, _open: open });
+    push(Frame::Creator {
+        creator,
+        serial: scope.serial,
+        _open: open,
+    });
     scope
 }
 
@@ -383,7 +416,14 @@ impl Scope {
         static NEXT: AtomicU64 = AtomicU64::new(CHOSEN + 1);
         let open = Arc::new(());
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
-        (Scope { serial, thread: thread_number(), open: Arc::downgrade(&open) }, open)
+        (
+            Scope {
+                serial,
+                thread: thread_number(),
+                open: Arc::downgrade(&open),
+            },
+            open,
+        )
     }
 
     /// Whether it is open.
@@ -391,7 +431,8 @@ impl Scope {
         self.open.strong_count() > 0
     }
 
-    /// What the thread that entered it left behind of it at its end. Dropping it may run the caller's code.
+    /// What the thread that entered it left behind of it at its end. Dropping it may run the
+    /// caller's code.
     pub fn left_behind(&self) -> impl Sized + use<> {
         take_left_behind(self.serial)
     }
@@ -403,12 +444,14 @@ impl Scope {
         )
     }
 
-    /// Leaves the scope. It must be the innermost one that this thread has open. Returns what it held: dropping that
-    /// may run the caller's code, such as the release of a variable creator's user data.
+    /// Leaves the scope. It must be the innermost one that this thread has open. Returns what it
+    /// held: dropping that may run the caller's code, such as the release of a variable
+    /// creator's user data.
     pub fn exit(&self) -> Result<impl Sized + use<>> {
         if !self.is_open() {
             return Err(Error::NotFound(
-                "scope: was left already, by the end of the callback or of the thread that entered it"
+                "scope: was left already, by the end of the callback or of the thread that \
+                 entered it"
                     .into(),
             ));
         }

@@ -1,9 +1,9 @@
 //! Creation of variables, in a strategy's scope and inside runs.
 //!
-//! Inside a run of several replicas only replica 0 makes a variable. The other replicas get replica 0's variable:
-//! the first of that name at their first request for the name, the second at their second. They wait until replica
-//! 0 has made the variable, or until it cannot make it any more before the next synchronisation: because it waits
-//! in a synchronising call or has returned.
+//! Inside a run of several replicas only replica 0 makes a variable. The other replicas get replica
+//! 0's variable: the first of that name at their first request for the name, the second at their
+//! second. They wait until replica 0 has made the variable, or until it cannot make it any more
+//! before the next synchronisation: because it waits in a synchronising call or has returned.
 
 #![expect(unsafe_code, reason = "a variable that nobody else has yet is written")]
 
@@ -33,8 +33,8 @@ pub enum Initial<'a> {
         /// Writes all elements.
         fill: &'a mut dyn FnMut(&Tensor) -> Result<()>,
     },
-    /// Elements from a distribution. Random ones depend on the seed, the variable's name, and how many variables of
-    /// that name the strategy has drawn before.
+    /// Elements from a distribution. Random ones depend on the seed, the variable's name, and how
+    /// many variables of that name the strategy has drawn before.
     Drawn {
         /// The variable's element type.
         dtype: DType,
@@ -47,7 +47,8 @@ pub enum Initial<'a> {
     },
 }
 
-/// Makes a variable on the parameter device of `strategy`; if that is `None`, of the current strategy.
+/// Makes a variable on the parameter device of `strategy`; if that is `None`, of the current
+/// strategy.
 ///
 /// In replica context, with several replicas, replica 0 makes it and the others get the same one,
 /// by name and by position among the variables of that name; their initial values do not count. A
@@ -84,8 +85,9 @@ pub fn create(
     }
     if !owner.ranks().is_alone() && !context.inline {
         return Err(Error::precondition(format!(
-            "variable '{}' is made in a run that has a deadline or a token, whose callbacks are not on \
-             the thread that speaks to the other ranks; make it before the run, or in one without limits",
+            "variable '{}' is made in a run that has a deadline or a token, whose callbacks are \
+             not on the thread that speaks to the other ranks; make it before the run, or in one \
+             without limits",
             new.name.as_str()
         )));
     }
@@ -122,7 +124,12 @@ fn create_here(
             fill(&fresh)?;
             Ok(fresh)
         }
-        Initial::Drawn { dtype, shape, distribution, seed } => {
+        Initial::Drawn {
+            dtype,
+            shape,
+            distribution,
+            seed,
+        } => {
             let fresh = zeros(dtype, shape)?;
             let key = match distribution.is_random() {
                 true => *drawn.insert(owner.inner().drawn_names.lock().next(&name)),
@@ -164,7 +171,10 @@ fn made_by_first_replica(
 ) -> Result<Variable> {
     let stopped = || step.rendezvous.phase(0) != ReplicaPhase::Computing;
     let replica = context.replica();
-    match step.creations.wait(replica, name, stopped, || context.is_cancelled()) {
+    match step
+        .creations
+        .wait(replica, name, stopped, || context.is_cancelled())
+    {
         Request::Made(variable) => Ok(variable),
         Request::Interrupted => {
             context.check_live()?;
@@ -173,9 +183,9 @@ fn made_by_first_replica(
             )))
         }
         Request::Missing { position } => Err(Error::precondition(format!(
-            "mismatching name on device {}: replica {replica} asks for a variable \
-             '{full_name}', number {} of this name, which replica 0 has not made; all \
-             replicas must make the same variables in the same order",
+            "mismatching name on device {}: replica {replica} asks for a variable '{full_name}', \
+             number {} of this name, which replica 0 has not made; all replicas must make the \
+             same variables in the same order",
             context.strategy().replica_devices()[replica],
             position + 1
         ))),

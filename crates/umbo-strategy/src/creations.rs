@@ -1,4 +1,5 @@
-//! The variables that the replicas of one step make: replica 0 makes them, the others wait for them.
+//! The variables that the replicas of one step make: replica 0 makes them, the others wait for
+//! them.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -32,7 +33,8 @@ pub(super) struct Creations {
 struct CreationsState {
     /// The variables that replica 0 has made, with canonical names, in order.
     made: Vec<(String, Variable)>,
-    /// The variables that the other replicas have got: one entry of replica and canonical name for each.
+    /// The variables that the other replicas have got: one entry of replica and canonical name for
+    /// each.
     taken: Vec<(usize, String)>,
     /// The creators that the thread which started the run had around it.
     around: CreatorChain,
@@ -63,8 +65,8 @@ impl Creations {
         self.changed.notify_all();
     }
 
-    /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its end, or the step
-    /// is to stop. What they check must be stored before.
+    /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its
+    /// end, or the step is to stop. What they check must be stored before.
     pub fn check_again(&self) {
         // Either this load sees the one that waits, or that one, which looks after its own fence,
         // sees what was stored before this one.
@@ -98,9 +100,16 @@ impl Creations {
         let request = loop {
             // To be asked before the list: what replica 0 made before it stopped is in there then.
             let stopped = stopped();
-            let position =
-                state.taken.iter().filter(|(who, what)| *who == replica && *what == name).count();
-            let made = state.made.iter().filter(|(made, _)| *made == name).nth(position);
+            let position = state
+                .taken
+                .iter()
+                .filter(|(who, what)| *who == replica && *what == name)
+                .count();
+            let made = state
+                .made
+                .iter()
+                .filter(|(made, _)| *made == name)
+                .nth(position);
             if let Some(variable) = made.map(|(_, variable)| variable.clone()) {
                 state.taken.push((replica, name));
                 break Request::Made(variable);

@@ -1,5 +1,5 @@
-//! Variable creators: the caller's functions that see each new variable before it is made. They may change its
-//! description, or return another variable instead.
+//! Variable creators: the caller's functions that see each new variable before it is made. They may
+//! change its description, or return another variable instead.
 //!
 //! Creators are called from the innermost scope outwards. A strategy's own creator, which places
 //! variables on the parameter device, stands where the strategy's scope was entered: creators of
@@ -115,7 +115,10 @@ impl SharedRequest {
     fn follow(self: &Arc<Self>, position: usize) -> Result<Variable> {
         match self.links.get(position) {
             Some(Some(creator)) => {
-                let request = VariableRequest { shared: Arc::clone(self), position };
+                let request = VariableRequest {
+                    shared: Arc::clone(self),
+                    position,
+                };
                 if let Some(variable) = creator(&request)? {
                     return Ok(variable);
                 }
@@ -143,7 +146,8 @@ impl SharedRequest {
     }
 }
 
-/// Makes the variable, after all creators of `chain`. `initial` makes a fresh tensor on the parameter device.
+/// Makes the variable, after all creators of `chain`. `initial` makes a fresh tensor on the
+/// parameter device.
 pub(super) fn create_through(
     chain: CreatorChain,
     owner: &Strategy,
@@ -161,7 +165,11 @@ pub(super) fn create_through(
         owner: owner.clone(),
         made: Mutex::new(vec![None; links.len()]),
         links,
-        wanted: Mutex::new(WantedVariable { new, initial, device: None }),
+        wanted: Mutex::new(WantedVariable {
+            new,
+            initial,
+            device: None,
+        }),
     });
     shared.follow(0)
 }
@@ -197,5 +205,6 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
 }
 
 fn is_trainable(new: &NewVariable) -> bool {
-    new.trainable.unwrap_or(new.synchronization != Synchronization::OnRead)
+    new.trainable
+        .unwrap_or(new.synchronization != Synchronization::OnRead)
 }

@@ -31,10 +31,22 @@ impl Devices {
         held.push(parameter);
         let hold = registry::REGISTRY.hold(&held)?;
         let of_replicas = &layout.replica_devices;
-        let gpus = of_replicas.iter().map(|&device| gpu_of(device)).collect::<Result<_>>()?;
+        let gpus = of_replicas
+            .iter()
+            .map(|&device| gpu_of(device))
+            .collect::<Result<_>>()?;
         gpu_of(parameter)?;
-        let names = of_replicas.iter().map(|device| device.canonical_name()).collect();
-        Ok(Devices { layout, gpus, names, parameter, _hold: hold })
+        let names = of_replicas
+            .iter()
+            .map(|device| device.canonical_name())
+            .collect();
+        Ok(Devices {
+            layout,
+            gpus,
+            names,
+            parameter,
+            _hold: hold,
+        })
     }
 
     /// The GPU that holds the variables, if one does.

@@ -1,5 +1,5 @@
-//! How a step gets to the threads of its replicas, in which turn they have their devices, and where the
-//! coordinator is meanwhile.
+//! How a step gets to the threads of its replicas, in which turn they have their devices, and where
+//! the coordinator is meanwhile.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use umbo_executor::affinity;
 use umbo_executor::wait::Spin;
 
 impl StepRecord {
-    /// Posts the step to the threads of all replicas from `first` on. Of those that share a device only
-    /// the first begins.
+    /// Posts the step to the threads of all replicas from `first` on. Of those that share a device
+    /// only the first begins.
     pub fn dispatch(&self, first: usize) {
         let here = self.place_coordinator(first);
         let post = |replica: usize| {
@@ -22,9 +22,12 @@ impl StepRecord {
         };
         match &self.turns {
             None => {
-                // All mailboxes are written before the first wake-up, which waits for the cache lines.
+                // All mailboxes are written before the first wake-up, which waits for the cache
+                // lines.
                 (first..self.replicas()).for_each(post);
-                self.mailboxes[first..].iter().for_each(|mailbox| mailbox.notify());
+                self.mailboxes[first..]
+                    .iter()
+                    .for_each(|mailbox| mailbox.notify());
             }
             // The coordinator itself runs the earlier replicas, and is the first on its device.
             Some(turns) => turns.open(|replica| {
@@ -36,8 +39,9 @@ impl StepRecord {
         }
     }
 
-    /// `replica` does not compute any more, so that another one on its device may. Call it before others learn of
-    /// it. Returns that replica if it has not begun: the caller must begin it on some thread.
+    /// `replica` does not compute any more, so that another one on its device may. Call it before
+    /// others learn of it. Returns that replica if it has not begun: the caller must begin it
+    /// on some thread.
     pub fn pass_device(&self, replica: usize) -> Option<usize> {
         let next = self.turns.as_ref()?.pass(replica)?;
         if !next.is_new {
@@ -62,15 +66,15 @@ impl StepRecord {
         self.mailbox(replica).notify();
     }
 
-    /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was answered
-    /// and has its device, or nobody will answer.
+    /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was
+    /// answered and has its device, or nobody will answer.
     pub fn may_go_on(&self, replica: usize) -> bool {
         let has_device = || self.turns.as_ref().is_none_or(|turns| turns.has(replica));
         self.rendezvous.is_abandoned() || (self.rendezvous.is_released(replica) && has_device())
     }
 
-    /// Whether `replica`, which nobody will answer any more, has its device again, which it then keeps
-    /// until it passes it on.
+    /// Whether `replica`, which nobody will answer any more, has its device again, which it then
+    /// keeps until it passes it on.
     pub fn wants_device(&self, replica: usize) -> bool {
         self.turns.as_ref().is_none_or(|turns| turns.want(replica))
     }
@@ -81,8 +85,8 @@ impl StepRecord {
         computes && self.turns.as_ref().is_some_and(|turns| !turns.has(replica))
     }
 
-    /// Resumes all replicas that wait, as the coordinator, while nobody computes: at once, or one after the other
-    /// if they share a device.
+    /// Resumes all replicas that wait, as the coordinator, while nobody computes: at once, or one
+    /// after the other if they share a device.
     pub fn resume(&self) {
         let here = affinity::current_processor();
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
@@ -93,17 +97,23 @@ impl StepRecord {
             self.mailbox(replica).see_coordinator(here);
             self.rendezvous.resume(replica);
         }
-        // All flags are written before the first wake-up, as in `dispatch`. A replica that has finished meanwhile
-        // was not asleep.
+        // All flags are written before the first wake-up, as in `dispatch`. A replica that has
+        // finished meanwhile was not asleep.
         let is_present =
             |replica: &usize| self.rendezvous.phase(*replica) != ReplicaPhase::Finished;
-        (0..self.replicas()).filter(is_present).for_each(|replica| self.notify(replica));
+        (0..self.replicas())
+            .filter(is_present)
+            .for_each(|replica| self.notify(replica));
     }
 
-    /// Wakes the threads of all replicas, so that they check again; in an abandoned step also the threads of
-    /// replicas that have not begun.
+    /// Wakes the threads of all replicas, so that they check again; in an abandoned step also the
+    /// threads of replicas that have not begun.
     pub fn notify_all(&self) {
-        if let Some(turns) = self.turns.as_ref().filter(|_| self.rendezvous.is_abandoned()) {
+        if let Some(turns) = self
+            .turns
+            .as_ref()
+            .filter(|_| self.rendezvous.is_abandoned())
+        {
             turns.notify_rest(|replica| self.post(replica));
         }
         for mailbox in self.mailboxes.iter() {
@@ -132,11 +142,15 @@ impl StepRecord {
         Some(here)
     }
 
-    /// Whether a thread of the replicas from `first` on is on this processor. With replica 0 on this
-    /// thread, the others of its device wait while it computes.
+    /// Whether a thread of the replicas from `first` on is on this processor. With replica 0 on
+    /// this thread, the others of its device wait while it computes.
     fn is_taken(&self, processor: usize, first: usize) -> bool {
         let with_first = |replica| {
-            first > 0 && self.turns.as_ref().is_some_and(|turns| turns.share_a_device(0, replica))
+            first > 0
+                && self
+                    .turns
+                    .as_ref()
+                    .is_some_and(|turns| turns.share_a_device(0, replica))
         };
         let mut threads = (first..self.replicas()).filter(|&replica| !with_first(replica));
         threads.any(|replica| self.mailboxes[replica].is_on(processor))

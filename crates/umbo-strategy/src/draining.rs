@@ -1,5 +1,5 @@
-//! Abandoned steps whose callbacks have not all returned. While there is one, its strategy drains: it takes no
-//! other step.
+//! Abandoned steps whose callbacks have not all returned. While there is one, its strategy drains:
+//! it takes no other step.
 
 use std::mem;
 use std::sync::Arc;
@@ -59,7 +59,9 @@ impl Draining {
     /// An abandoned step was drained, and all that it held is gone.
     pub fn end(&self, step: *const ()) {
         let mut state = self.state.lock();
-        state.steps.retain(|other| Arc::as_ptr(other).cast::<()>() != step);
+        state
+            .steps
+            .retain(|other| Arc::as_ptr(other).cast::<()>() != step);
         if !state.steps.is_empty() {
             return;
         }
@@ -79,12 +81,17 @@ impl Draining {
     /// Whether no abandoned step is left; if one is, the late replicas.
     pub fn check(&self) -> Result<(), Vec<usize>> {
         let state = self.state.lock();
-        if state.steps.is_empty() { Ok(()) } else { Err(late_replicas(&state)) }
+        if state.steps.is_empty() {
+            Ok(())
+        } else {
+            Err(late_replicas(&state))
+        }
     }
 
     /// Waits until no abandoned step is left.
     pub fn wait(&self) {
-        self.drained.wait_while(&mut self.state.lock(), |state| !state.steps.is_empty());
+        self.drained
+            .wait_while(&mut self.state.lock(), |state| !state.steps.is_empty());
     }
 
     /// Holds the list of abandoned steps.

@@ -1,6 +1,9 @@
 //! How a replica's thread executes a step, and how the last thread drains an abandoned one.
 
-#![expect(unsafe_code, reason = "a replica takes its turn at what the step has for it")]
+#![expect(
+    unsafe_code,
+    reason = "a replica takes its turn at what the step has for it"
+)]
 
 use std::sync::atomic::Ordering;
 
@@ -16,8 +19,8 @@ use umbo_base::observe::{self, Phase};
 use umbo_tensor::values::Value;
 
 impl ReplicaJob for StepRecord {
-    /// Runs the callback of `replica` on this thread, to its end, and then those of replicas that have waited
-    /// for its device and not begun.
+    /// Runs the callback of `replica` on this thread, to its end, and then those of replicas that
+    /// have waited for its device and not begun.
     fn execute(&self, replica: usize) {
         let mut next = self.execute_on(None, replica);
         while let Some(waiting) = next {
@@ -31,13 +34,13 @@ impl ReplicaJob for StepRecord {
 }
 
 impl StepRecord {
-    /// Runs the callback of `replica` on this thread, which may belong to the replica `before`. Returns the
-    /// replica that has the device next, if it has not begun.
+    /// Runs the callback of `replica` on this thread, which may belong to the replica `before`.
+    /// Returns the replica that has the device next, if it has not begun.
     fn execute_on(&self, before: Option<usize>, replica: usize) -> Option<usize> {
         self.rendezvous.begin(replica);
         let slot = &self.slots[replica];
-        // SAFETY: the replica has its turn, which was posted to this thread, or is on its coordinator's, or
-        // was passed on here, until it finishes.
+        // SAFETY: the replica has its turn, which was posted to this thread, or is on its
+        // coordinator's, or was passed on here, until it finishes.
         let outcome = match unsafe { slot.task.get() } {
             Some(task) => {
                 if let Some(before) = before {
@@ -75,15 +78,23 @@ impl StepRecord {
     }
 
     fn call(&self, task: &ReplicaTask) -> Result<Option<Value>> {
-        let ReplicaTask { callback, context, measured } = task;
+        let ReplicaTask {
+            callback,
+            context,
+            measured,
+        } = task;
         if self.rendezvous.is_abandoned() {
-            return Err(Error::Cancelled("the run was over before this replica began".into()));
+            return Err(Error::Cancelled(
+                "the run was over before this replica began".into(),
+            ));
         }
         let call = || {
             // SAFETY: the frame is left before the context goes.
             let frame = Frame::Replica(unsafe { context.lent() });
             with_frame(frame, || {
-                context.strategy().begin_serving(context.replica(), context.inline);
+                context
+                    .strategy()
+                    .begin_serving(context.replica(), context.inline);
                 on_device(callback, context)
             })
         };
@@ -101,10 +112,13 @@ impl StepRecord {
         }
     }
 
-    /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is found.
+    /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is
+    /// found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
         let guards = self.slots[replica].local().guards.take();
-        let Some(mut guards) = guards else { return outcome };
+        let Some(mut guards) = guards else {
+            return outcome;
+        };
         let found = guards.finish(replica);
         self.slots[replica].local().guards = Some(guards);
         match (outcome, found) {
@@ -115,7 +129,9 @@ impl StepRecord {
                 Err(failure)
             }
             (outcome, Err(mistake)) => {
-                log::log(Level::Error, || format!("found beside another failure: {mistake}"));
+                log::log(Level::Error, || {
+                    format!("found beside another failure: {mistake}")
+                });
                 outcome
             }
         }
@@ -128,22 +144,32 @@ impl StepRecord {
         }
     }
 
-    /// Releases what an abandoned step held, on the last thread present; only then does its strategy take other
-    /// steps. `last` is the replica whose thread this is.
+    /// Releases what an abandoned step held, on the last thread present; only then does its
+    /// strategy take other steps. `last` is the replica whose thread this is.
     fn drain(&self, last: usize) {
         self.last.store(last, Ordering::Relaxed);
-        let Some(strategy) = self.with_task(|task| task.strategy.clone()) else { return };
-        // The caller's functions release what the caller passed to the run. They may call the library, but must
-        // not wait for this step.
-        let frame = Frame::Release { strategy: strategy.id() };
+        let Some(strategy) = self.with_task(|task| task.strategy.clone()) else {
+            return;
+        };
+        // The caller's functions release what the caller passed to the run. They may call the
+        // library, but must not wait for this step.
+        let frame = Frame::Release {
+            strategy: strategy.id(),
+        };
         let release = || {
             with_frame(frame, || drop(self.clear()));
             Ok(())
         };
         if let Err(panic) = caught(release) {
-            log::log(Level::Error, || format!("releasing what an abandoned run held: {panic}"));
+            log::log(Level::Error, || {
+                format!("releasing what an abandoned run held: {panic}")
+            });
         }
-        strategy.inner().steps.draining.end(std::ptr::from_ref(self).cast());
+        strategy
+            .inner()
+            .steps
+            .draining
+            .end(std::ptr::from_ref(self).cast());
     }
 }
 
@@ -159,15 +185,16 @@ fn measure<R>(opened: Opened, context: &ReplicaContext, call: impl FnOnce() -> R
     result
 }
 
-/// Calls back. A replica on a GPU has the GPU's context meanwhile, and is done when its GPU is: what the
-/// callback has queued counts as its work, and what goes wrong there as its failure.
+/// Calls back. A replica on a GPU has the GPU's context meanwhile, and is done when its GPU is:
+/// what the callback has queued counts as its work, and what goes wrong there as its failure.
 fn on_device(callback: &Callback, context: &ReplicaContext) -> Result<Option<Value>> {
     let Some(gpu) = context.strategy().gpu(context.replica()) else {
         return callback.call(context);
     };
     let _entered = gpu.card().enter()?;
     let outcome = callback.call(context);
-    // This is done after a failed callback, too: its arguments may be released once it has returned.
+    // This is done after a failed callback, too: its arguments may be released once it has
+    // returned.
     let done = gpu.synchronize();
     outcome.and_then(|result| done.map(|()| result))
 }

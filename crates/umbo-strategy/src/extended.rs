@@ -1,5 +1,5 @@
-//! For authors of custom optimizers and training loops: updates of variables in cross-replica context, and values
-//! made for each replica.
+//! For authors of custom optimizers and training loops: updates of variables in cross-replica
+//! context, and values made for each replica.
 
 use std::slice;
 
@@ -54,7 +54,9 @@ impl Strategy {
         arguments: Option<&Value>,
         function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>>,
     ) -> Result<Option<Value>> {
-        let arguments = arguments.map(|arguments| arguments.component(0)).transpose()?;
+        let arguments = arguments
+            .map(|arguments| arguments.component(0))
+            .transpose()?;
         self.central_step(|| {
             variables::check_owner(self, "variable", variable)?;
             function(variable, arguments)
@@ -75,7 +77,10 @@ impl Strategy {
             (self.ranks().first_replica(), self.num_replicas_in_sync());
         let parts: Result<Vec<Value>> = (first..first + self.num_replicas())
             .map(|replica_id_in_sync_group| {
-                function(ValueContext { replica_id_in_sync_group, num_replicas_in_sync })
+                function(ValueContext {
+                    replica_id_in_sync_group,
+                    num_replicas_in_sync,
+                })
             })
             .collect();
         let mut parts = parts?;

@@ -1,6 +1,9 @@
 //! Whether all ranks have the same weights: a hash of all variables of a strategy.
 
-#![expect(unsafe_code, reason = "committed values are looked at while nothing can change them")]
+#![expect(
+    unsafe_code,
+    reason = "committed values are looked at while nothing can change them"
+)]
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -19,7 +22,10 @@ impl Strategy {
         for variable in &variables {
             hasher.write(variable.name().as_str().as_bytes());
             hasher.write_u64(variable.dtype() as u64);
-            variable.shape().iter().for_each(|&size| hasher.write_usize(size));
+            variable
+                .shape()
+                .iter()
+                .for_each(|&size| hasher.write_usize(size));
             // SAFETY: committed values do not change while `_unchanging` lives.
             let value = unsafe { variable.committed() }.on_host()?;
             let view = value.reading()?;
@@ -31,7 +37,8 @@ impl Strategy {
         Ok(hasher.finish())
     }
 
-    /// Compares the weights of all ranks after `step` steps, if the option is set and a comparison is due.
+    /// Compares the weights of all ranks after `step` steps, if the option is set and a comparison
+    /// is due.
     pub(super) fn check_weights(&self, ranks: &Ranks, step: u64) -> Result<()> {
         let interval = self.inner().options.fingerprint_interval;
         if interval == 0 || step == 0 || !step.is_multiple_of(interval) {
@@ -39,11 +46,15 @@ impl Strategy {
         }
         let own = self.fingerprint();
         let numbers = [*own.as_ref().unwrap_or(&0), 0];
-        let call =
-            Call { numbers, ..Call::to(CollectiveKind::Fingerprint, &"the comparison of weights") };
+        let call = Call {
+            numbers,
+            ..Call::to(CollectiveKind::Fingerprint, &"the comparison of weights")
+        };
         let (collective, _) = ranks.start_collective(call, own)?;
         let all: Vec<u64> = collective.numbers().map(|[of_rank, _]| of_rank).collect();
-        let Some(rank) = all.iter().position(|of_rank| *of_rank != all[0]) else { return Ok(()) };
+        let Some(rank) = all.iter().position(|of_rank| *of_rank != all[0]) else {
+            return Ok(());
+        };
         let lines: Vec<String> = all
             .iter()
             .enumerate()
@@ -53,8 +64,9 @@ impl Strategy {
             rank: Some(rank),
             status: Status::DataLoss,
             message: format!(
-                "after step {step} the ranks have different weights; their fingerprints are {}. Assign \
-                 the same values on all ranks outside of replica context, and go on from a checkpoint",
+                "after step {step} the ranks have different weights; their fingerprints are {}. \
+                 Assign the same values on all ranks outside of replica context, and go on from a \
+                 checkpoint",
                 lines.join(", ")
             ),
         })

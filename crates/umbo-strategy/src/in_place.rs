@@ -12,13 +12,14 @@ use umbo_tensor::Tensor;
 use umbo_tensor::storage::Storage;
 use umbo_tensor::values::variable::Variable;
 
-/// Makes a variable of `strategy` of each of `tensors`, over their memory, whose elements are the initial values:
-/// row-major host memory that may be written, without overlaps. The variable keeps the tensor, and its value stays
-/// there: see [`Variable::stays`]. Variable creators are not called.
+/// Makes a variable of `strategy` of each of `tensors`, over their memory, whose elements are the
+/// initial values: row-major host memory that may be written, without overlaps. The variable keeps
+/// the tensor, and its value stays there: see [`Variable::stays`]. Variable creators are not
+/// called.
 ///
 /// # Safety
-/// While a variable lives, its memory is written only through the variable, and is not read while the strategy may
-/// write it: in an assignment, an apply, or a run that does either.
+/// While a variable lives, its memory is written only through the variable, and is not read while
+/// the strategy may write it: in an assignment, an apply, or a run that does either.
 pub unsafe fn create_in_place(
     strategy: &Strategy,
     tensors: Vec<(NewVariable, Tensor)>,
@@ -26,11 +27,16 @@ pub unsafe fn create_in_place(
     require_cross_replica(strategy.id())?;
     let first = tensors.first().map(|(new, _)| new.name.clone());
     let values = values_of(strategy, &tensors).map_err(|error| match &first {
-        // The other ranks, whose views may be valid, make the first variable and must learn of the failure.
+        // The other ranks, whose views may be valid, make the first variable and must learn of the
+        // failure.
         Some(name) => strategy.fail_to_make(name.as_str(), error),
         None => error,
     })?;
-    tensors.into_iter().zip(values).map(|((new, _), value)| make(strategy, new, value)).collect()
+    tensors
+        .into_iter()
+        .zip(values)
+        .map(|((new, _), value)| make(strategy, new, value))
+        .collect()
 }
 
 /// The variables' values: tensors over the program's memory, which they keep.
@@ -38,13 +44,14 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     let device = strategy.parameter_device();
     if !device.is_host_memory() {
         return Err(Error::Unimplemented(format!(
-            "variables in memory of the program's on {device}: they can be in host memory; let the \
-             strategy allocate them"
+            "variables in memory of the program's on {device}: they can be in host memory; let \
+             the strategy allocate them"
         )));
     }
     let mut ranges = Vec::with_capacity(tensors.len());
     for (index, (new, tensor)) in tensors.iter().enumerate() {
-        new.check_name().map_err(|error| error.within(format!("names[{index}]")))?;
+        new.check_name()
+            .map_err(|error| error.within(format!("names[{index}]")))?;
         check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
         let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
         // A tensor without elements overlaps nothing, wherever it lies.
@@ -63,8 +70,8 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     let value = |(_, tensor): &(NewVariable, Tensor)| {
         let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(tensor)?);
         let data = tensor.address();
-        // SAFETY: the storage keeps the tensor, which guarantees its elements; the caller guarantees that nobody
-        // else writes them.
+        // SAFETY: the storage keeps the tensor, which guarantees its elements; the caller
+        // guarantees that nobody else writes them.
         let storage =
             unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor.clone())) };
         Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
@@ -74,10 +81,17 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
 
 fn check(tensor: &Tensor) -> Result<()> {
     if !tensor.device().is_host_memory() {
-        return Err(invalid!("view", "its memory is {}'s, not the host's", tensor.device()));
+        return Err(invalid!(
+            "view",
+            "its memory is {}'s, not the host's",
+            tensor.device()
+        ));
     }
     if tensor.is_read_only() {
-        return Err(invalid!("view", "its elements may only be read; a variable is written"));
+        return Err(invalid!(
+            "view",
+            "its elements may only be read; a variable is written"
+        ));
     }
     if !tensor.layout().is_contiguous() {
         return Err(invalid!(
@@ -101,8 +115,8 @@ mod tests {
     use umbo_tensor::values::variable::{Aggregation, Synchronization};
     use umbo_tensor::{DType, Layout, Shape};
 
-    /// Views of parts of one block, of which only those in the way of each other are refused, whatever lies
-    /// between them.
+    /// Views of parts of one block, of which only those in the way of each other are refused,
+    /// whatever lies between them.
     #[test]
     fn views_with_elements_in_common_are_found_behind_empty_ones() {
         let strategy = Strategy::on_host().unwrap();
@@ -123,17 +137,27 @@ mod tests {
                 let storage =
                     unsafe { Storage::foreign(data, bytes, DeviceId::HOST, false, owner) };
                 let storage = Arc::new(storage);
-                (new, Tensor::from_storage(storage, DType::Float32, layout, 0).unwrap())
+                (
+                    new,
+                    Tensor::from_storage(storage, DType::Float32, layout, 0).unwrap(),
+                )
             });
             values_of(&strategy, &tensors.collect::<Vec<_>>())
         };
-        for apart in [&[(0, 10), (10, 10), (10, 20)][..], &[(5, 5), (5, 5), (0, 40)], &[(3, 3)]] {
+        for apart in [
+            &[(0, 10), (10, 10), (10, 20)][..],
+            &[(5, 5), (5, 5), (0, 40)],
+            &[(3, 3)],
+        ] {
             assert_eq!(made(apart).unwrap().len(), apart.len());
         }
         for (parts, named) in [
             (&[(0, 20), (5, 10)][..], "views[0] and views[1]"),
             (&[(0, 20), (5, 5), (10, 30)], "views[0] and views[2]"),
-            (&[(12, 12), (15, 20), (10, 16), (11, 11)], "views[1] and views[2]"),
+            (
+                &[(12, 12), (15, 20), (10, 16), (11, 11)],
+                "views[1] and views[2]",
+            ),
         ] {
             let error = made(parts).unwrap_err();
             assert_eq!(error.status(), Status::InvalidArgument);

@@ -13,8 +13,8 @@ pub(super) struct ReplicaLayout {
     pub compute_devices: Vec<DeviceId>,
     /// The device of each replica: one of those.
     pub replica_devices: Vec<DeviceId>,
-    /// How many replicas all processes have together, if that was chosen and does not follow from their
-    /// devices.
+    /// How many replicas all processes have together, if that was chosen and does not follow from
+    /// their devices.
     pub replicas_in_sync: Option<usize>,
 }
 
@@ -22,12 +22,16 @@ impl ReplicaLayout {
     /// One replica for each compute device.
     pub fn of_devices(compute_devices: Vec<DeviceId>) -> ReplicaLayout {
         let replica_devices = compute_devices.clone();
-        ReplicaLayout { compute_devices, replica_devices, replicas_in_sync: None }
+        ReplicaLayout {
+            compute_devices,
+            replica_devices,
+            replicas_in_sync: None,
+        }
     }
 
-    /// This process's share of `count` replicas: rank r of W has those from r·count/W up to, and without,
-    /// (r+1)·count/W. They are dealt out to the devices in turn, so that the last ones, which of a small
-    /// batch have few examples or none, are not all on one.
+    /// This process's share of `count` replicas: rank r of W has those from r·count/W up to, and
+    /// without, (r+1)·count/W. They are dealt out to the devices in turn, so that the last
+    /// ones, which of a small batch have few examples or none, are not all on one.
     pub fn of_replicas(
         compute_devices: Vec<DeviceId>,
         count: usize,
@@ -46,13 +50,17 @@ impl ReplicaLayout {
                 _ => format!(", of which {own} are for this one of {ranks} ranks"),
             };
             let problem = format!(
-                "{count}{share}, but there are {devices} compute devices, and each needs a replica; give \
-                 {least} or more, or fewer devices"
+                "{count}{share}, but there are {devices} compute devices, and each needs a \
+                 replica; give {least} or more, or fewer devices"
             );
             return Err(Error::invalid("replicas_in_sync", problem));
         }
         let replica_devices = compute_devices.iter().copied().cycle().take(own).collect();
-        Ok(ReplicaLayout { compute_devices, replica_devices, replicas_in_sync: Some(count) })
+        Ok(ReplicaLayout {
+            compute_devices,
+            replica_devices,
+            replicas_in_sync: Some(count),
+        })
     }
 
     /// Which of the compute devices `replica` is on.
@@ -89,8 +97,10 @@ mod tests {
                         continue;
                     }
                     let all: Vec<ReplicaLayout> = all.into_iter().collect::<Result<_>>().unwrap();
-                    let shares: Vec<usize> =
-                        all.iter().map(|layout| layout.replica_devices.len()).collect();
+                    let shares: Vec<usize> = all
+                        .iter()
+                        .map(|layout| layout.replica_devices.len())
+                        .collect();
                     assert_eq!(shares.iter().sum::<usize>(), count);
                     assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
                     for layout in &all {
@@ -108,9 +118,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_says_what_would() {
-        let text =
-            |count| ReplicaLayout::of_replicas(cpus(3), count, (1, 2)).unwrap_err().to_string();
+        let text = |count| {
+            ReplicaLayout::of_replicas(cpus(3), count, (1, 2))
+                .unwrap_err()
+                .to_string()
+        };
         assert!(text(4).contains("give 6 or more"), "{}", text(4));
-        assert!(text(MAX_REPLICAS + 1).contains("at most 1024"), "{}", text(MAX_REPLICAS + 1));
+        assert!(
+            text(MAX_REPLICAS + 1).contains("at most 1024"),
+            "{}",
+            text(MAX_REPLICAS + 1)
+        );
     }
 }

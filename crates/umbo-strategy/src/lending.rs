@@ -1,19 +1,23 @@
-//! How the coordinator of a step and its replicas share data without locks and without reference counts. The
-//! rendezvous decides whose turn it is.
+//! How the coordinator of a step and its replicas share data without locks and without reference
+//! counts. The rendezvous decides whose turn it is.
 
-#![expect(unsafe_code, reason = "a step lends what it has to the replicas' threads")]
+#![expect(
+    unsafe_code,
+    reason = "a step lends what it has to the replicas' threads"
+)]
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 
-/// A value that the coordinator and one replica use in turn: the replica from when the step is posted to it until
-/// it arrives in a merge call or finishes, else the coordinator.
+/// A value that the coordinator and one replica use in turn: the replica from when the step is
+/// posted to it until it arrives in a merge call or finishes, else the coordinator.
 #[derive(Default)]
 pub(super) struct InTurn<T>(UnsafeCell<T>);
 
-// SAFETY: one thread at a time uses it, as callers of `get` promise, and hands it on by the rendezvous.
+// SAFETY: one thread at a time uses it, as callers of `get` promise, and hands it on by the
+// rendezvous.
 unsafe impl<T: Send> Sync for InTurn<T> {}
 
 impl<T> InTurn<T> {
@@ -34,8 +38,8 @@ pub(super) enum Reference<T> {
 
 impl<T> Reference<T> {
     /// # Safety
-    /// Somebody else keeps a reference to the object of `kept` while this lives. `T` is a counted reference, and
-    /// has no other state.
+    /// Somebody else keeps a reference to the object of `kept` while this lives. `T` is a counted
+    /// reference, and has no other state.
     pub unsafe fn lent(kept: &T) -> Reference<T> {
         // SAFETY: the copy is never dropped, and nobody sees it but behind a shared reference.
         Reference::Lent(ManuallyDrop::new(unsafe { ptr::read(kept) }))

@@ -5,28 +5,28 @@
 //!
 //! - [`protocol`]: how the threads of a step meet, which knows nothing of callbacks and is
 //!   model-checked; the life of a step is written down there;
-//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next one, and what
-//!   remains of abandoned steps;
+//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next
+//!   one, and what remains of abandoned steps;
 //! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
 //!   for;
-//! - `layout`: which replicas a process has, and on which device each is; [`replica_threads`]: what a program does on
-//!   their threads;
+//! - `layout`: which replicas a process has, and on which device each is; [`replica_threads`]: what
+//!   a program does on their threads;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`options`]: how a strategy is set up, and what the choices come to;
 //! - `devices`, `threads`, `steps`: what a strategy consists of; [`central_storage`]: the strategy
 //!   itself, and the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
-//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the
-//!   context by which a replica finds it;
+//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record
+//!   of one step, and the context by which a replica finds it;
 //! - `multi_rank_step`: how several ranks begin a step and come to one outcome;
-//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
-//!   what is looked at when a callback has returned;
+//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what
+//!   it can ask, and what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`], [`collective`],
-//!   `placement`, `sparse`: variables and values in each of the contexts;
+//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`],
+//!   [`collective`], `placement`, `sparse`: variables and values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`]: the rest of the strategy's interface.
 
@@ -93,13 +93,15 @@ pub use measuring::StepReport;
 pub use options::Options;
 pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, Watcher};
 
-/// Every lock that the replicas of a strategy share, held: for tests of what is to take none of them.
+/// Every lock that the replicas of a strategy share, held: for tests of what is to take none of
+/// them.
 #[cfg(test)]
 pub(crate) mod held_locks {
     use super::step::ReplicaContext;
 
-    /// Calls `body` while this thread holds the locks of the context's strategy and of its step, and those
-    /// that belong to the other replicas. Only what belongs to `replica` alone is free.
+    /// Calls `body` while this thread holds the locks of the context's strategy and of its step,
+    /// and those that belong to the other replicas. Only what belongs to `replica` alone is
+    /// free.
     pub(crate) fn with_locks_held<R>(
         context: &ReplicaContext,
         replica: usize,
@@ -116,8 +118,16 @@ pub(crate) mod held_locks {
             inner.variable_slab.lock(),
         );
         let step = context.step.as_ref().expect("a replica in a run");
-        let _of_step = (step.coordinator_moved.lock(), step.creations.hold(), step.hold());
-        let slots = step.slots.iter().enumerate().filter(|&(other, _)| other != replica);
+        let _of_step = (
+            step.coordinator_moved.lock(),
+            step.creations.hold(),
+            step.hold(),
+        );
+        let slots = step
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|&(other, _)| other != replica);
         let _of_replicas: Vec<_> = slots.map(|(_, slot)| slot.local()).collect();
         body()
     }
@@ -132,10 +142,14 @@ mod tests {
     use super::held_locks::with_locks_held;
     use super::{Options, ReplicaContext, Strategy};
 
-    /// A replica that polls takes no lock that it shares: it gets its answers while another one holds all of them.
+    /// A replica that polls takes no lock that it shares: it gets its answers while another one
+    /// holds all of them.
     #[test]
     fn polling_for_cancellation_takes_no_shared_lock() {
-        let options = Options { cpu_replicas: 2, ..Options::default() };
+        let options = Options {
+            cpu_replicas: 2,
+            ..Options::default()
+        };
         let strategy = Strategy::new(&options).unwrap();
         let (ready, is_ready) = channel::<()>();
         let (held, all_held) = channel::<()>();
@@ -155,7 +169,11 @@ mod tests {
             is_ready.lock().unwrap().recv().unwrap();
             let answered = with_locks_held(context, 1, || {
                 held.send(()).unwrap();
-                all_polled.lock().unwrap().recv_timeout(Duration::from_secs(60)).is_ok()
+                all_polled
+                    .lock()
+                    .unwrap()
+                    .recv_timeout(Duration::from_secs(60))
+                    .is_ok()
             });
             assert!(answered, "the other replica waited for a lock");
             Ok(None)

@@ -22,7 +22,11 @@ impl Limits {
 
     /// Why the run should end now, if it should.
     pub fn exceeded(&self) -> Option<Error> {
-        if self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
+        if self
+            .cancellation
+            .as_ref()
+            .is_some_and(Cancellation::is_cancelled)
+        {
             return Some(Error::Cancelled(
                 "the run was cancelled; a token stays cancelled, so give another run a new one"
                     .into(),
@@ -30,6 +34,12 @@ impl Limits {
         }
         self.deadline
             .filter(|deadline| Instant::now() >= *deadline)
-            .map(|_| Error::DeadlineExceeded("the run's deadline has passed; give it more time, or have callbacks ask whether to stop".into()))
+            .map(|_| {
+                Error::DeadlineExceeded(
+                    "the run's deadline has passed; give it more time, or have callbacks ask \
+                     whether to stop"
+                        .into(),
+                )
+            })
     }
 }

@@ -22,8 +22,9 @@ impl StepReport {
 }
 
 impl Strategy {
-    /// Measures steps from now on and forgets what was measured before, or measures no more and keeps
-    /// it. Measuring takes about a microsecond of a step. In the default context too; does not wait for steps.
+    /// Measures steps from now on and forgets what was measured before, or measures no more and
+    /// keeps it. Measuring takes about a microsecond of a step. In the default context too;
+    /// does not wait for steps.
     pub fn measure_steps(&self, measure: bool) -> Result<()> {
         match measure {
             true => self.inner().steps.recorder.start(),

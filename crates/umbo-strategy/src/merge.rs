@@ -1,7 +1,11 @@
-//! Merge calls: all replicas stop, one function runs for all of them in cross-replica context, and each continues
-//! with its part of the result. Every synchronising operation of a replica context is a merge call.
+//! Merge calls: all replicas stop, one function runs for all of them in cross-replica context, and
+//! each continues with its part of the result. Every synchronising operation of a replica context
+//! is a merge call.
 
-#![expect(unsafe_code, reason = "a replica and the coordinator take turns at a merge call")]
+#![expect(
+    unsafe_code,
+    reason = "a replica and the coordinator take turns at a merge call"
+)]
 
 use std::sync::atomic::Ordering;
 
@@ -33,8 +37,8 @@ impl ReplicaContext {
         self.synchronize_directly(operation, arguments, None, merge)
     }
 
-    /// As [`ReplicaContext::synchronize`]; if `merge` returns nothing, the result is what it has written to the
-    /// output of `direct`.
+    /// As [`ReplicaContext::synchronize`]; if `merge` returns nothing, the result is what it has
+    /// written to the output of `direct`.
     pub(super) fn synchronize_directly(
         &self,
         operation: Operation,
@@ -45,10 +49,21 @@ impl ReplicaContext {
         self.check_current()?;
         let replica = self.replica();
         let (sequence, merge, reply) = (1, Some(merge), None);
-        let mut call = MergeCall { replica, operation, sequence, arguments, direct, merge, reply };
+        let mut call = MergeCall {
+            replica,
+            operation,
+            sequence,
+            arguments,
+            direct,
+            merge,
+            reply,
+        };
         let Some(step) = &self.step else {
             check_depth()?;
-            let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
+            let frame = Frame::CrossReplica {
+                strategy: self.strategy().clone(),
+                step: None,
+            };
             with_frame(frame, || serve(self.strategy(), &mut [&mut call]))?;
             return call.take_result().unwrap_or(Ok(None));
         };
@@ -85,8 +100,8 @@ impl ReplicaContext {
             mailbox.wait_until(step.spin, || step.wants_device(replica));
         }
         drop(waiting);
-        // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step up and
-        // answers nobody.
+        // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step
+        // up and answers nobody.
         let place = unsafe { slot.call.get() };
         let result = place.as_mut().and_then(MergeCall::take_result);
         *place = None;
@@ -94,7 +109,9 @@ impl ReplicaContext {
             Some(result) => result,
             None => {
                 self.check_live()?;
-                Err(Error::Internal("a merge call ended without an answer".into()))
+                Err(Error::Internal(
+                    "a merge call ended without an answer".into(),
+                ))
             }
         }
     }
@@ -126,15 +143,21 @@ impl ReplicaContext {
 }
 
 impl StepRecord {
-    /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their merge call if all
-    /// ask for the same one; if not, all get an error that says why.
+    /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
+    /// merge call if all ask for the same one; if not, all get an error that says why.
     pub(super) fn serve(&self) {
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         // SAFETY: the coordinator's turn, from when a replica has arrived until it is resumed.
         let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
-        let mut calls: Vec<&mut MergeCall> =
-            (0..self.replicas()).filter(waiting).filter_map(call).collect();
-        if self.slots.iter().any(|slot| slot.is_stop_requested() || slot.has_failed()) {
+        let mut calls: Vec<&mut MergeCall> = (0..self.replicas())
+            .filter(waiting)
+            .filter_map(call)
+            .collect();
+        if self
+            .slots
+            .iter()
+            .any(|slot| slot.is_stop_requested() || slot.has_failed())
+        {
             self.stop(&mut calls, "another replica failed");
         } else if let Some(disagreement) = self.disagreement(&calls) {
             for call in &mut calls {
@@ -154,7 +177,9 @@ impl StepRecord {
 
     fn stop(&self, calls: &mut [&mut MergeCall], why: &str) {
         for call in calls {
-            self.slots[call.replica].stop_requested.store(true, Ordering::Relaxed);
+            self.slots[call.replica]
+                .stop_requested
+                .store(true, Ordering::Relaxed);
             let stopped = format!("stopped in a merge call: {why}");
             call.reply = Some(Err(Error::Cancelled(stopped)));
         }
@@ -177,11 +202,13 @@ impl StepRecord {
             None => format!("replica {replica} has returned from the callback"),
         };
         let places: Vec<String> = (0..self.replicas()).map(place).collect();
-        let difference = others.iter().find_map(|call| first.operation.difference(&call.operation));
+        let difference = others
+            .iter()
+            .find_map(|call| first.operation.difference(&call.operation));
         let difference = difference.map_or_else(String::new, |it| format!("; {it}"));
         Some(format!(
-            "the replicas disagree about merge calls: {}{difference}; all replicas must make the same \
-             synchronising calls in the same order",
+            "the replicas disagree about merge calls: {}{difference}; all replicas must make the \
+             same synchronising calls in the same order",
             places.join("; ")
         ))
     }
@@ -193,7 +220,10 @@ impl StepRecord {
         let Some((strategy, step)) = task else {
             return Err(Error::Internal("a merge call in no step".into()));
         };
-        let frame = Frame::CrossReplica { strategy: strategy.clone(), step: Some(step) };
+        let frame = Frame::CrossReplica {
+            strategy: strategy.clone(),
+            step: Some(step),
+        };
         caught(|| with_frame(frame, || serve(&strategy, calls)))
     }
 }
@@ -205,7 +235,10 @@ fn serve(strategy: &Strategy, calls: &mut [&mut MergeCall]) -> Result<()> {
     };
     let result = merge(strategy, calls)?;
     for call in calls {
-        let component = result.as_ref().map(|result| result.component(call.replica)).transpose()?;
+        let component = result
+            .as_ref()
+            .map(|result| result.component(call.replica))
+            .transpose()?;
         call.reply = Some(Ok(component));
     }
     Ok(())

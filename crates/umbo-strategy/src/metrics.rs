@@ -64,8 +64,8 @@ pub trait Additions: Send + Sync {
 }
 
 /// Metrics by name, in the order in which they were first added to. A name that was used in one
-/// step keeps its place until the end of the next, so that a steady step allocates nothing and names
-/// that are not used any more are forgotten.
+/// step keeps its place until the end of the next, so that a steady step allocates nothing and
+/// names that are not used any more are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct MetricTable {
     entries: IndexMap<String, Option<Metric>>,
@@ -97,7 +97,9 @@ impl MetricTable {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Metric)> {
-        self.entries.iter().filter_map(|(name, metric)| Some((name.as_str(), (*metric)?)))
+        self.entries
+            .iter()
+            .filter_map(|(name, metric)| Some((name.as_str(), (*metric)?)))
     }
 }
 
@@ -109,7 +111,8 @@ impl EpochMetrics {
     /// Adds what a step has measured. Allocates nothing for names that it knows.
     pub(super) fn add(&self, step: &MetricTable) {
         let mut total = self.0.lock();
-        step.iter().for_each(|(name, metric)| total.add(name, metric));
+        step.iter()
+            .for_each(|(name, metric)| total.add(name, metric));
     }
 
     pub(super) fn take(&self) -> MetricTable {
@@ -124,8 +127,20 @@ mod tests {
     #[test]
     fn sums_and_weights_add_up_and_clearing_forgets_them() {
         let mut table = MetricTable::default();
-        table.add("loss", Metric { sum: 3.0, weight: 2.0 });
-        table.add("loss", Metric { sum: 1.0, weight: 2.0 });
+        table.add(
+            "loss",
+            Metric {
+                sum: 3.0,
+                weight: 2.0,
+            },
+        );
+        table.add(
+            "loss",
+            Metric {
+                sum: 1.0,
+                weight: 2.0,
+            },
+        );
         assert_eq!(table.get("loss").map(|metric| metric.mean()), Some(1.0));
         assert_eq!(table.get("accuracy"), None);
         for sum in [1.0, -1.0, 0.0, f64::INFINITY] {
@@ -138,13 +153,21 @@ mod tests {
     #[test]
     fn names_that_are_not_used_any_more_are_forgotten() {
         let mut table = MetricTable::default();
-        let one = Metric { sum: 1.0, weight: 1.0 };
+        let one = Metric {
+            sum: 1.0,
+            weight: 1.0,
+        };
         for step in 0..200_000 {
             table.clear();
             table.add("loss", one);
             table.add(&format!("step {step}"), one);
             assert!(table.entries.len() <= 3);
         }
-        assert!(table.iter().map(|(name, _)| name).eq(["loss", "step 199999"]));
+        assert!(
+            table
+                .iter()
+                .map(|(name, _)| name)
+                .eq(["loss", "step 199999"])
+        );
     }
 }

@@ -15,22 +15,41 @@ use umbo_base::observe::log::{self, Level};
 use umbo_tensor::origin::Origin;
 use umbo_tensor::values::Value;
 
-/// Adds the quantities of a run's element that are compared: there are none unless all ranks have read the same
-/// element, each to take its part.
+/// Adds the quantities of a run's element that are compared: there are none unless all ranks have
+/// read the same element, each to take its part.
 fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
-    let (Some(arguments), mut last) = (arguments, None::<Origin>) else { return };
+    let (Some(arguments), mut last) = (arguments, None::<Origin>) else {
+        return;
+    };
     arguments.for_each_origin(&mut |origin| {
         if last.as_ref().is_none_or(|last| !origin.is_of_element(last)) {
             let quantities = &origin.source.quantities;
-            quantities.iter().for_each(|(name, value)| add(name, value.as_str().into()));
-            add(&"the round of the pass, counted by its resets,", origin.round.into());
-            add(&"the number of its element in the pass", origin.element.into());
-            add(&"the rounds of the pipeline's shuffles", origin.shuffles.into());
+            quantities
+                .iter()
+                .for_each(|(name, value)| add(name, value.as_str().into()));
+            add(
+                &"the round of the pass, counted by its resets,",
+                origin.round.into(),
+            );
+            add(
+                &"the number of its element in the pass",
+                origin.element.into(),
+            );
+            add(
+                &"the rounds of the pipeline's shuffles",
+                origin.shuffles.into(),
+            );
             last = Some(origin.clone());
         }
-        add(&"the number of examples in the global batch", origin.examples.into());
+        add(
+            &"the number of examples in the global batch",
+            origin.examples.into(),
+        );
         if let Some(checksum) = origin.checksum {
-            add(&"the checksum of rows of the global batch", u64::from(checksum).into());
+            add(
+                &"the checksum of rows of the global batch",
+                u64::from(checksum).into(),
+            );
         }
     });
 }
@@ -59,7 +78,9 @@ impl Strategy {
         };
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
-        match ranks.open(here, self.examples(arguments), steps, &|add| read(arguments, add)) {
+        match ranks.open(here, self.examples(arguments), steps, &|add| {
+            read(arguments, add)
+        }) {
             Ok((remote, ())) => {
                 let mut lock = lock.take().ok_or_else(|| {
                     Error::Internal("the ranks have begun a run that this one has not".into())
@@ -87,14 +108,16 @@ impl Strategy {
         error
     }
 
-    /// Reports to the other ranks, which begin a run, that this rank cannot begin one, and returns the error.
-    /// `passes_over` says whether it passes over the element, so that the others must do so, too.
+    /// Reports to the other ranks, which begin a run, that this rank cannot begin one, and returns
+    /// the error. `passes_over` says whether it passes over the element, so that the others
+    /// must do so, too.
     pub fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
         let ranks = self.ranks();
         if ranks.is_alone() {
             return error;
         }
-        // The lock keeps other runs of this rank out. Even if it fails, the other ranks wait for this call.
+        // The lock keeps other runs of this rank out. Even if it fails, the other ranks wait for
+        // this call.
         let lock = self.enter(&Limits::default()).ok();
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
@@ -105,8 +128,9 @@ impl Strategy {
         opened.err().unwrap_or_else(never)
     }
 
-    /// Reports to the other ranks that the pass of this one has ended, after `steps` steps of its epoch. Succeeds once
-    /// those of all ranks have ended. If another rank begins a step, it fails on all of them.
+    /// Reports to the other ranks that the pass of this one has ended, after `steps` steps of its
+    /// epoch. Succeeds once those of all ranks have ended. If another rank begins a step, it
+    /// fails on all of them.
     pub fn end_pass(&self, steps: u64) -> Result<()> {
         let ranks = self.ranks();
         if ranks.is_alone() {
@@ -119,14 +143,17 @@ impl Strategy {
         };
         ranks.begin(lock.as_ref().map_or(0, StepGuard::steps) + 1);
         let what = format_args!("the end of a pass, after {steps} steps of the epoch");
-        let call = Call { numbers: [PASS_ENDED, steps], ..Call::to(CollectiveKind::Run, &what) };
+        let call = Call {
+            numbers: [PASS_ENDED, steps],
+            ..Call::to(CollectiveKind::Run, &what)
+        };
         let ended = ranks.start_collective(call, here).map(drop);
         ranks.finish();
         ended
     }
 
-    /// Reports to the other ranks, unless they know it, that the variable `name`, which they wait for, was not
-    /// made here.
+    /// Reports to the other ranks, unless they know it, that the variable `name`, which they wait
+    /// for, was not made here.
     pub(super) fn fail_to_make(&self, name: &str, error: Error) -> Error {
         match self.ranks().is_alone() || matches!(error.unnamed(), Error::Rank { .. }) {
             true => error,
@@ -134,7 +161,8 @@ impl Strategy {
         }
     }
 
-    /// Whether the run that this thread has begun last failed because a rank passes over its element.
+    /// Whether the run that this thread has begun last failed because a rank passes over its
+    /// element.
     pub fn element_is_passed_over(&self) -> bool {
         self.ranks().passes_over()
     }
@@ -143,7 +171,9 @@ impl Strategy {
     pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<RemoteExamples> {
         let checked = self.check_arguments(arguments);
         let read = |add: &mut AddQuantity<'_>| read(arguments, add);
-        let opened = self.ranks().open(checked, self.examples(arguments), 0, &read);
+        let opened = self
+            .ranks()
+            .open(checked, self.examples(arguments), 0, &read);
         opened.map(|(remote, ())| remote)
     }
 
@@ -168,9 +198,10 @@ impl Strategy {
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
 
-    /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation, and `agreed` is a
-    /// quantity, with its name, that must be equal on all ranks. An error of one rank is an error of all ranks; if
-    /// `here` is another rank's error, nothing is exchanged.
+    /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation,
+    /// and `agreed` is a quantity, with its name, that must be equal on all ranks. An error of
+    /// one rank is an error of all ranks; if `here` is another rank's error, nothing is
+    /// exchanged.
     pub fn any_rank<T>(
         &self,
         what: &dyn fmt::Display,
@@ -185,7 +216,10 @@ impl Strategy {
         }
         let numbers = [u64::from(own), 0];
         let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
-        let call = Call { numbers, ..Call::to(CollectiveKind::Value, what).agreeing(&quantities) };
+        let call = Call {
+            numbers,
+            ..Call::to(CollectiveKind::Value, what).agreeing(&quantities)
+        };
         let (collective, value) = self.ranks().start_collective(call, here)?;
         Ok((value, collective.numbers().any(|[is_so, _]| is_so != 0)))
     }
@@ -208,7 +242,8 @@ impl Strategy {
         }
     }
 
-    /// Encodes this rank's metrics of the step: of each replica in each nested run, then of each replica.
+    /// Encodes this rank's metrics of the step: of each replica in each nested run, then of each
+    /// replica.
     fn encode(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().steps.transaction.lock();
@@ -216,7 +251,12 @@ impl Strategy {
         let locals: Vec<_> = slots.iter().map(|slot| slot.local()).collect();
         let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
         for replica in transaction.of_nested.iter().flatten() {
-            all.push(replica.iter().map(|(name, metric)| (name.as_str(), *metric)).collect());
+            all.push(
+                replica
+                    .iter()
+                    .map(|(name, metric)| (name.as_str(), *metric))
+                    .collect(),
+            );
         }
         all.extend(locals.iter().map(|local| local.metrics.iter().collect()));
         // A step that measures nothing has nothing to send.
@@ -228,8 +268,8 @@ impl Strategy {
         Ok(to.done())
     }
 
-    /// Adds up the metrics of the step from the messages of all ranks, in the order of one process with all the
-    /// replicas.
+    /// Adds up the metrics of the step from the messages of all ranks, in the order of one process
+    /// with all the replicas.
     pub(super) fn take_metrics(&self, gathered: &Gathered) -> bool {
         let ranks = self.ranks();
         let read = |(rank, bytes): (usize, &[u8])| {
@@ -256,8 +296,8 @@ impl Strategy {
         if has_measured {
             metrics.clear();
         }
-        // Each rank sends the metrics of the same number of runs, nested runs before the outer one. A rank that
-        // sends none has measured nothing.
+        // Each rank sends the metrics of the same number of runs, nested runs before the outer one.
+        // A rank that sends none has measured nothing.
         let replicas = |rank: usize| ranks.replicas()[rank].max(1);
         let runs = |(rank, of_rank): (usize, &Vec<_>)| of_rank.len() / replicas(rank);
         let runs = all.iter().enumerate().map(runs).max().unwrap_or(0);

@@ -27,8 +27,8 @@ pub enum Operation {
         /// `assign`, `assign_add` or `assign_sub`.
         kind: &'static str,
     },
-    /// An optimizer's apply; the addresses distinguish optimizers and gradients, what is for messages does
-    /// not have to.
+    /// An optimizer's apply; the addresses distinguish optimizers and gradients, what is for
+    /// messages does not have to.
     Apply {
         /// The address of the optimizer.
         optimizer: usize,
@@ -48,16 +48,30 @@ pub enum Operation {
 impl Operation {
     /// A write to `variables`, of this kind.
     pub(super) fn writing(variables: &[Variable], kind: &'static str) -> Operation {
-        let first = variables.first().map_or_else(String::new, |first| first.name().to_string());
-        Operation::Assign { variables: variables.iter().map(Variable::key).collect(), first, kind }
+        let first = variables
+            .first()
+            .map_or_else(String::new, |first| first.name().to_string());
+        Operation::Assign {
+            variables: variables.iter().map(Variable::key).collect(),
+            first,
+            kind,
+        }
     }
 
     /// How this differs from another call where the words of both may be the same.
     pub(super) fn difference(&self, other: &Operation) -> Option<&'static str> {
         match (self, other) {
             (
-                Operation::Apply { optimizer, gradients, .. },
-                Operation::Apply { optimizer: by, gradients: of, .. },
+                Operation::Apply {
+                    optimizer,
+                    gradients,
+                    ..
+                },
+                Operation::Apply {
+                    optimizer: by,
+                    gradients: of,
+                    ..
+                },
             ) => match (optimizer == by, gradients == of) {
                 (true, true) => None,
                 (true, false) => Some("the gradients are different ones"),
@@ -85,11 +99,21 @@ impl fmt::Display for Operation {
             }
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
-            Operation::Assign { variables, first, kind } => match variables.len() {
+            Operation::Assign {
+                variables,
+                first,
+                kind,
+            } => match variables.len() {
                 1 => write!(formatter, "{kind} to '{first}'"),
                 count => write!(formatter, "{kind} to {count} variables from '{first}' on"),
             },
-            Operation::Apply { options, rule, first, variables, .. } => {
+            Operation::Apply {
+                options,
+                rule,
+                first,
+                variables,
+                ..
+            } => {
                 write!(formatter, "apply of gradients of '{first}'")?;
                 match variables {
                     0 | 1 => {}
@@ -97,7 +121,11 @@ impl fmt::Display for Operation {
                     more => write!(formatter, " and {} other variables", more - 1)?,
                 }
                 write!(formatter, " by an optimizer with the rule {rule}")?;
-                if options.is_empty() { Ok(()) } else { write!(formatter, ", with {options}") }
+                if options.is_empty() {
+                    Ok(())
+                } else {
+                    write!(formatter, ", with {options}")
+                }
             }
         }
     }
@@ -113,29 +141,53 @@ mod tests {
         variables: usize,
     ) -> Operation {
         let (rule, first) = ("adam".into(), "w".into());
-        Operation::Apply { optimizer, gradients, options, rule, first, variables }
+        Operation::Apply {
+            optimizer,
+            gradients,
+            options,
+            rule,
+            first,
+            variables,
+        }
     }
 
     fn assign(variable: usize, name: &str, kind: &'static str) -> Operation {
-        Operation::Assign { variables: vec![variable], first: name.into(), kind }
+        Operation::Assign {
+            variables: vec![variable],
+            first: name.into(),
+            kind,
+        }
     }
 
     fn assign_all(variables: &[usize]) -> Operation {
-        Operation::Assign { variables: variables.into(), first: "w".into(), kind: "assign" }
+        Operation::Assign {
+            variables: variables.into(),
+            first: "w".into(),
+            kind: "assign",
+        }
     }
 
     #[test]
     fn operations_are_said_in_words() {
         let by = "by an optimizer with the rule adam";
         for (operation, words) in [
-            (apply((1, 2), "", 1), format!("apply of gradients of 'w' {by}")),
+            (
+                apply((1, 2), "", 1),
+                format!("apply of gradients of 'w' {by}"),
+            ),
             (
                 apply((1, 2), "flush", 2),
                 format!("apply of gradients of 'w' and another variable {by}, with flush"),
             ),
-            (apply((1, 2), "", 3), format!("apply of gradients of 'w' and 2 other variables {by}")),
+            (
+                apply((1, 2), "", 3),
+                format!("apply of gradients of 'w' and 2 other variables {by}"),
+            ),
             (assign(1, "w", "assign_add"), "assign_add to 'w'".to_owned()),
-            (assign_all(&[1, 2]), "assign to 2 variables from 'w' on".to_owned()),
+            (
+                assign_all(&[1, 2]),
+                "assign to 2 variables from 'w' on".to_owned(),
+            ),
         ] {
             assert_eq!(operation.to_string(), words);
         }
@@ -144,8 +196,16 @@ mod tests {
     #[test]
     fn what_words_do_not_tell_apart_is_said() {
         for (one, other, difference) in [
-            (apply((1, 2), "", 1), apply((1, 3), "", 1), Some("the gradients are different ones")),
-            (apply((1, 2), "", 1), apply((4, 2), "", 1), Some("the optimizers are different ones")),
+            (
+                apply((1, 2), "", 1),
+                apply((1, 3), "", 1),
+                Some("the gradients are different ones"),
+            ),
+            (
+                apply((1, 2), "", 1),
+                apply((4, 2), "", 1),
+                Some("the optimizers are different ones"),
+            ),
             (
                 apply((1, 2), "", 1),
                 apply((4, 3), "", 1),

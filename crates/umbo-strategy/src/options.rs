@@ -10,8 +10,8 @@ use umbo_comm::communicator::Communicator;
 use umbo_device::{DeviceId, DeviceKind, registry};
 use umbo_executor::thread;
 
-/// The smallest stack that a replica's thread may be given: the deepest nest of values goes through all
-/// functions on a quarter of it, and on two thirds where nothing is optimised.
+/// The smallest stack that a replica's thread may be given: the deepest nest of values goes through
+/// all functions on a quarter of it, and on two thirds where nothing is optimised.
 const LEAST_STACK: usize = 256 << 10;
 
 /// The largest one.
@@ -24,9 +24,9 @@ pub struct Options {
     pub compute_devices: Option<Vec<String>>,
     /// This many compute devices, `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
     pub cpu_replicas: usize,
-    /// How many replicas run in sync, those of all ranks together, whatever the number of compute devices:
-    /// a step's bits depend on this number alone. Replicas that share a device run one after the other. 0:
-    /// one for each compute device.
+    /// How many replicas run in sync, those of all ranks together, whatever the number of compute
+    /// devices: a step's bits depend on this number alone. Replicas that share a device run
+    /// one after the other. 0: one for each compute device.
     pub replicas_in_sync: usize,
     /// Name of the device that holds the variables; `None`: the compute device if there is
     /// exactly one, else `CPU:0`.
@@ -38,11 +38,11 @@ pub struct Options {
     pub stack_bytes: Option<usize>,
     /// The program's function for when threads begin to serve as replicas, and when they end.
     pub thread_hook: Option<ThreadHook>,
-    /// The communicator that connects this process to others whose replicas run in sync with its own. All of them
-    /// make their strategies together.
+    /// The communicator that connects this process to others whose replicas run in sync with its
+    /// own. All of them make their strategies together.
     pub communicator: Option<Arc<dyn Communicator>>,
-    /// Whether mistakes of callbacks are looked for that go unnoticed without it, and what is merely
-    /// suspicious is an error. The environment can say so for all strategies; see
+    /// Whether mistakes of callbacks are looked for that go unnoticed without it, and what is
+    /// merely suspicious is an error. The environment can say so for all strategies; see
     /// [`strict`](umbo_base::observe::strict).
     pub strict: bool,
     /// After how many steps, again and again, the ranks compare their weights; 0: never.
@@ -99,10 +99,17 @@ impl Options {
             return Ok((0..count).map(DeviceId::cpu).collect());
         }
         let Some(names) = &self.compute_devices else {
-            let gpus = registry::REGISTRY.logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
+            let gpus = registry::REGISTRY
+                .logical_count(DeviceKind::Gpu)
+                .min(MAX_REPLICAS as u32);
             return Ok(match gpus {
                 0 => vec![DeviceId::HOST],
-                _ => (0..gpus).map(|index| DeviceId { kind: DeviceKind::Gpu, index }).collect(),
+                _ => (0..gpus)
+                    .map(|index| DeviceId {
+                        kind: DeviceKind::Gpu,
+                        index,
+                    })
+                    .collect(),
             });
         };
         if names.is_empty() {
@@ -125,8 +132,8 @@ impl Options {
                 return Err(invalid!(
                     "compute_devices",
                     "{device} appears twice, the second time as '{name}'; name each device once \
-                         (replicas_in_sync has more replicas than devices, and the CPU can be split \
-                         into more logical devices)"
+                     (replicas_in_sync has more replicas than devices, and the CPU can be split \
+                     into more logical devices)"
                 ));
             }
             devices.push(device);
@@ -145,14 +152,16 @@ impl Options {
 
     /// The stack of each replica's thread.
     pub(super) fn resolved_stack_bytes(&self) -> Result<usize> {
-        let Some(bytes) = self.stack_bytes else { return Ok(thread::process_stack_bytes()) };
+        let Some(bytes) = self.stack_bytes else {
+            return Ok(thread::process_stack_bytes());
+        };
         if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
             return Ok(bytes);
         }
         Err(invalid!(
             "thread_stack_bytes",
-            "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
-                 size of the process's"
+            "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 \
+             is the size of the process's"
         ))
     }
 }

@@ -9,6 +9,10 @@ pub(super) fn caught<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic_text(&*panic).unwrap_or("without a message");
         let message = format!("the callback panicked: {text}");
-        Err(Error::Callback { status: Status::Internal, message, payload: None })
+        Err(Error::Callback {
+            status: Status::Internal,
+            message,
+            payload: None,
+        })
     })
 }

@@ -56,10 +56,15 @@ impl Strategy {
         require_cross_replica(self.id())?;
         if self.is_default() {
             return Err(Error::Unimplemented(
-                "the default strategy has no devices of its own to broadcast to; use another strategy".into(),
+                "the default strategy has no devices of its own to broadcast to; use another \
+                 strategy"
+                    .into(),
             ));
         }
-        if !matches!(value, Value::Variable(_) | Value::Tensor(_) | Value::IndexedSlices(_)) {
+        if !matches!(
+            value,
+            Value::Variable(_) | Value::Tensor(_) | Value::IndexedSlices(_)
+        ) {
             let problem = format!(
                 "{} cannot be broadcast; give a tensor, indexed slices or a variable",
                 value.kind_name()
@@ -80,19 +85,25 @@ struct Targets {
 
 impl Targets {
     fn of(to: &Destination) -> Result<Targets> {
-        let one = |device| Ok(Targets { devices: vec![device], per_replica: false });
+        let one = |device| {
+            Ok(Targets {
+                devices: vec![device],
+                per_replica: false,
+            })
+        };
         match to {
             Destination::Device(device) => one(*device),
             Destination::Like(Value::Tensor(tensor)) => one(tensor.device()),
             Destination::Like(Value::IndexedSlices(slices)) => one(slices.device()),
             Destination::Like(Value::Variable(variable)) => one(variable.device()),
-            Destination::Like(Value::PerReplica(like)) => {
-                Ok(Targets { devices: devices_of(like), per_replica: true })
-            }
+            Destination::Like(Value::PerReplica(like)) => Ok(Targets {
+                devices: devices_of(like),
+                per_replica: true,
+            }),
             Destination::Like(other) => Err(invalid!(
                 "destination",
-                "{} is no destination; give a device name, a tensor, indexed slices, a \
-                     variable or a per-replica value",
+                "{} is no destination; give a device name, a tensor, indexed slices, a variable \
+                 or a per-replica value",
                 other.kind_name()
             )),
         }
@@ -110,7 +121,11 @@ impl Targets {
 
     /// Copies a value on the first device to all devices.
     fn spread(&self, value: Value) -> Result<Value> {
-        if self.per_replica { spread(&value, &self.devices) } else { Ok(value) }
+        if self.per_replica {
+            spread(&value, &self.devices)
+        } else {
+            Ok(value)
+        }
     }
 }
 

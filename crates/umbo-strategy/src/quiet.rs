@@ -1,7 +1,10 @@
-//! A strategy between two steps: nobody runs, assigns or applies, so that all central state can be read or
-//! replaced as a whole.
+//! A strategy between two steps: nobody runs, assigns or applies, so that all central state can be
+//! read or replaced as a whole.
 
-#![expect(unsafe_code, reason = "who has the step lock may replace what variables hold")]
+#![expect(
+    unsafe_code,
+    reason = "who has the step lock may replace what variables hold"
+)]
 
 use super::central_storage::Strategy;
 use super::context::require_cross_replica;
@@ -25,20 +28,27 @@ impl Strategy {
     /// strategy's context, and while the strategy drains.
     pub fn quiet(&self) -> Result<Quiet<'_>> {
         self.check_outside()?;
-        Ok(Quiet { strategy: self, lock: self.enter(&Limits::default())? })
+        Ok(Quiet {
+            strategy: self,
+            lock: self.enter(&Limits::default())?,
+        })
     }
 
-    /// As [`Strategy::quiet`], but fails with FAILED_PRECONDITION, which names the step, if a step is in progress
-    /// on any thread.
+    /// As [`Strategy::quiet`], but fails with FAILED_PRECONDITION, which names the step, if a step
+    /// is in progress on any thread.
     pub fn quiet_now(&self) -> Result<Quiet<'_>> {
         self.check_outside()?;
-        Ok(Quiet { strategy: self, lock: self.enter_now()? })
+        Ok(Quiet {
+            strategy: self,
+            lock: self.enter_now()?,
+        })
     }
 
     fn check_outside(&self) -> Result<()> {
         if let Some(step) = self.step_around() {
             return Err(Error::precondition(format!(
-                "strategy: inside of step {step}, whose outcome is not known; call this after the run"
+                "strategy: inside of step {step}, whose outcome is not known; call this after the \
+                 run"
             )));
         }
         require_cross_replica(self.id())
@@ -67,13 +77,16 @@ impl Quiet<'_> {
 pub struct Changing<'a>(&'a Strategy);
 
 impl Changing<'_> {
-    /// Makes `value`, which is of the variable's dtype and shape, the committed value of `variable`.
+    /// Makes `value`, which is of the variable's dtype and shape, the committed value of
+    /// `variable`.
     pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
         if variable.spec().strategy != self.0.id() {
-            return Err(Error::Internal("a variable of another strategy is replaced".into()));
+            return Err(Error::Internal(
+                "a variable of another strategy is replaced".into(),
+            ));
         }
-        // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of central
-        // state, which keeps out who reads.
+        // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of
+        // central state, which keeps out who reads.
         let mut changing = unsafe { variable.changing() };
         collectives::copy_into(value, &mut changing)
     }

@@ -23,10 +23,12 @@ impl ReplicaContext {
     pub fn check_live(&self) -> Result<()> {
         match &self.step {
             Some(step) if step.rendezvous.is_abandoned() => {
-                step.slots[self.replica].stop_requested.store(true, Ordering::Relaxed);
+                step.slots[self.replica]
+                    .stop_requested
+                    .store(true, Ordering::Relaxed);
                 Err(Error::Cancelled(
-                    "the run has returned without this replica (deadline or cancellation); \
-                     return from the callback"
+                    "the run has returned without this replica (deadline or cancellation); return \
+                     from the callback"
                         .into(),
                 ))
             }
@@ -43,19 +45,25 @@ impl ReplicaContext {
     /// component, everything else as it is. `None` if the run was given none.
     pub fn arguments(&self) -> Result<Option<Value>> {
         let arguments = self.global_arguments();
-        arguments.map(|arguments| arguments.component(self.replica)).transpose()
+        arguments
+            .map(|arguments| arguments.component(self.replica))
+            .transpose()
     }
 
     /// As [`ReplicaContext::arguments`], into a nest that may have held the part of an earlier step
     /// and is used again. Returns whether there are any.
     pub fn arguments_into(&self, part: &mut Value) -> Result<bool> {
-        let Some(arguments) = self.global_arguments() else { return Ok(false) };
+        let Some(arguments) = self.global_arguments() else {
+            return Ok(false);
+        };
         arguments.component_into(self.replica, part)?;
         Ok(true)
     }
 
     fn global_arguments(&self) -> Option<Value> {
-        self.step.as_ref()?.with_task(|task| task.arguments.clone())?
+        self.step
+            .as_ref()?
+            .with_task(|task| task.arguments.clone())?
     }
 
     /// Whether the callback should return early: another replica failed, or the run was
@@ -65,7 +73,9 @@ impl ReplicaContext {
         // A token and a deadline that was reached set the first of them.
         let cancelled = step.stopping.load(Ordering::Relaxed) || step.rendezvous.is_abandoned();
         if cancelled {
-            step.slots[self.replica].stop_requested.store(true, Ordering::Relaxed);
+            step.slots[self.replica]
+                .stop_requested
+                .store(true, Ordering::Relaxed);
         }
         cancelled
     }
@@ -75,27 +85,27 @@ impl ReplicaContext {
         self.position
     }
 
-    /// How many examples this replica has. FAILED_PRECONDITION if the run's arguments do not say so;
-    /// `instead` is what can be done then.
+    /// How many examples this replica has. FAILED_PRECONDITION if the run's arguments do not say
+    /// so; `instead` is what can be done then.
     pub fn local_examples(&self, instead: &str) -> Result<u64> {
         self.batch_position().local_examples.ok_or_else(|| {
             Error::precondition(match self.global_arguments() {
                 Some(_) => format!(
-                    "the run's arguments do not say how many examples this replica has, since they contain \
-                     no per-replica value; give it the elements of a distributed dataset, or, where each \
-                     replica has rows of its own, {instead}"
+                    "the run's arguments do not say how many examples this replica has, since \
+                     they contain no per-replica value; give it the elements of a distributed \
+                     dataset, or, where each replica has rows of its own, {instead}"
                 ),
                 None => format!(
-                    "the run has no arguments that say how many examples this replica has. Where they are \
-                     the elements of an iterator, its pass has ended: end the loop there, or reset the \
-                     iterator. In a run that is meant to have none, {instead}"
+                    "the run has no arguments that say how many examples this replica has. Where \
+                     they are the elements of an iterator, its pass has ended: end the loop \
+                     there, or reset the iterator. In a run that is meant to have none, {instead}"
                 ),
             })
         })
     }
 
-    /// Scratch memory of the replica's device: `bytes` bytes at a multiple of 64, until the callback
-    /// returns.
+    /// Scratch memory of the replica's device: `bytes` bytes at a multiple of 64, until the
+    /// callback returns.
     pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
         let record = self.record()?;
         match self.guarded_scratch(bytes)? {
@@ -106,14 +116,21 @@ impl ReplicaContext {
 
     /// Adds to the metric `name` of this step.
     pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
-        self.record()?.slots[self.replica].local().metrics.add(name, metric);
+        self.record()?.slots[self.replica]
+            .local()
+            .metrics
+            .add(name, metric);
         Ok(())
     }
 
     /// What this replica has added to the metrics of this step so far.
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
         let local = self.record()?.slots[self.replica].local();
-        Ok(local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
+        Ok(local
+            .metrics
+            .iter()
+            .map(|(name, metric)| (name.to_owned(), metric))
+            .collect())
     }
 
     /// This replica is about to add to `metrics`, which matters to a trial alone.
@@ -124,8 +141,8 @@ impl ReplicaContext {
         }
     }
 
-    /// Data that the layer above attaches to this replica's context. It is made on first use, and lives until the
-    /// strategy does not need the context any more.
+    /// Data that the layer above attaches to this replica's context. It is made on first use, and
+    /// lives until the strategy does not need the context any more.
     pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
         self.record()?.attachments[self.replica]
             .get_or_init(|| Box::new(make()))
@@ -138,7 +155,10 @@ impl ReplicaContext {
     pub(super) fn keep_viewed(&self, variable: &Variable) {
         if let Some(step) = &self.step {
             let mut local = step.slots[self.replica].local();
-            local.viewed.entry(variable.key()).or_insert_with(|| variable.clone());
+            local
+                .viewed
+                .entry(variable.key())
+                .or_insert_with(|| variable.clone());
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Hooks: the program's functions for when a thread begins to serve as a replica, and when it ends.
 //!
-//! Libraries that compute have pools of threads whose size is a property of the process or of the thread that
-//! calls them. A program sets it where replicas run, once for each thread, before the first callback there.
-//! Replica 0 usually runs on one of the program's threads, so "a replica's thread" is any thread that serves as a
-//! replica: the program's function is called when the thread does so for the first time. For the library's threads
-//! it is also called when they end; for the program's threads that time is not known.
+//! Libraries that compute have pools of threads whose size is a property of the process or of the
+//! thread that calls them. A program sets it where replicas run, once for each thread, before the
+//! first callback there. Replica 0 usually runs on one of the program's threads, so "a replica's
+//! thread" is any thread that serves as a replica: the program's function is called when the thread
+//! does so for the first time. For the library's threads it is also called when they end; for the
+//! program's threads that time is not known.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,19 +23,20 @@ pub struct ReplicaThread {
     pub replicas: usize,
     /// The replica's device.
     pub device: DeviceId,
-    /// The processors that are the replica's: those of its device if threads are bound, else all of this
-    /// rank's.
+    /// The processors that are the replica's: those of its device if threads are bound, else all
+    /// of this rank's.
     pub processors: CpuSet,
-    /// How many threads should compute for this replica, so that all replicas that compute at a time have
-    /// no more than there are processors; at least 1.
+    /// How many threads should compute for this replica, so that all replicas that compute at a
+    /// time have no more than there are processors; at least 1.
     pub computing_threads: usize,
     /// Whether it is one of the program's threads, which called a run without limits.
     pub is_callers: bool,
 }
 
-/// The program's function for threads of replicas. With `true` it is called just before the callback, in the
-/// replica's context, on a thread that serves as a replica for the first time; with `false` on a thread of the
-/// library's that has served for the last time. A strategy's copies share it.
+/// The program's function for threads of replicas. With `true` it is called just before the
+/// callback, in the replica's context, on a thread that serves as a replica for the first time;
+/// with `false` on a thread of the library's that has served for the last time. A strategy's copies
+/// share it.
 pub type ThreadHook = Arc<dyn Fn(&ReplicaThread, bool) + Send + Sync>;
 
 thread_local! {
@@ -45,8 +47,8 @@ thread_local! {
 /// A list this long is looked through for strategies that are gone.
 const LONG: usize = 64;
 
-/// Notes that this thread serves the strategy with this number; returns whether it did not before. `is_there` says
-/// whether there is a strategy of a number.
+/// Notes that this thread serves the strategy with this number; returns whether it did not before.
+/// `is_there` says whether there is a strategy of a number.
 pub(super) fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
     let note = |served: &RefCell<Vec<u64>>| {
         let mut served = served.borrow_mut();
@@ -64,8 +66,8 @@ pub(super) fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
 }
 
 impl ReplicaThread {
-    /// The thread of `replica`. `bound` says whether threads are bound to the processors of their devices, `part`
-    /// which part of the machine's is this rank's.
+    /// The thread of `replica`. `bound` says whether threads are bound to the processors of their
+    /// devices, `part` which part of the machine's is this rank's.
     pub(super) fn new(
         layout: &ReplicaLayout,
         replica: usize,
@@ -87,7 +89,8 @@ impl ReplicaThread {
     }
 }
 
-/// Calls the program's function if the calling thread, one of the library's, has served the strategy.
+/// Calls the program's function if the calling thread, one of the library's, has served the
+/// strategy.
 pub(super) fn end_serving(strategy: u64, thread: &ReplicaThread, hook: Option<ThreadHook>) {
     let has_served = SERVED.with(|served| served.borrow().contains(&strategy));
     if let Some(hook) = hook.filter(|_| has_served) {

@@ -1,6 +1,9 @@
 //! Running a callback on every replica.
 
-#![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
+#![expect(
+    unsafe_code,
+    reason = "a step lends its function to the replicas' threads"
+)]
 
 use std::mem;
 use std::sync::Arc;
@@ -40,9 +43,9 @@ impl Strategy {
     /// nothing is wrapped. If any replica fails, central state is as before and the error lists
     /// all replicas that failed.
     ///
-    /// FAILED_PRECONDITION inside of a merge call of a run that has limits: such a run may end before
-    /// its callbacks have returned, and so may those inside of it, which must therefore own their
-    /// function ([`Strategy::run_within`]).
+    /// FAILED_PRECONDITION inside of a merge call of a run that has limits: such a run may end
+    /// before its callbacks have returned, and so may those inside of it, which must therefore
+    /// own their function ([`Strategy::run_within`]).
     pub fn run(
         &self,
         function: &FunctionFor<'_>,
@@ -50,19 +53,19 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         if self.is_in_bounded_step() {
             return Err(Error::precondition(
-                "function: it is borrowed, but the run around this one has a deadline or a token and \
-                 may end before the function has returned; pass one that the run owns",
+                "function: it is borrowed, but the run around this one has a deadline or a token \
+                 and may end before the function has returned; pass one that the run owns",
             ));
         }
-        // SAFETY: a step that no limits bound is never abandoned, except by a panic of this library,
-        // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
-        // all callbacks did, and `function` is borrowed until then.
+        // SAFETY: a step that no limits bound is never abandoned, except by a panic of this
+        // library, and `Present` waits for the callbacks then. So `run_step` returns, or
+        // unwinds, only after all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
         self.run_step(Task::new(self, callback, arguments))
     }
 
-    /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of the next step.
-    /// `watcher` is called for the variables that callbacks read.
+    /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of
+    /// the next step. `watcher` is called for the variables that callbacks read.
     pub fn try_out(
         &self,
         function: &FunctionFor<'_>,
@@ -77,9 +80,9 @@ impl Strategy {
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
-    /// left behind. If there are limits every replica runs on a thread of its own. Inside of a merge
-    /// call the limits are those of the run around it, and none may be given. `user_data` is dropped
-    /// when the last callback is back, or at once if the run could not start.
+    /// left behind. If there are limits every replica runs on a thread of its own. Inside of a
+    /// merge call the limits are those of the run around it, and none may be given. `user_data`
+    /// is dropped when the last callback is back, or at once if the run could not start.
     pub fn run_within(
         &self,
         function: Arc<ReplicaFunction>,
@@ -92,8 +95,8 @@ impl Strategy {
         self.run_step(task)
     }
 
-    /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
-    /// it starts may be abandoned with that step.
+    /// Whether this thread is in a merge call or an update of a step of this strategy that has
+    /// limits: runs that it starts may be abandoned with that step.
     pub fn is_in_bounded_step(&self) -> bool {
         step_place(self.id()).is_some_and(|step| step.limits.is_bounded())
     }
@@ -108,9 +111,9 @@ impl Strategy {
                 "a run inside of a merge call ends with the run around it; give that one the \
                  deadline or the cancellation token"
             )),
-            Some(outer) => {
-                self.run_nested(task, outer).inspect_err(|error| self.poison_after(error))
-            }
+            Some(outer) => self
+                .run_nested(task, outer)
+                .inspect_err(|error| self.poison_after(error)),
         }
     }
 
@@ -195,7 +198,10 @@ impl Strategy {
             return Err(why.within("before its callbacks were called"));
         }
         task.remote = self.begin_nested(task.arguments.as_ref())?;
-        task.place = StepPosition { depth: outer.depth + 1, ..outer };
+        task.place = StepPosition {
+            depth: outer.depth + 1,
+            ..outer
+        };
         let record = self.record(task.place.depth);
         match self.carry_out(&record, task) {
             Ending::Finished => {
@@ -220,8 +226,10 @@ impl Strategy {
         record.creations.open(creators(self));
         record.open(task);
         // From here on a token reaches this step, and not any more when this function returns.
-        let _listening =
-            limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
+        let _listening = limits
+            .cancellation
+            .as_ref()
+            .map(|token| token.listen(Arc::clone(record) as _));
         let present = Present(record);
         record.dispatch(usize::from(inline));
         if inline {
@@ -232,7 +240,8 @@ impl Strategy {
         ending
     }
 
-    /// Serves merge calls until all callbacks have returned, or abandons the step and returns the reason.
+    /// Serves merge calls until all callbacks have returned, or abandons the step and returns the
+    /// reason.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
         loop {
             let threads = &self.inner().threads;
@@ -270,14 +279,21 @@ impl Strategy {
         if record.slots.iter().any(|slot| slot.has_failed()) || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
-        // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback that was
-        // asked to stop may have left its work half done.
+        // Whether the callbacks or this thread saw it first is chance, and must not decide. A
+        // callback that was asked to stop may have left its work half done.
         if let Some(why) = exceeded {
             let stopped_early = record.slots.iter().any(|slot| slot.is_stop_requested());
-            return Err(if stopped_early { self.stopped_early(record, &why) } else { why });
+            return Err(if stopped_early {
+                self.stopped_early(record, &why)
+            } else {
+                why
+            });
         }
         // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
-        let outcomes = record.slots.iter().map(|slot| unsafe { slot.outcome.get() });
+        let outcomes = record
+            .slots
+            .iter()
+            .map(|slot| unsafe { slot.outcome.get() });
         let given = outcomes.clone().filter(|outcome| outcome.is_some()).count();
         if given == 0 {
             return Ok(None);
@@ -289,7 +305,9 @@ impl Strategy {
                 record.replicas()
             ));
         }
-        let parts: Vec<Value> = outcomes.filter_map(|outcome| outcome.take()?.ok()).collect();
+        let parts: Vec<Value> = outcomes
+            .filter_map(|outcome| outcome.take()?.ok())
+            .collect();
         let merged = Value::merge(&parts, false, "result")?;
         // The only replica of this rank may be one of many.
         match parts.len() == 1 && !self.ranks().is_alone() {
@@ -299,7 +317,11 @@ impl Strategy {
     }
 
     fn stopped_early(&self, record: &StepRecord, why: &Error) -> Error {
-        let stopped = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_stop_requested());
+        let stopped = record
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.is_stop_requested());
         let failures = stopped.map(|(replica, _)| {
             let error = Error::Cancelled("returned after it was told to stop".into());
             self.failure(replica, true, error)
@@ -309,7 +331,12 @@ impl Strategy {
 
     fn failure(&self, replica: usize, stopped: bool, error: Error) -> ReplicaFailure {
         let device = self.inner().devices.names[replica].clone();
-        ReplicaFailure { replica, device, stopped, error }
+        ReplicaFailure {
+            replica,
+            device,
+            stopped,
+            error,
+        }
     }
 
     fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
@@ -325,7 +352,8 @@ impl Strategy {
         failed(failures, disagreement.unwrap_or_default(), status)
     }
 
-    /// The error of an abandoned step: which replicas are late, and since when. The strategy drains from now on.
+    /// The error of an abandoned step: which replicas are late, and since when. The strategy drains
+    /// from now on.
     fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
         // The next run at this depth gets a record of its own.
         self.forget_record(record);
@@ -394,7 +422,9 @@ impl Strategy {
                 if names.len() == 1 { "has" } else { "have" }
             ),
         };
-        Error::precondition(format!("strategy: draining: {late}; synchronise the strategy first"))
+        Error::precondition(format!(
+            "strategy: draining: {late}; synchronise the strategy first"
+        ))
     }
 
     /// The replicas whose callbacks have not returned from abandoned runs.
@@ -412,8 +442,8 @@ impl Strategy {
         require_cross_replica(self.id())?;
         if releases_step_of(self) {
             return Err(Error::precondition(
-                "called from a function that releases what an abandoned run was given, \
-                 which is what synchronising waits for",
+                "called from a function that releases what an abandoned run was given, which is \
+                 what synchronising waits for",
             ));
         }
         loop {
@@ -435,10 +465,14 @@ impl Strategy {
     }
 
     /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
-    /// around it: what it assigns becomes central state with that step. If it fails, nothing of the step does.
+    /// around it: what it assigns becomes central state with that step. If it fails, nothing of the
+    /// step does.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         check_depth()?;
-        let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
+        let frame = |step| Frame::CrossReplica {
+            strategy: self.clone(),
+            step: Some(step),
+        };
         if let Some(step) = step_place(self.id()) {
             let result = caught(|| with_frame(frame(step), body));
             return result.inspect_err(|error| self.poison_after(error));
@@ -447,8 +481,15 @@ impl Strategy {
         let number = lock.next_step(false);
         self.open_transaction(number.id);
         self.begin_series(number.shown);
-        let outcome =
-            caught(|| with_frame(frame(StepPosition { number, ..Default::default() }), body));
+        let outcome = caught(|| {
+            with_frame(
+                frame(StepPosition {
+                    number,
+                    ..Default::default()
+                }),
+                body,
+            )
+        });
         let outcome = self.conclude(&mut lock, number, false, None, outcome);
         self.inner().steps.draining.close_step();
         drop(lock);
@@ -475,11 +516,16 @@ impl Strategy {
 
 /// The error of a step of which these replicas have failed.
 fn failed(failures: Vec<ReplicaFailure>, summary: String, status: Option<Status>) -> Error {
-    Error::Replicas(ReplicaFailures { failures, summary, overruling_status: status })
+    Error::Replicas(ReplicaFailures {
+        failures,
+        summary,
+        overruling_status: status,
+    })
 }
 
 /// The coordinator's presence in an open step. If this library panics there, replicas may still be
-/// in their callbacks, which may borrow from the stack that is about to unwind: they are waited for.
+/// in their callbacks, which may borrow from the stack that is about to unwind: they are waited
+/// for.
 struct Present<'a>(&'a Arc<StepRecord>);
 
 impl Drop for Present<'_> {

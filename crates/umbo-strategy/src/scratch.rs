@@ -19,7 +19,12 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Memory of `device`.
     pub fn on(device: DeviceId) -> Scratch {
-        Scratch { device, blocks: Vec::new(), used: 0, granted: 0 }
+        Scratch {
+            device,
+            blocks: Vec::new(),
+            used: 0,
+            granted: 0,
+        }
     }
 
     /// Takes all regions back.
@@ -37,12 +42,18 @@ impl Scratch {
         }
     }
 
-    /// The address, as the device counts, of a region of `bytes` bytes at a multiple of 64, until the next
-    /// reset.
+    /// The address, as the device counts, of a region of `bytes` bytes at a multiple of 64, until
+    /// the next reset.
     pub fn grant(&mut self, bytes: usize) -> Result<*mut u8> {
         let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of scratch memory"));
-        let rounded = bytes.max(1).checked_next_multiple_of(ALIGNMENT).ok_or_else(exhausted)?;
-        let fits = self.blocks.last().is_some_and(|block| block.bytes() - self.used >= rounded);
+        let rounded = bytes
+            .max(1)
+            .checked_next_multiple_of(ALIGNMENT)
+            .ok_or_else(exhausted)?;
+        let fits = self
+            .blocks
+            .last()
+            .is_some_and(|block| block.bytes() - self.used >= rounded);
         if !fits {
             let wanted = rounded.max(self.granted);
             let block = Storage::uninitialized(wanted, self.device)
@@ -71,9 +82,14 @@ mod tests {
         let mut scratch = Scratch::on(DeviceId::HOST);
         for _ in 0..3 {
             scratch.reset();
-            let regions: Vec<usize> =
-                [100, 0, 5000, 64].map(|bytes| scratch.grant(bytes).unwrap() as usize).into();
-            assert!(regions.iter().all(|region| region.is_multiple_of(ALIGNMENT)));
+            let regions: Vec<usize> = [100, 0, 5000, 64]
+                .map(|bytes| scratch.grant(bytes).unwrap() as usize)
+                .into();
+            assert!(
+                regions
+                    .iter()
+                    .all(|region| region.is_multiple_of(ALIGNMENT))
+            );
             let mut sorted = regions.clone();
             sorted.sort_unstable();
             sorted.dedup();

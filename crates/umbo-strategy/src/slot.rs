@@ -18,12 +18,12 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 
-/// The function of a merge call, which runs once for all replicas. It gets the replicas' calls in replica order;
-/// each replica gets its component of the result.
+/// The function of a merge call, which runs once for all replicas. It gets the replicas' calls in
+/// replica order; each replica gets its component of the result.
 pub type Merge = Box<dyn FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send>;
 
-/// A merge call of one replica: its request, and the coordinator's reply. The replica's thread has made the
-/// contents, and drops them, too.
+/// A merge call of one replica: its request, and the coordinator's reply. The replica's thread has
+/// made the contents, and drops them, too.
 pub struct MergeCall {
     pub(super) replica: usize,
     pub(super) operation: Operation,
@@ -37,8 +37,8 @@ pub struct MergeCall {
     pub(super) reply: Option<Result<Option<Value>>>,
 }
 
-/// A tensor that a replica contributes, and one that it has made for its result: so the coordinator reads the
-/// elements directly, and neither makes nor drops another thread's tensors.
+/// A tensor that a replica contributes, and one that it has made for its result: so the coordinator
+/// reads the elements directly, and neither makes nor drops another thread's tensors.
 pub(super) struct Direct {
     /// The elements of the arguments, and of the output.
     pub from: View<'static>,
@@ -46,8 +46,8 @@ pub(super) struct Direct {
     pub output: Option<Tensor>,
 }
 
-/// The slot of one replica, which it and the coordinator use in turn. A callback that does and returns nothing
-/// takes no lock here, and writes no cache line that the coordinator reads.
+/// The slot of one replica, which it and the coordinator use in turn. A callback that does and
+/// returns nothing takes no lock here, and writes no cache line that the coordinator reads.
 pub(super) struct ReplicaSlot<R> {
     /// The replica's task; written by the coordinator.
     pub task: InTurn<Option<R>>,
@@ -88,7 +88,8 @@ impl<R> ReplicaSlot<R> {
         }
     }
 
-    /// The replica's local state. Its lock is always free, since the rendezvous decides whose turn it is.
+    /// The replica's local state. Its lock is always free, since the rendezvous decides whose turn
+    /// it is.
     pub fn local(&self) -> MutexGuard<'_, LocalState> {
         if !self.is_used() {
             self.used.store(true, Ordering::Relaxed);
@@ -109,7 +110,8 @@ impl<R> ReplicaSlot<R> {
         self.stop_requested.load(Ordering::Relaxed)
     }
 
-    /// Prepares for a step; called by the coordinator. Values that are right already are not written.
+    /// Prepares for a step; called by the coordinator. Values that are right already are not
+    /// written.
     pub fn set_up(&self) {
         for flag in [&self.failed, &self.stop_requested] {
             if flag.load(Ordering::Relaxed) {
@@ -126,8 +128,8 @@ impl<R> ReplicaSlot<R> {
         }
     }
 
-    /// The callback has returned: clears, on the replica's thread, the local state that the coordinator does not
-    /// need.
+    /// The callback has returned: clears, on the replica's thread, the local state that the
+    /// coordinator does not need.
     pub fn clear_local(&self) {
         if self.is_used() {
             let mut local = self.local.lock();
@@ -151,7 +153,10 @@ pub(super) struct LocalState {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    #![expect(unsafe_code, reason = "a test takes turns as replicas and their coordinator do")]
+    #![expect(
+        unsafe_code,
+        reason = "a test takes turns as replicas and their coordinator do"
+    )]
 
     use std::sync::Arc;
     use std::thread;
@@ -197,14 +202,16 @@ mod tests {
     /// Only the rendezvous synchronises the threads, over several steps with the same slots.
     #[test]
     fn a_step_and_a_merge_call_go_there_and_back() {
-        let slots: Vec<ReplicaSlot<Reference<Arc<f64>>>> =
-            (0..REPLICAS).map(|replica| ReplicaSlot::on(replica, DeviceId::HOST, false)).collect();
+        let slots: Vec<ReplicaSlot<Reference<Arc<f64>>>> = (0..REPLICAS)
+            .map(|replica| ReplicaSlot::on(replica, DeviceId::HOST, false))
+            .collect();
         let rendezvous = Rendezvous::new(REPLICAS);
         for step in 1..4 {
             let shared = Arc::new(f64::from(step));
             for slot in &slots {
                 slot.set_up();
-                // SAFETY: the coordinator's turn, before the step opens; `shared` lives until it has ended.
+                // SAFETY: the coordinator's turn, before the step opens; `shared` lives until it
+                // has ended.
                 unsafe { *slot.task.get() = Some(Reference::lent(&shared)) };
             }
             rendezvous.open();
@@ -236,7 +243,13 @@ mod tests {
                 let (task, outcome) =
                     unsafe { (slot.task.get().take(), slot.outcome.get().take()) };
                 drop(task);
-                let sum = outcome.unwrap().unwrap().tensor_of(0).unwrap().to_vec::<f64>().unwrap();
+                let sum = outcome
+                    .unwrap()
+                    .unwrap()
+                    .tensor_of(0)
+                    .unwrap()
+                    .to_vec::<f64>()
+                    .unwrap();
                 assert_eq!(sum, [2.0 * f64::from(step) + 1.0]);
             }
             assert_eq!(Arc::strong_count(&shared), 1);

@@ -18,8 +18,14 @@ pub(super) fn concatenate(
     destination: DeviceId,
 ) -> Result<IndexedSlices> {
     let shape = common_shape(components)?;
-    let values: Vec<Tensor> = components.iter().map(|slices| slices.values().clone()).collect();
-    let indices: Vec<Tensor> = components.iter().map(|slices| slices.indices().clone()).collect();
+    let values: Vec<Tensor> = components
+        .iter()
+        .map(|slices| slices.values().clone())
+        .collect();
+    let indices: Vec<Tensor> = components
+        .iter()
+        .map(|slices| slices.indices().clone())
+        .collect();
     let mut values = collectives::gather(&values, 0, destination, None)?;
     if op == ReduceOp::Mean {
         // The mean of the values and of as many zeros as there are other components: it is rounded
@@ -41,9 +47,13 @@ fn zeros_like(tensor: &Tensor) -> Result<Tensor> {
 }
 
 fn common_shape(components: &[&IndexedSlices]) -> Result<Shape> {
-    let first =
-        components.first().ok_or_else(|| Error::Internal("no slices to concatenate".into()))?;
-    if components.iter().any(|slices| slices.dense_shape() != first.dense_shape()) {
+    let first = components
+        .first()
+        .ok_or_else(|| Error::Internal("no slices to concatenate".into()))?;
+    if components
+        .iter()
+        .any(|slices| slices.dense_shape() != first.dense_shape())
+    {
         let shapes = components.iter().enumerate();
         let shapes: Vec<String> = shapes
             .map(|(replica, slices)| format!("replica {replica} {}", slices.dense_shape()))

@@ -1,7 +1,10 @@
 //! The record of one step: what the coordinator and the replicas leave for each other, and how a
 //! replica finds it.
 
-#![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
+#![expect(
+    unsafe_code,
+    reason = "a step lends its function to the replicas' threads"
+)]
 
 use std::any::Any;
 use std::mem;
@@ -32,7 +35,8 @@ use umbo_executor::wait::Spin;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 
-/// A replica's callback. It gets its context and may return a value. Arguments are found in the context.
+/// A replica's callback. It gets its context and may return a value. Arguments are found in the
+/// context.
 pub type ReplicaFunction = FunctionFor<'static>;
 
 /// A [`ReplicaFunction`] that borrows what lives for `'a`.
@@ -43,15 +47,16 @@ pub type RunUserData = Box<dyn Any + Send>;
 
 /// Is called for everything that the callbacks of a trial read or add to.
 pub trait Watcher: Send + Sync {
-    /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same time.
+    /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same
+    /// time.
     fn reads(&self, variable: &Variable) -> Result<()>;
 
     /// A callback is about to add to `metrics`. Called as the other one.
     fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()>;
 }
 
-/// The context of a replica's callback. Cloning makes another reference to the same context; it may be used only
-/// on the callback's thread and only until the callback returns.
+/// The context of a replica's callback. Cloning makes another reference to the same context; it may
+/// be used only on the callback's thread and only until the callback returns.
 #[derive(Clone)]
 pub struct ReplicaContext {
     pub(super) strategy: Reference<Strategy>,
@@ -180,8 +185,8 @@ pub(super) struct StepVerdict {
     pub disagreement: Option<String>,
 }
 
-/// What a step holds until its last callback has returned. Its owner drops it then, while it holds no lock, since
-/// that may run the caller's code. The user data is dropped last.
+/// What a step holds until its last callback has returned. Its owner drops it then, while it holds
+/// no lock, since that may run the caller's code. The user data is dropped last.
 #[derive(Default)]
 pub(super) struct Holdings {
     verdict: StepVerdict,
@@ -209,8 +214,8 @@ pub(super) struct StepRecord {
     pub stopping: AtomicBool,
     /// Written in every step, and so not in the line of what all threads only read.
     holdings: CachePadded<Mutex<Holdings>>,
-    /// Which thread releases what an abandoned step held: a replica's id, or the number of replicas for the
-    /// coordinator. It counts as late until it is done.
+    /// Which thread releases what an abandoned step held: a replica's id, or the number of
+    /// replicas for the coordinator. It counts as late until it is done.
     pub last: AtomicUsize,
     /// The variables that the replicas make.
     pub creations: CachePadded<Creations>,
@@ -226,7 +231,12 @@ impl StepRecord {
         Arc::new_cyclic(|own| StepRecord {
             own: Weak::clone(own),
             rendezvous: Rendezvous::new(replicas),
-            slots: layout.replica_devices.iter().enumerate().map(slot).collect(),
+            slots: layout
+                .replica_devices
+                .iter()
+                .enumerate()
+                .map(slot)
+                .collect(),
             mailboxes,
             turns: inner.threads.turns.clone(),
             spin: inner.threads.spin,
@@ -243,8 +253,9 @@ impl StepRecord {
     /// Leaves the step for the thread of `replica`, which is to be notified then.
     pub fn post(&self, replica: usize) {
         let refer = || {
-            self.own.upgrade().expect("the caller that posts a step holds it")
-                as Arc<dyn ReplicaJob>
+            self.own
+                .upgrade()
+                .expect("the caller that posts a step holds it") as Arc<dyn ReplicaJob>
         };
         self.mailboxes[replica].post(self.own.as_ptr().cast(), refer);
     }
@@ -276,21 +287,27 @@ impl StepRecord {
         inspect(&mut self.holdings.lock().verdict)
     }
 
-    /// The verdict on a step whose callbacks have returned, and why it should have ended before, if so.
+    /// The verdict on a step whose callbacks have returned, and why it should have ended before, if
+    /// so.
     pub fn judge(&self) -> (StepVerdict, Option<Error>) {
         let mut holdings = self.holdings.lock();
-        let exceeded = holdings.task.as_ref().and_then(|task| task.place.limits.exceeded());
+        let exceeded = holdings
+            .task
+            .as_ref()
+            .and_then(|task| task.place.limits.exceeded());
         (mem::take(&mut holdings.verdict), exceeded)
     }
 
-    /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or left. What
-    /// replicas have read of the last step is written at the end, without a lock, so that all of it is taken
-    /// from them at once.
+    /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or
+    /// left. What replicas have read of the last step is written at the end, without a lock, so
+    /// that all of it is taken from them at once.
     pub fn open(self: &Arc<Self>, mut task: Task) {
         task.opened = (!task.is_inline()).then(Instant::now);
         let arguments = task.arguments.clone();
         let examples = |replica| arguments.as_ref()?.examples_of(replica);
-        let own = (0..self.replicas()).filter_map(examples).reduce(|sum, count| sum + count);
+        let own = (0..self.replicas())
+            .filter_map(examples)
+            .reduce(|sum, count| sum + count);
         let mut position = BatchPosition {
             first_example: task.remote.examples_before,
             local_examples: None,
@@ -324,8 +341,17 @@ impl StepRecord {
             position.local_examples = examples(replica);
             let inline = inline && replica == 0;
             // SAFETY: what the first one refers to is referred to as long as a callback runs.
-            let context = ReplicaContext { replica, inline, position, ..unsafe { context.lent() } };
-            let task = ReplicaTask { callback: callback.clone(), context, measured };
+            let context = ReplicaContext {
+                replica,
+                inline,
+                position,
+                ..unsafe { context.lent() }
+            };
+            let task = ReplicaTask {
+                callback: callback.clone(),
+                context,
+                measured,
+            };
             slot.thread.store(replica, Ordering::Relaxed);
             // SAFETY: the coordinator's turn, which has not posted the step yet.
             *unsafe { slot.task.get() } = Some(task);
@@ -383,13 +409,19 @@ impl Strategy {
             records.push(StepRecord::of(inner, self.is_strict()));
         }
         let record = Arc::clone(&records[depth]);
-        record.downcast().expect("nothing but records of steps is put there, a line above")
+        record
+            .downcast()
+            .expect("nothing but records of steps is put there, a line above")
     }
 
     /// Makes sure that no later step gets this record, which was abandoned.
     pub(super) fn forget_record(&self, record: &Arc<StepRecord>) {
         let own = Arc::as_ptr(record).cast::<()>();
-        self.inner().steps.records.lock().retain(|other| Arc::as_ptr(other).cast::<()>() != own);
+        self.inner()
+            .steps
+            .records
+            .lock()
+            .retain(|other| Arc::as_ptr(other).cast::<()>() != own);
     }
 }
 
@@ -443,8 +475,8 @@ impl ReplicaContext {
         self.number.id
     }
 
-    /// The number of the step, counted from 1 over the strategy's life; 0 in no step. Steps that leave
-    /// no trace ([`Strategy::try_out`]) are not counted.
+    /// The number of the step, counted from 1 over the strategy's life; 0 in no step. Steps that
+    /// leave no trace ([`Strategy::try_out`]) are not counted.
     pub fn step_number(&self) -> u64 {
         self.number.shown
     }

@@ -13,8 +13,8 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_executor::thread::{self, thread_number};
 
-/// A thread that waits longer than this for another thread's step says so in the log. A step that waits for a
-/// thread that waits for the step looks like a long one.
+/// A thread that waits longer than this for another thread's step says so in the log. A step that
+/// waits for a thread that waits for the step looks like a long one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A strategy's step lock. Threads that wait for it get it in the order in which they came.
@@ -54,7 +54,12 @@ impl StepLockState {
 
     /// The name of the thread that had the lock last, if it has one, and its number.
     fn thread(&self) -> String {
-        match self.last.1.as_ref().map(|thread| (thread.name(), thread.id())) {
+        match self
+            .last
+            .1
+            .as_ref()
+            .map(|thread| (thread.name(), thread.id()))
+        {
             Some((Some(name), id)) => format!("'{name}' ({id:?})"),
             Some((None, id)) => format!("{id:?}"),
             None => "unknown".into(),
@@ -77,15 +82,26 @@ impl StepLock {
     /// The lock of a strategy that has taken no step.
     pub(super) fn new() -> StepLock {
         let (waiting, last) = (VecDeque::new(), (0, None));
-        let state = StepLockState { holder: 0, waiting, last, step: 0, trials: 0 };
-        StepLock { state: Mutex::new(state), changed: Condvar::new(), patience: PATIENCE }
+        let state = StepLockState {
+            holder: 0,
+            waiting,
+            last,
+            step: 0,
+            trials: 0,
+        };
+        StepLock {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            patience: PATIENCE,
+        }
     }
 
     /// Waits until all who came before have left, for as long as `limits` allow. A thread that was
     /// kept waiting for long says so in the log, once.
     ///
-    /// Fails if `limits` end the wait, and if this thread has the lock or waits for it already: then it is in
-    /// a function of the program's, such as a schedule or a log callback, and would wait for itself.
+    /// Fails if `limits` end the wait, and if this thread has the lock or waits for it already:
+    /// then it is in a function of the program's, such as a schedule or a log callback, and
+    /// would wait for itself.
     pub(super) fn enter(self: &Arc<Self>, limits: &Limits) -> Result<StepGuard<'_>> {
         let own = thread_number();
         let mut state = self.state_for(own)?;
@@ -105,8 +121,8 @@ impl StepLock {
         }
     }
 
-    /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and the thread, if another
-    /// thread has it.
+    /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and the thread,
+    /// if another thread has it.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
         let own = thread_number();
         let mut state = self.state_for(own)?;
@@ -127,9 +143,9 @@ impl StepLock {
         let state = self.state.lock();
         if state.holder == own || state.waiting.contains(&own) {
             return Err(Error::precondition(
-                "strategy: called from a function that the strategy calls while it changes central \
-                 state or this thread waits for it, such as a learning-rate schedule or a log \
-                 callback; call it after that has returned",
+                "strategy: called from a function that the strategy calls while it changes \
+                 central state or this thread waits for it, such as a learning-rate schedule or a \
+                 log callback; call it after that has returned",
             ));
         }
         Ok(state)
@@ -149,10 +165,13 @@ impl StepLock {
         self.state.lock()
     }
 
-    /// Waits until the lock is handed to the thread of this number, which is this one, or until `limits` end.
+    /// Waits until the lock is handed to the thread of this number, which is this one, or until
+    /// `limits` end.
     fn wait(self: &Arc<Self>, own: usize, limits: &Limits) -> Result<()> {
-        let _listening =
-            limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(self) as _));
+        let _listening = limits
+            .cancellation
+            .as_ref()
+            .map(|token| token.listen(Arc::clone(self) as _));
         let mut patience = Some(Instant::now() + self.patience);
         let mut state = self.state.lock();
         while state.holder != own {
@@ -181,10 +200,9 @@ impl StepLock {
     /// The warning of a thread that has waited for long.
     fn wait_warning(&self, state: &StepLockState) -> String {
         format!(
-            "thread '{}' has waited {:?} for step {} of the strategy, which thread {} \
-             began; if a callback of that step waits for this thread, neither will ever \
-             go on: do not wait in a callback for a thread that runs or assigns on the same \
-             strategy",
+            "thread '{}' has waited {:?} for step {} of the strategy, which thread {} began; if a \
+             callback of that step waits for this thread, neither will ever go on: do not wait in \
+             a callback for a thread that runs or assigns on the same strategy",
             thread::current_name(),
             self.patience,
             state.steps(),
@@ -198,8 +216,8 @@ impl StepLock {
 pub(super) struct StepNumber {
     /// No other step of the strategy has this one, and later steps have larger ones.
     pub id: u64,
-    /// Its place among the steps, counted from 1, which callers key random numbers with. A trial, or any
-    /// other step that takes no effect, has that of the step after it.
+    /// Its place among the steps, counted from 1, which callers key random numbers with. A trial,
+    /// or any other step that takes no effect, has that of the step after it.
     pub shown: u64,
 }
 
@@ -210,7 +228,10 @@ impl StepGuard<'_> {
         state.step += 1;
         let shown = state.steps();
         state.trials += u64::from(trial);
-        StepNumber { id: state.step, shown }
+        StepNumber {
+            id: state.step,
+            shown,
+        }
     }
 
     /// The step that began last has taken no effect: the next one has its place among the steps.
@@ -250,12 +271,15 @@ mod tests {
     use super::*;
     use umbo_base::error::Status;
 
-    /// A thread that waits for long says whom it waits for, once, and is served all the same. What is called
-    /// with its warning cannot wait for it.
+    /// A thread that waits for long says whom it waits for, once, and is served all the same. What
+    /// is called with its warning cannot wait for it.
     #[test]
     fn who_waits_for_long_says_so_once() {
         let patience = Duration::from_millis(20);
-        let lock = Arc::new(StepLock { patience, ..StepLock::new() });
+        let lock = Arc::new(StepLock {
+            patience,
+            ..StepLock::new()
+        });
         let (sender, lines) = mpsc::channel();
         let waited_for = Arc::clone(&lock);
         let sink = move |level: Level, text: &str| {
@@ -276,9 +300,15 @@ mod tests {
                 begun.send(()).unwrap();
                 let _ = may_end.recv();
             };
-            std::thread::Builder::new().name("holder".into()).spawn_scoped(scope, holder).unwrap();
+            std::thread::Builder::new()
+                .name("holder".into())
+                .spawn_scoped(scope, holder)
+                .unwrap();
             has_begun.recv().unwrap();
-            let no_time = Limits { deadline: Some(Instant::now()), ..Limits::default() };
+            let no_time = Limits {
+                deadline: Some(Instant::now()),
+                ..Limits::default()
+            };
             let error = lock.enter(&no_time).err().unwrap();
             assert_eq!(error.status(), Status::DeadlineExceeded);
             let place = "before its callbacks were called, behind step 7 on thread 'holder'";
@@ -290,7 +320,10 @@ mod tests {
                 line.contains("thread 'holder'") && line.contains("neither will ever"),
                 "{line}"
             );
-            assert!(line.contains("or a log callback; call it after that"), "{line}");
+            assert!(
+                line.contains("or a log callback; call it after that"),
+                "{line}"
+            );
             std::thread::sleep(5 * patience);
             drop(end);
             assert_eq!(waiting.join().unwrap(), 8);
@@ -310,7 +343,10 @@ mod tests {
                 let cancellation = (place == 2).then(|| token.clone());
                 let (lock, came) = (&lock, &came);
                 scope.spawn(move || {
-                    let entered = lock.enter(&Limits { deadline: None, cancellation });
+                    let entered = lock.enter(&Limits {
+                        deadline: None,
+                        cancellation,
+                    });
                     assert_eq!(entered.is_err(), place == 2);
                     came.lock().push(place);
                 });

@@ -1,8 +1,8 @@
-//! Checks of a strict strategy around a replica's callback: writes beside the memory that the callback was given,
-//! writes after it has returned, and writes to read-only memory.
+//! Checks of a strict strategy around a replica's callback: writes beside the memory that the
+//! callback was given, writes after it has returned, and writes to read-only memory.
 //!
-//! Weights that a callback has overwritten are restored here, since a rollback does not do that: they are
-//! committed values.
+//! Weights that a callback has overwritten are restored here, since a rollback does not do that:
+//! they are committed values.
 
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
@@ -12,8 +12,8 @@ use umbo_tensor::values::VariableView;
 
 use super::central_storage::Strategy;
 
-/// A check that a layer above registers, for when a replica's callback has returned. It fails if the callback has made
-/// a mistake.
+/// A check that a layer above registers, for when a replica's callback has returned. It fails if
+/// the callback has made a mistake.
 pub type AtReturn = Box<dyn Fn() -> Result<()> + Send>;
 
 /// The memory that one replica's callback was given in a step.
@@ -40,15 +40,19 @@ pub fn mistake(what: impl std::fmt::Display) -> Error {
 impl Guards {
     /// A step begins. Checks that nobody has written the memory of the step before since its end.
     pub fn begin(&mut self) {
-        self.late = self.poisoned.iter().enumerate().find_map(|(place, poisoned)| {
-            let at = poisoned.region.first_changed().ok()??;
-            Some(mistake(format!(
-                "scratch memory that this replica's callback got in an earlier step (region {place}, {} \
-                 bytes) was written at byte {at} after that callback had returned; ask for scratch memory \
-                 in every step",
-                poisoned.region.bytes()
-            )))
-        });
+        self.late = self
+            .poisoned
+            .iter()
+            .enumerate()
+            .find_map(|(place, poisoned)| {
+                let at = poisoned.region.first_changed().ok()??;
+                Some(mistake(format!(
+                    "scratch memory that this replica's callback got in an earlier step (region \
+                     {place}, {} bytes) was written at byte {at} after that callback had \
+                     returned; ask for scratch memory in every step",
+                    poisoned.region.bytes()
+                )))
+            });
         self.poisoned.clear();
     }
 
@@ -62,7 +66,8 @@ impl Guards {
 
     /// The callback has returned: the first mistake that is found. Its memory is taken back.
     pub fn finish(&mut self, replica: usize) -> Result<()> {
-        // All views are checked, even if there is another mistake, so that all overwritten weights are restored.
+        // All views are checked, even if there is another mistake, so that all overwritten weights
+        // are restored.
         let views = self.check_views(replica);
         let found = self.check_memory(replica).and(views);
         let found = found.and_then(|()| self.others.iter().try_for_each(|(_, check)| check()));
@@ -71,14 +76,21 @@ impl Guards {
         self.shown.drain(..).for_each(end);
         self.others.clear();
         // Memory that could not be filled with the pattern is not checked later.
-        self.poisoned.extend(self.scratch.drain(..).filter(|scratch| scratch.poison().is_ok()));
+        self.poisoned.extend(
+            self.scratch
+                .drain(..)
+                .filter(|scratch| scratch.poison().is_ok()),
+        );
         found
     }
 
     fn check_memory(&self, replica: usize) -> Result<()> {
         let scratch = self.scratch.iter().enumerate().map(|(place, scratch)| {
             let bytes = scratch.region.bytes();
-            (format!("its scratch memory (region {place}, {bytes} bytes)"), scratch)
+            (
+                format!("its scratch memory (region {place}, {bytes} bytes)"),
+                scratch,
+            )
         });
         let made = self.made.iter();
         let made = made.map(|(what, made)| (format!("a tensor that it made ({what})"), made));
@@ -98,8 +110,9 @@ impl Guards {
             let looked = match view.is_written() {
                 Ok(false) => continue,
                 Ok(true) => Err(mistake(format!(
-                    "{:?} was written through a view of it, which is for reading, while the callback of \
-                     replica {replica} ran (by it, or by another one beside it); submit gradients, or assign",
+                    "{:?} was written through a view of it, which is for reading, while the \
+                     callback of replica {replica} ran (by it, or by another one beside it); \
+                     submit gradients, or assign",
                     view.variable()
                 ))),
                 Err(error) => Err(error),
@@ -113,12 +126,16 @@ impl Guards {
 /// The callback that had the view has returned.
 fn end(view: VariableView) {
     let variable = view.variable().clone();
-    let Some(strategy) = Strategy::with_id(variable.spec().strategy) else { return };
+    let Some(strategy) = Strategy::with_id(variable.spec().strategy) else {
+        return;
+    };
     let ended = view.end(|restore| {
         let _changing = strategy.inner().steps.central.write();
         restore()
     });
     if let Err(error) = ended {
-        log::log(Level::Error, || format!("{variable:?} is not as it was: {error}"));
+        log::log(Level::Error, || {
+            format!("{variable:?} is not as it was: {error}")
+        });
     }
 }

@@ -16,13 +16,15 @@ impl ReplicaContext {
         if !self.strategy().is_strict() {
             return Ok(None);
         }
-        let Some(step) = &self.step else { return Ok(None) };
+        let Some(step) = &self.step else {
+            return Ok(None);
+        };
         let mut local = step.slots[self.replica()].local();
         local.guards.as_deref_mut().map(change).transpose()
     }
 
-    /// Registers the check that `make` returns, for when the callback has returned, unless there is a check with
-    /// this key already. Does nothing unless the strategy is strict.
+    /// Registers the check that `make` returns, for when the callback has returned, unless there is
+    /// a check with this key already. Does nothing unless the strategy is strict.
     pub fn at_return(&self, key: usize, make: impl FnOnce() -> AtReturn) -> Result<()> {
         self.with_guards(|guards| {
             if guards.others.iter().all(|other| other.0 != key) {
@@ -39,8 +41,8 @@ impl ReplicaContext {
         self.with_guards(|guards| guards.grant(bytes, device))
     }
 
-    /// A new tensor for the callback, with anything in it and a red zone around it, if the strategy is
-    /// strict.
+    /// A new tensor for the callback, with anything in it and a red zone around it, if the strategy
+    /// is strict.
     pub fn guarded_tensor(
         &self,
         dtype: DType,
@@ -49,13 +51,15 @@ impl ReplicaContext {
     ) -> Result<Option<Tensor>> {
         self.with_guards(|guards| {
             let (tensor, guarded) = GuardedMemory::tensor(dtype, shape, device)?;
-            guards.made.push((format!("{dtype} of shape {shape}"), guarded));
+            guards
+                .made
+                .push((format!("{dtype} of shape {shape}"), guarded));
             Ok(tensor)
         })
     }
 
-    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it. A trial
-    /// finds by itself what was written.
+    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it.
+    /// A trial finds by itself what was written.
     pub(super) fn guard_view(
         &self,
         variable: &Variable,
@@ -66,8 +70,14 @@ impl ReplicaContext {
             return Ok(());
         }
         self.with_guards(|guards| {
-            if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
-                guards.shown.push(VariableView::new(variable, buffer, value)?);
+            if !guards
+                .shown
+                .iter()
+                .any(|view| view.is_of(variable, buffer, value))
+            {
+                guards
+                    .shown
+                    .push(VariableView::new(variable, buffer, value)?);
             }
             Ok(())
         })?;

@@ -1,4 +1,5 @@
-//! The threads of a strategy: one for each replica but the first, which usually is the calling thread's.
+//! The threads of a strategy: one for each replica but the first, which usually is the calling
+//! thread's.
 
 use std::sync::Arc;
 
@@ -49,13 +50,15 @@ pub(super) struct ReplicaThreads {
     handles: Mutex<Vec<Option<thread::Handle>>>,
     /// How many processors the threads may use.
     pub processors: usize,
-    /// How replicas wait in merge calls. Those that share devices leave them to each other at once.
+    /// How replicas wait in merge calls. Those that share devices leave them to each other at
+    /// once.
     pub spin: Spin,
     /// How threads wait whose device is idle.
     pub idle_spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
-    /// Whether there are as many processors as devices, so that each device's threads can have theirs.
+    /// Whether there are as many processors as devices, so that each device's threads can have
+    /// theirs.
     pub has_processor_each: bool,
 }
 
@@ -71,7 +74,9 @@ impl ReplicaThreads {
         ReplicaThreads {
             serving: serving.collect(),
             how,
-            mailboxes: (0..replicas).map(|_| CachePadded::new(Mailbox::new())).collect(),
+            mailboxes: (0..replicas)
+                .map(|_| CachePadded::new(Mailbox::new()))
+                .collect(),
             turns: is_shared.then(|| {
                 let device_of = (0..replicas).map(|replica| layout.device_of(replica));
                 Arc::new(Turns::new(device_of.collect(), at_once))
@@ -94,7 +99,12 @@ impl ReplicaThreads {
         let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
         let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
         let device = serving.device;
-        let Threading { bind, stack_bytes, hook, part } = self.how.clone();
+        let Threading {
+            bind,
+            stack_bytes,
+            hook,
+            part,
+        } = self.how.clone();
         let options = thread::ThreadOptions {
             stack_bytes,
             inherit_processors: true,
@@ -148,10 +158,14 @@ impl Drop for ReplicaThreads {
     }
 }
 
-/// How the thread of `replica` waits that may spin so while its device is idle: another one that has the device
-/// needs the processor.
+/// How the thread of `replica` waits that may spin so while its device is idle: another one that
+/// has the device needs the processor.
 pub(super) fn spin_beside(turns: Option<&Turns>, replica: usize, idle: Spin) -> Spin {
-    if turns.is_some_and(|turns| !turns.is_idle(replica)) { Spin::NEVER } else { idle }
+    if turns.is_some_and(|turns| !turns.is_idle(replica)) {
+        Spin::NEVER
+    } else {
+        idle
+    }
 }
 
 /// Binds the calling thread to the processors of a device, of those that are this rank's.

@@ -24,11 +24,11 @@ use umbo_tensor::{Tensor, TensorMut};
 
 /// Assigns to a variable, or adds to it or subtracts from it, in any context.
 ///
-/// In cross-replica and default context it acts once, with the value as it is (of a per-replica value the first
-/// component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the
-/// replicas' values are combined as the variable's aggregation says and the result is applied once; later reads in the
-/// step see it, and the commit point makes it central state. A variable of no strategy is written by each replica in
-/// turn, at once.
+/// In cross-replica and default context it acts once, with the value as it is (of a per-replica
+/// value the first component, and the log gets one warning for each variable). In replica context
+/// it is a synchronising operation: the replicas' values are combined as the variable's aggregation
+/// says and the result is applied once; later reads in the step see it, and the commit point makes
+/// it central state. A variable of no strategy is written by each replica in turn, at once.
 pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
     write(variable, Change::Assign(kind), value)
 }
@@ -36,11 +36,12 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
 /// Combines the rows of indexed slices into rows of a variable, in order; a row that is named
 /// several times is changed several times.
 ///
-/// In cross-replica and default context it acts once, with the slices as they are; a per-replica value is refused
-/// there, since it does not say how to combine its components. In replica context it is a synchronising operation: the
-/// replicas' slices are concatenated in replica order (aggregation SUM), or concatenated with the values divided by the
-/// number of replicas (MEAN), or replica 0's count (ONLY_FIRST_REPLICA); later reads in the step see the result, and
-/// the commit point makes it central state.
+/// In cross-replica and default context it acts once, with the slices as they are; a per-replica
+/// value is refused there, since it does not say how to combine its components. In replica context
+/// it is a synchronising operation: the replicas' slices are concatenated in replica order
+/// (aggregation SUM), or concatenated with the values divided by the number of replicas (MEAN), or
+/// replica 0's count (ONLY_FIRST_REPLICA); later reads in the step see the result, and the commit
+/// point makes it central state.
 ///
 /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of the variable, and
 /// with INVALID_ARGUMENT for another dtype or dense shape than the variable's, for an integer
@@ -111,19 +112,24 @@ impl Change {
             Change::Scatter(op) => op,
         };
         let slices = slices_of(source)?;
-        to.scatter_rows(op, slices.values(), slices.indices()).map_err(|error| match error {
-            Error::OutOfRange { argument, problem } => {
-                out_of_range!(argument, "{problem} of variable '{}'", variable.name())
-            }
-            other => other,
-        })
+        to.scatter_rows(op, slices.values(), slices.indices())
+            .map_err(|error| match error {
+                Error::OutOfRange { argument, problem } => {
+                    out_of_range!(argument, "{problem} of variable '{}'", variable.name())
+                }
+                other => other,
+            })
     }
 }
 
 fn slices_of(value: &Value) -> Result<Arc<IndexedSlices>> {
     match value.component(0)? {
         Value::IndexedSlices(slices) => Ok(slices),
-        other => Err(invalid!("value", "{} where indexed slices are expected", other.kind_name())),
+        other => Err(invalid!(
+            "value",
+            "{} where indexed slices are expected",
+            other.kind_name()
+        )),
     }
 }
 
@@ -138,9 +144,9 @@ fn write(variable: &Variable, change: Change, value: &Value) -> Result<()> {
             (Change::Scatter(_), Value::PerReplica(_)) => {
                 return Err(invalid!(
                     "value",
-                    "a per-replica value, of which one component would be used; scatter inside of a \
-                     run, where the variable's aggregation combines them, or scatter the component \
-                     that is meant"
+                    "a per-replica value, of which one component would be used; scatter inside of \
+                     a run, where the variable's aggregation combines them, or scatter the \
+                     component that is meant"
                 ));
             }
             _ => {}
@@ -152,17 +158,22 @@ fn write(variable: &Variable, change: Change, value: &Value) -> Result<()> {
     let operation = Operation::writing(slice::from_ref(variable), change.name());
     let (target, step, source) = (variable.clone(), context.step_id(), change.source(value)?);
     let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
-        let values = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+        let values = calls
+            .iter()
+            .filter_map(|call| call.arguments.clone())
+            .collect();
         let combined = combine(strategy, &target, change.name(), values)?;
         change.check(&target, &combined)?;
         let write = &mut |to: &mut TensorMut<'_>| change.write(&target, &combined, to);
         stage(strategy, step, &target, change.keeps(), write).map(|()| None)
     };
-    context.synchronize(operation, Some(source), Box::new(merge)).map(drop)
+    context
+        .synchronize(operation, Some(source), Box::new(merge))
+        .map(drop)
 }
 
-/// The replica context in which a write to `variable` is a synchronising operation, or `None` if the write acts at
-/// once.
+/// The replica context in which a write to `variable` is a synchronising operation, or `None` if
+/// the write acts at once.
 fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
     let owner = owner(variable);
     match current() {
@@ -174,8 +185,8 @@ fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
     }
 }
 
-/// Warns once for each variable that components other than the first are not used. In a strict strategy that is an
-/// error.
+/// Warns once for each variable that components other than the first are not used. In a strict
+/// strategy that is an error.
 fn warn_of_components(variable: &Variable, what: &str, parts: &PerReplica) -> Result<()> {
     let others = parts.count().saturating_sub(1);
     let is_strict = owner(variable).is_strict();
@@ -184,9 +195,9 @@ fn warn_of_components(variable: &Variable, what: &str, parts: &PerReplica) -> Re
     }
     let warning = || {
         format!(
-            "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's component \
-             alone; {others} others are left out. Assign inside of a run, where the variable's \
-             aggregation combines them, or reduce the value first",
+            "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's \
+             component alone; {others} others are left out. Assign inside of a run, where the \
+             variable's aggregation combines them, or reduce the value first",
             variable.name()
         )
     };
@@ -221,7 +232,7 @@ pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<(
         return Err(invalid!(
             "value",
             "has shape {}, but variable '{}' has shape {}, which an assignment does not change; \
-                 reshape the value",
+             reshape the value",
             tensor.shape(),
             variable.name(),
             variable.shape()
@@ -230,7 +241,8 @@ pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<(
     Ok(())
 }
 
-/// Changes the value of `variable` outside replica context: the committed value, or in a step the staged one.
+/// Changes the value of `variable` outside replica context: the committed value, or in a step the
+/// staged one.
 fn write_directly(variable: &Variable, change: Change, source: &Value) -> Result<()> {
     let owner = owner(variable);
     let write = &mut |to: &mut TensorMut<'_>| change.write(variable, source, to);
@@ -239,13 +251,14 @@ fn write_directly(variable: &Variable, change: Change, source: &Value) -> Result
     }
     let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().steps.central.write();
-    // SAFETY: the lock keeps out readers of central state, and the step lock keeps out writers. By the contract of
-    // `current_copy`, no view is read during a write.
+    // SAFETY: the lock keeps out readers of central state, and the step lock keeps out writers. By
+    // the contract of `current_copy`, no view is read during a write.
     write(&mut unsafe { variable.changing() })
 }
 
-/// Lets `write` change the staged value, which later reads in the step see and the commit point publishes. `write`
-/// changes the whole tensor or, if it fails, nothing; `keeps` says whether the old elements count.
+/// Lets `write` change the staged value, which later reads in the step see and the commit point
+/// publishes. `write` changes the whole tensor or, if it fails, nothing; `keeps` says whether the
+/// old elements count.
 pub(super) fn stage(
     owner: &Strategy,
     step: u64,
@@ -280,9 +293,9 @@ pub(super) fn check_aggregation(
     if replicas > 1 && variable.spec().aggregation == Aggregation::None {
         return Err(invalid!(
             "variable",
-            "'{}' has aggregation NONE, so {what} in replica context does not say how to \
-                 combine the {replicas} replicas' values; create it with SUM, MEAN or \
-                 ONLY_FIRST_REPLICA, or assign in a merge call",
+            "'{}' has aggregation NONE, so {what} in replica context does not say how to combine \
+             the {replicas} replicas' values; create it with SUM, MEAN or ONLY_FIRST_REPLICA, or \
+             assign in a merge call",
             variable.name()
         ));
     }

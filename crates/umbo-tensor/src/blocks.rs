@@ -1,27 +1,30 @@
-//! Large blocks of memory. They are mapped from the system, and kept for a while when they are free.
+//! Large blocks of memory. They are mapped from the system, and kept for a while when they are
+//! free.
 //!
-//! A fresh block from the system costs a page fault and the clearing of a page wherever it is first written. This is
-//! more than the cost of the sum that fills it. So a few free blocks are kept for later requests of the same size.
-//! The system may take their pages away when memory is short. The blocks are unmapped when the system refuses a new
-//! block, and with the last strategy.
+//! A fresh block from the system costs a page fault and the clearing of a page wherever it is first
+//! written. This is more than the cost of the sum that fills it. So a few free blocks are kept for
+//! later requests of the same size. The system may take their pages away when memory is short. The
+//! blocks are unmapped when the system refuses a new block, and with the last strategy.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// From this size on, memory comes from this module. Miri supports only mappings that are unmapped as a whole, so
-/// with Miri no memory comes from here.
+/// From this size on, memory comes from this module. Miri supports only mappings that are unmapped
+/// as a whole, so with Miri no memory comes from here.
 pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
 
 /// From this size on, large pages are worth their cost.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Sizes of mappings are multiples of this number, which is a multiple of every page size of this system.
+/// Sizes of mappings are multiples of this number, which is a multiple of every page size of this
+/// system.
 const PAGE: usize = 64 << 10;
 
-/// Successive blocks begin at different offsets in their pages, so many bytes apart. If all began at the same offset,
-/// lines at the same places of blocks that are used together would share one set of the first cache.
+/// Successive blocks begin at different offsets in their pages, so many bytes apart. If all began
+/// at the same offset, lines at the same places of blocks that are used together would share one
+/// set of the first cache.
 const OFFSET: usize = 4096 + 5 * 64;
 
 /// How many different offsets there are.
@@ -40,8 +43,8 @@ static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 pub struct Block(Option<Mapping>);
 
 impl Block {
-    /// At least `bytes` zeros; `None` if the system has no memory for them. Their pages are made when they are first
-    /// used, which is cheaper than clearing a kept block.
+    /// At least `bytes` zeros; `None` if the system has no memory for them. Their pages are made
+    /// when they are first used, which is cheaper than clearing a kept block.
     pub fn zeroed(bytes: usize) -> Option<Block> {
         or_once_more(|| Mapping::new(bytes)).map(|mapping| Block(Some(mapping)))
     }
@@ -49,8 +52,11 @@ impl Block {
     /// At least `bytes` bytes with arbitrary contents, from a kept block if there is one.
     pub fn uninitialized(bytes: usize) -> Option<Block> {
         // A lock that is taken is not waited for, since a new block works as well.
-        let kept = KEPT.try_lock().and_then(|mut kept| take(&mut kept, mapped_bytes(bytes)?));
-        kept.map(|mapping| Block(Some(mapping))).or_else(|| Block::zeroed(bytes))
+        let kept = KEPT
+            .try_lock()
+            .and_then(|mut kept| take(&mut kept, mapped_bytes(bytes)?));
+        kept.map(|mapping| Block(Some(mapping)))
+            .or_else(|| Block::zeroed(bytes))
     }
 
     /// The first byte; null only for a block that is being dropped.
@@ -74,7 +80,9 @@ impl Drop for Block {
 
 /// Unmaps all free blocks, and returns whether there was one. Any thread may call this at any time.
 pub fn release_kept() -> bool {
-    let Some(mut kept) = KEPT.try_lock() else { return false };
+    let Some(mut kept) = KEPT.try_lock() else {
+        return false;
+    };
     let free = std::mem::take(&mut *kept);
     drop(kept);
     !free.is_empty()
@@ -125,12 +133,14 @@ unsafe impl Send for Mapping {}
 
 /// The size of the mapping for a block of `bytes` bytes.
 fn mapped_bytes(bytes: usize) -> Option<usize> {
-    bytes.checked_add(OFFSET * (OFFSETS - 1))?.checked_next_multiple_of(PAGE)
+    bytes
+        .checked_add(OFFSET * (OFFSETS - 1))?
+        .checked_next_multiple_of(PAGE)
 }
 
 impl Mapping {
-    /// Zeros for a block of `bytes` bytes. From the size of a large page on, the mapping begins at a large page, so
-    /// that large pages can cover all of it.
+    /// Zeros for a block of `bytes` bytes. From the size of a large page on, the mapping begins at
+    /// a large page, so that large pages can cover all of it.
     fn new(bytes: usize) -> Option<Mapping> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let bytes = mapped_bytes(bytes)?;
@@ -146,20 +156,27 @@ impl Mapping {
         let first = first.cast::<u8>();
         let ahead = first.addr().wrapping_neg() % alignment;
         let start = first.wrapping_add(ahead);
-        for (part, length) in [(first, ahead), (start.wrapping_add(bytes), alignment - ahead)] {
+        for (part, length) in [
+            (first, ahead),
+            (start.wrapping_add(bytes), alignment - ahead),
+        ] {
             if length > 0 {
-                // SAFETY: these are whole pages of the new mapping, outside of the part that is kept. If the system
-                // refuses, the only loss is address space.
+                // SAFETY: these are whole pages of the new mapping, outside of the part that is
+                // kept. If the system refuses, the only loss is address space.
                 unsafe { libc::munmap(part.cast(), length) };
             }
         }
         if bytes >= HUGE_PAGE {
-            // SAFETY: the range is the new mapping's. The call is only advice: without it the memory works in the
-            // same way, on small pages.
+            // SAFETY: the range is the new mapping's. The call is only advice: without it the
+            // memory works in the same way, on small pages.
             unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         let offset = NEXT.fetch_add(1, Ordering::Relaxed) % OFFSETS * OFFSET;
-        NonNull::new(start).map(|start| Mapping { start, bytes, offset })
+        NonNull::new(start).map(|start| Mapping {
+            start,
+            bytes,
+            offset,
+        })
     }
 
     /// The first byte of the block.
@@ -211,9 +228,13 @@ mod tests {
 
     #[test]
     fn blocks_begin_at_different_places_and_end_within_their_mapping() {
-        let all: Vec<Mapping> = (0..2 * OFFSETS).map(|_| Mapping::new(3 << 20).unwrap()).collect();
-        let places: std::collections::HashSet<usize> =
-            all.iter().map(|mapping| mapping.data().addr() % HUGE_PAGE).collect();
+        let all: Vec<Mapping> = (0..2 * OFFSETS)
+            .map(|_| Mapping::new(3 << 20).unwrap())
+            .collect();
+        let places: std::collections::HashSet<usize> = all
+            .iter()
+            .map(|mapping| mapping.data().addr() % HUGE_PAGE)
+            .collect();
         // Other tests take some blocks in between.
         assert!(places.len() > OFFSETS / 2);
         for mapping in &all {

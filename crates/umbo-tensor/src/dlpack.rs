@@ -1,8 +1,9 @@
 //! Tensors from other libraries, and tensors for other libraries: the structs of DLPack 1.0.
 //!
-//! DLPack is a layout in memory that array libraries share. It says where elements lie, and has a function that
-//! releases them. A managed tensor has two forms. The versioned form begins with the version of the layout, and can
-//! mark elements as read-only. The other form is older. Nothing is copied in either direction.
+//! DLPack is a layout in memory that array libraries share. It says where elements lie, and has a
+//! function that releases them. A managed tensor has two forms. The versioned form begins with the
+//! version of the layout, and can mark elements as read-only. The other form is older. Nothing is
+//! copied in either direction.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -21,7 +22,8 @@ const VERSION: Version = Version { major: 1, minor: 0 };
 /// The flag for elements that may only be read.
 const READ_ONLY: u64 = 1;
 
-/// The device types of memory that is imported and exported: the CPU's, also if it is pinned for GPUs, and a GPU's.
+/// The device types of memory that is imported and exported: the CPU's, also if it is pinned for
+/// GPUs, and a GPU's.
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
 const PINNED: i32 = 3;
@@ -132,7 +134,13 @@ impl ManagedForm for Versioned {
     fn new(elements: DlTensor, read_only: bool) -> Result<Versioned> {
         let flags = if read_only { READ_ONLY } else { 0 };
         let (manager, deleter) = (ptr::null_mut(), Some(delete::<Versioned> as _));
-        Ok(Versioned { version: VERSION, manager, deleter, flags, elements })
+        Ok(Versioned {
+            version: VERSION,
+            manager,
+            deleter,
+            flags,
+            elements,
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -163,11 +171,15 @@ impl ManagedForm for Legacy {
         if read_only {
             return Err(invalid!(
                 "tensor",
-                "its elements are only to be read, which the older form of DLPack cannot say; give \
-                 the versioned form, or a copy"
+                "its elements are only to be read, which the older form of DLPack cannot say; \
+                 give the versioned form, or a copy"
             ));
         }
-        Ok(Legacy { elements, manager: ptr::null_mut(), deleter: Some(delete::<Legacy> as _) })
+        Ok(Legacy {
+            elements,
+            manager: ptr::null_mut(),
+            deleter: Some(delete::<Legacy> as _),
+        })
     }
 
     fn elements(&self) -> &DlTensor {
@@ -179,7 +191,8 @@ impl ManagedForm for Legacy {
     }
 }
 
-/// A managed tensor and everything to which it points. The form comes first, so that both have the same address.
+/// A managed tensor and everything to which it points. The form comes first, so that both have the
+/// same address.
 #[repr(C)]
 struct Exported<F> {
     form: F,
@@ -189,12 +202,12 @@ struct Exported<F> {
     _tensor: Tensor,
 }
 
-/// The tensor for another library. That library calls the deleter of the result when it no longer uses the elements.
-/// Until then the elements stay, even if everyone else drops the tensor. Elements on a GPU are complete when this
-/// returns, so that any stream may use them.
+/// The tensor for another library. That library calls the deleter of the result when it no longer
+/// uses the elements. Until then the elements stay, even if everyone else drops the tensor.
+/// Elements on a GPU are complete when this returns, so that any stream may use them.
 ///
-/// Fails with INVALID_ARGUMENT if the elements are read-only and the form cannot mark them so, and with UNAVAILABLE
-/// for memory of a GPU that cannot be used.
+/// Fails with INVALID_ARGUMENT if the elements are read-only and the form cannot mark them so, and
+/// with UNAVAILABLE for memory of a GPU that cannot be used.
 pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
@@ -214,10 +227,15 @@ pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
         byte_offset: 0,
     };
     let form = F::new(elements, tensor.is_read_only())?;
-    let exported = Exported { form, shape, strides, _tensor: tensor.clone() };
+    let exported = Exported {
+        form,
+        shape,
+        strides,
+        _tensor: tensor.clone(),
+    };
     let exported = Box::into_raw(Box::new(exported));
-    // SAFETY: it was just made, and nobody else has it. The two arrays are reached through the pointer to the whole,
-    // so that they may be used as long as it.
+    // SAFETY: it was just made, and nobody else has it. The two arrays are reached through the
+    // pointer to the whole, so that they may be used as long as it.
     unsafe {
         let shape = (&raw mut (*exported).shape).cast();
         let strides = (&raw mut (*exported).strides).cast();
@@ -248,7 +266,8 @@ struct ExportOwner<F: ManagedForm> {
     on_gpu: bool,
 }
 
-// SAFETY: a deleter may be called on any thread, as DLPack says. The rest is only read while this is made.
+// SAFETY: a deleter may be called on any thread, as DLPack says. The rest is only read while this
+// is made.
 unsafe impl<F: ManagedForm> Send for ExportOwner<F> {}
 // SAFETY: as above.
 unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
@@ -267,17 +286,18 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
     }
 }
 
-/// A tensor over the elements of another library. The producer's deleter is called when the last tensor over the
-/// memory is dropped, on any thread. If this fails, the managed tensor still belongs to the caller.
+/// A tensor over the elements of another library. The producer's deleter is called when the last
+/// tensor over the memory is dropped, on any thread. If this fails, the managed tensor still
+/// belongs to the caller.
 ///
-/// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride, and for elements
-/// that do not lie at multiples of their size; with UNIMPLEMENTED for another version, for memory of devices other
-/// than CPUs and CUDA's, for element types that Umbo does not have, and for negative strides; with NOT_FOUND if there
-/// is no such GPU.
+/// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride,
+/// and for elements that do not lie at multiples of their size; with UNIMPLEMENTED for another
+/// version, for memory of devices other than CPUs and CUDA's, for element types that Umbo does not
+/// have, and for negative strides; with NOT_FOUND if there is no such GPU.
 ///
 /// # Safety
-/// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until its deleter is
-/// called. Others that write them follow the rule of [`crate`].
+/// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until
+/// its deleter is called. Others that write them follow the rule of [`crate`].
 pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     // SAFETY: the caller's promise.
     let form = unsafe { managed.as_ref() };
@@ -288,9 +308,16 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     // SAFETY: the caller's promise.
     let layout = unsafe { layout_from(elements) }?;
     let beyond = || wrong("it reaches further than memory can address");
-    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(beyond)?;
+    let bytes = layout
+        .extent()
+        .checked_mul(dtype.size())
+        .ok_or_else(beyond)?;
     let offset = usize::try_from(elements.byte_offset).map_err(|_| beyond())?;
-    let address = elements.data.addr().checked_add(offset).ok_or_else(beyond)?;
+    let address = elements
+        .data
+        .addr()
+        .checked_add(offset)
+        .ok_or_else(beyond)?;
     if bytes > isize::MAX as usize || address.checked_add(bytes).is_none() {
         return Err(beyond());
     }
@@ -304,10 +331,13 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
         )));
     }
     let owner = ExportOwner { managed, on_gpu };
-    let data =
-        if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
-    // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does when it is
-    // dropped. Memory without elements needs no guarantee.
+    let data = if bytes > 0 {
+        elements.data.wrapping_byte_add(offset).cast()
+    } else {
+        ptr::null_mut()
+    };
+    // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does
+    // when it is dropped. Memory without elements needs no guarantee.
     let storage =
         unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
     Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
@@ -316,17 +346,26 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
 /// # Safety
 /// `elements` points to as many sizes as its rank, and to as many strides, if it has any.
 unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
-    let rank = usize::try_from(elements.rank).ok().filter(|&rank| rank <= MAX_RANK);
-    let rank = rank
-        .ok_or_else(|| wrong(&format!("{} dimensions; it has 0 to {MAX_RANK}", elements.rank)))?;
+    let rank = usize::try_from(elements.rank)
+        .ok()
+        .filter(|&rank| rank <= MAX_RANK);
+    let rank = rank.ok_or_else(|| {
+        wrong(&format!(
+            "{} dimensions; it has 0 to {MAX_RANK}",
+            elements.rank
+        ))
+    })?;
     let numbers = |from: *mut i64| {
         let mut numbers = [0; MAX_RANK];
         if rank > 0 {
-            // SAFETY: the pointer is not null, as checked in this function, and the caller guarantees `rank` numbers.
-            // They need not be aligned.
-            numbers[..rank].iter_mut().enumerate().for_each(|(axis, number)| unsafe {
-                *number = from.add(axis).read_unaligned();
-            });
+            // SAFETY: the pointer is not null, as checked in this function, and the caller
+            // guarantees `rank` numbers. They need not be aligned.
+            numbers[..rank]
+                .iter_mut()
+                .enumerate()
+                .for_each(|(axis, number)| unsafe {
+                    *number = from.add(axis).read_unaligned();
+                });
         }
         numbers
     };
@@ -334,7 +373,11 @@ unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
         return Err(wrong("shape is NULL"));
     }
     let mut sizes = [0usize; MAX_RANK];
-    for (axis, (to, &size)) in sizes.iter_mut().zip(&numbers(elements.shape)[..rank]).enumerate() {
+    for (axis, (to, &size)) in sizes
+        .iter_mut()
+        .zip(&numbers(elements.shape)[..rank])
+        .enumerate()
+    {
         *to = usize::try_from(size)
             .map_err(|_| wrong(&format!("dimension {axis} is {size}; sizes are 0 or more")))?;
     }
@@ -363,7 +406,8 @@ fn wrong(problem: &str) -> Error {
     Error::invalid("managed", problem)
 }
 
-/// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device types.
+/// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device
+/// types.
 fn device_from(device: DlDevice) -> Result<DeviceId> {
     match device.kind {
         CPU | PINNED => Ok(DeviceId::HOST),
@@ -379,15 +423,22 @@ fn device_from(device: DlDevice) -> Result<DeviceId> {
     }
 }
 
-/// The device of a tensor, for another library. All work that was queued on a GPU is done when this returns.
+/// The device of a tensor, for another library. All work that was queued on a GPU is done when this
+/// returns.
 fn device_to(device: DeviceId) -> Result<DlDevice> {
     if device.is_host_memory() {
         // All CPUs have the same memory.
-        return Ok(DlDevice { kind: CPU, index: 0 });
+        return Ok(DlDevice {
+            kind: CPU,
+            index: 0,
+        });
     }
     let gpu = registry::gpu(device)?;
     gpu.synchronize()?;
-    Ok(DlDevice { kind: CUDA, index: gpu.card().ordinal() as i32 })
+    Ok(DlDevice {
+        kind: CUDA,
+        index: gpu.card().ordinal() as i32,
+    })
 }
 
 fn data_type_of(dtype: DType) -> DataType {
@@ -398,11 +449,17 @@ fn data_type_of(dtype: DType) -> DataType {
         DType::BFloat16 => 4,
         DType::Bool => 6,
     };
-    DataType { code, bits: dtype.size() as u8 * 8, lanes: 1 }
+    DataType {
+        code,
+        bits: dtype.size() as u8 * 8,
+        lanes: 1,
+    }
 }
 
 fn dtype_from(data_type: DataType) -> Result<DType> {
-    let found = DType::ALL.into_iter().find(|&dtype| data_type_of(dtype) == data_type);
+    let found = DType::ALL
+        .into_iter()
+        .find(|&dtype| data_type_of(dtype) == data_type);
     found.ok_or_else(|| {
         let DataType { code, bits, lanes } = data_type;
         Error::Unimplemented(format!(
@@ -432,7 +489,11 @@ mod tests {
     fn layouts_are_those_of_the_abi() {
         use std::mem::offset_of;
         assert_eq!(
-            (size_of::<DlTensor>(), size_of::<Versioned>(), size_of::<Legacy>()),
+            (
+                size_of::<DlTensor>(),
+                size_of::<Versioned>(),
+                size_of::<Legacy>()
+            ),
             (48, 80, 64)
         );
         let offsets = [
@@ -451,7 +512,10 @@ mod tests {
             offset_of!(Versioned, elements),
         ];
         assert_eq!(offsets, [8, 16, 24, 32]);
-        assert_eq!((offset_of!(Legacy, manager), offset_of!(Legacy, deleter)), (48, 56));
+        assert_eq!(
+            (offset_of!(Legacy, manager), offset_of!(Legacy, deleter)),
+            (48, 56)
+        );
     }
 
     fn there_and_back<F: ManagedForm>(tensor: &Tensor) -> Tensor {
@@ -465,9 +529,19 @@ mod tests {
         let shape = Shape::new(&[3, 4]).unwrap();
         let data: Vec<i32> = (0..12).collect();
         let tensor = Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap();
-        let part = tensor.transpose(&[1, 0]).unwrap().slice(0, 1, 3, 1).unwrap();
-        let (one, other) = (there_and_back::<Versioned>(&part), there_and_back::<Legacy>(&part));
-        assert_eq!((one.address(), other.address()), (part.address(), part.address()));
+        let part = tensor
+            .transpose(&[1, 0])
+            .unwrap()
+            .slice(0, 1, 3, 1)
+            .unwrap();
+        let (one, other) = (
+            there_and_back::<Versioned>(&part),
+            there_and_back::<Legacy>(&part),
+        );
+        assert_eq!(
+            (one.address(), other.address()),
+            (part.address(), part.address())
+        );
         assert_eq!(one.layout(), part.layout());
         let expected = part.to_vec::<i32>().unwrap();
         drop((tensor, part));

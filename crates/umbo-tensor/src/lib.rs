@@ -2,30 +2,32 @@
 //!
 //! # Who may read and write elements
 //!
-//! A tensor shares its memory with its clones and slices, and with C programs, which hold its address. No type can
-//! say whether others use it at the moment. So one rule holds for all memory of tensors: **the writer guarantees.**
-//! While a writer writes elements, nobody else reads or writes them, on any thread and through any reference. A
-//! reader guarantees nothing, since every writer that could disturb it has guaranteed not to do so.
+//! A tensor shares its memory with its clones and slices, and with C programs, which hold its
+//! address. No type can say whether others use it at the moment. So one rule holds for all memory
+//! of tensors: **the writer guarantees.** While a writer writes elements, nobody else reads or
+//! writes them, on any thread and through any reference. A reader guarantees nothing, since every
+//! writer that could disturb it has guaranteed not to do so.
 //!
-//! In types: [`Tensor::reading`] and the functions that read by it are safe. The right to write is a value,
-//! [`TensorMut`]. Functions that write take such a value, and are safe, too. It comes from code that can guarantee
-//! it:
+//! In types: [`Tensor::reading`] and the functions that read by it are safe. The right to write is
+//! a value, [`TensorMut`]. Functions that write take such a value, and are safe, too. It comes from
+//! code that can guarantee it:
 //!
-//! - From a tensor that was just made and that nobody else has: [`Tensor::made`], [`Tensor::get_mut`].
-//! - From a caller that guarantees it: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors of C
-//!   programs the caller is `ffi`: the contract of each C function says what the program does not do
-//!   meanwhile. For memory that a C program owns, the contract of
-//!   [`Storage::foreign`](storage::Storage::foreign) says it. For the memory of variables the caller is the
-//!   strategy, whose step lock allows only one writer. For buffers of gradients it is the replica that owns
-//!   the buffers.
+//! - From a tensor that was just made and that nobody else has: [`Tensor::made`],
+//!   [`Tensor::get_mut`].
+//! - From a caller that guarantees it: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors
+//!   of C programs the caller is `ffi`: the contract of each C function says what the program does
+//!   not do meanwhile. For memory that a C program owns, the contract of
+//!   [`Storage::foreign`](storage::Storage::foreign) says it. For the memory of variables the
+//!   caller is the strategy, whose step lock allows only one writer. For buffers of gradients it is
+//!   the replica that owns the buffers.
 //!
-//! A caller that gets a variable's own tensor guarantees that it reads only while the strategy does not write the
-//! variable. The functions that return such a tensor are `unsafe` and say when that is (see
-//! `strategy::variables::current_copy` and
+//! A caller that gets a variable's own tensor guarantees that it reads only while the strategy does
+//! not write the variable. The functions that return such a tensor are `unsafe` and say when that
+//! is (see `strategy::variables::current_copy` and
 //! [`Variable::committed`](crate::values::variable::Variable::committed)).
 //!
-//! Elements are always initialised for the compiler: memory that is not zeroed holds unspecified bytes, all of which
-//! are valid elements (see
+//! Elements are always initialised for the compiler: memory that is not zeroed holds unspecified
+//! bytes, all of which are valid elements (see
 //! [`Storage::uninitialized`](storage::Storage::uninitialized)).
 #![allow(
     rustdoc::private_intra_doc_links,
@@ -62,11 +64,12 @@ use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
 use umbo_kernels::view::{Span, SpanMut, View, ViewMut};
 
-/// A tensor. Cloning makes another reference to the same object. Two references are *the very same tensor* (see
-/// [`Tensor::is_same`]) if one was cloned from the other. Equal contents do not make two tensors the same.
+/// A tensor. Cloning makes another reference to the same object. Two references are *the very same
+/// tensor* (see [`Tensor::is_same`]) if one was cloned from the other. Equal contents do not make
+/// two tensors the same.
 ///
-/// Tensors share their memory with its maker and with their slices, and C programs write it through plain pointers.
-/// [The module](crate) says who may read and write it, and when.
+/// Tensors share their memory with its maker and with their slices, and C programs write it through
+/// plain pointers. [The module](crate) says who may read and write it, and when.
 #[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
 
@@ -77,7 +80,8 @@ struct TensorInner {
     layout: Layout,
     /// Bytes from the storage's start to the first element.
     offset: usize,
-    /// The device of the tensor. It is the storage's device, or another one that reads the same memory.
+    /// The device of the tensor. It is the storage's device, or another one that reads the same
+    /// memory.
     device: DeviceId,
     share: Option<BatchShare>,
 }
@@ -85,24 +89,46 @@ struct TensorInner {
 impl Tensor {
     fn from_parts(storage: Arc<Storage>, dtype: DType, layout: Layout, offset: usize) -> Tensor {
         let device = storage.device();
-        Tensor(Arc::new(TensorInner { storage, dtype, layout, offset, device, share: None }))
+        Tensor(Arc::new(TensorInner {
+            storage,
+            dtype,
+            layout,
+            offset,
+            device,
+            share: None,
+        }))
     }
 
     /// A tensor over other positions of this tensor's storage, on its device.
     fn with_layout(&self, layout: Layout, offset: usize) -> Tensor {
-        Tensor(Arc::new(TensorInner { layout, offset, share: None, ..(*self.0).clone() }))
+        Tensor(Arc::new(TensorInner {
+            layout,
+            offset,
+            share: None,
+            ..(*self.0).clone()
+        }))
     }
 
     /// A contiguous tensor of zeros.
     pub fn zeros(dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
         let storage = Storage::zeroed(shape.bytes(dtype)?, device)?;
-        Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
+        Ok(Tensor::from_parts(
+            Arc::new(storage),
+            dtype,
+            Layout::row_major(shape),
+            0,
+        ))
     }
 
     /// A contiguous tensor with arbitrary elements.
     pub fn uninitialized(dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
         let storage = Storage::uninitialized(shape.bytes(dtype)?, device)?;
-        Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
+        Ok(Tensor::from_parts(
+            Arc::new(storage),
+            dtype,
+            Layout::row_major(shape),
+            0,
+        ))
     }
 
     /// A contiguous tensor of `shape` with these elements, in row-major order.
@@ -138,7 +164,12 @@ impl Tensor {
         }
         let storage = Storage::uninitialized(expected, device)?;
         storage.write(bytes)?;
-        Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
+        Ok(Tensor::from_parts(
+            Arc::new(storage),
+            dtype,
+            Layout::row_major(shape),
+            0,
+        ))
     }
 
     /// A scalar on the host.
@@ -153,8 +184,10 @@ impl Tensor {
         layout: Layout,
         offset: usize,
     ) -> Result<Tensor> {
-        let bytes =
-            layout.extent().checked_mul(dtype.size()).and_then(|end| end.checked_add(offset));
+        let bytes = layout
+            .extent()
+            .checked_mul(dtype.size())
+            .and_then(|end| end.checked_add(offset));
         if bytes.is_none_or(|bytes| bytes > storage.bytes()) {
             return Err(invalid!(
                 "shape",
@@ -163,7 +196,12 @@ impl Tensor {
                 storage.bytes()
             ));
         }
-        if !storage.address().addr().wrapping_add(offset).is_multiple_of(dtype.size()) {
+        if !storage
+            .address()
+            .addr()
+            .wrapping_add(offset)
+            .is_multiple_of(dtype.size())
+        {
             return Err(invalid!(
                 "data",
                 "the address is not a multiple of {}, the size of {dtype}",
@@ -193,8 +231,8 @@ impl Tensor {
         &self.0.layout
     }
 
-    /// The device of the tensor. CPUs share their memory, so a tensor on one CPU may be a view of memory that was
-    /// allocated on another.
+    /// The device of the tensor. CPUs share their memory, so a tensor on one CPU may be a view of
+    /// memory that was allocated on another.
     pub fn device(&self) -> DeviceId {
         self.0.device
     }
@@ -219,8 +257,8 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many examples of a global batch this tensor holds, if it came from a distributed dataset. (The first
-    /// dimension usually has this size, but a scalar has no dimension.)
+    /// How many examples of a global batch this tensor holds, if it came from a distributed
+    /// dataset. (The first dimension usually has this size, but a scalar has no dimension.)
     pub fn examples(&self) -> Option<u64> {
         self.0.share.as_ref().map(|share| share.examples)
     }
@@ -232,22 +270,35 @@ impl Tensor {
 
     /// This tensor as a part of a global batch: a new object with the same elements.
     pub fn with_examples(&self, examples: u64) -> Tensor {
-        self.with_share(BatchShare { examples, origin: None })
+        self.with_share(BatchShare {
+            examples,
+            origin: None,
+        })
     }
 
     /// This tensor as this part of a global batch: a new object with the same elements.
     pub fn with_share(&self, share: BatchShare) -> Tensor {
-        Tensor(Arc::new(TensorInner { share: Some(share), ..(*self.0).clone() }))
+        Tensor(Arc::new(TensorInner {
+            share: Some(share),
+            ..(*self.0).clone()
+        }))
     }
 
-    /// Makes this object refer to other elements, without allocating. Returns whether that was possible: it is
-    /// possible only if nobody else holds a reference to the object. Input pipelines reuse elements that their
-    /// consumer has released.
+    /// Makes this object refer to other elements, without allocating. Returns whether that was
+    /// possible: it is possible only if nobody else holds a reference to the object. Input
+    /// pipelines reuse elements that their consumer has released.
     pub fn try_replace(&mut self, with: &TensorParts<'_>) -> bool {
         // CPUs share their memory; GPUs do not.
         let is_readable = with.device.is_host_memory() == with.storage.device().is_host_memory();
-        assert!(is_readable, "elements of {} as if on {}", with.storage.device(), with.device);
-        let Some(parts) = Arc::get_mut(&mut self.0) else { return false };
+        assert!(
+            is_readable,
+            "elements of {} as if on {}",
+            with.storage.device(),
+            with.device
+        );
+        let Some(parts) = Arc::get_mut(&mut self.0) else {
+            return false;
+        };
         if !Arc::ptr_eq(&parts.storage, with.storage) {
             parts.storage = Arc::clone(with.storage);
         }
@@ -259,7 +310,8 @@ impl Tensor {
         true
     }
 
-    /// A contiguous tensor whose elements `write` writes. Elements that it does not write are unspecified.
+    /// A contiguous tensor whose elements `write` writes. Elements that it does not write are
+    /// unspecified.
     ///
     /// The elements of a tensor on a GPU are written in host memory first.
     ///
@@ -291,14 +343,14 @@ impl Tensor {
         Ok(unsafe { View::new(self.address(), self.dtype(), *self.layout()) })
     }
 
-    /// All elements, to be read as by [`Tensor::reading`]. Fails also if they are not contiguous, which the maker of
-    /// the tensor prevents.
+    /// All elements, to be read as by [`Tensor::reading`]. Fails also if they are not contiguous,
+    /// which the maker of the tensor prevents.
     pub fn span(&self) -> Result<Span<'_>> {
         self.reading()?.span().ok_or_else(|| not_contiguous(self))
     }
 
-    /// The right to write the elements, if nobody else has this tensor or another tensor over the same memory, and
-    /// the library has allocated the memory.
+    /// The right to write the elements, if nobody else has this tensor or another tensor over the
+    /// same memory, and the library has allocated the memory.
     pub fn get_mut(&mut self) -> Option<TensorMut<'_>> {
         let parts = Arc::get_mut(&mut self.0)?;
         Arc::get_mut(&mut parts.storage).filter(|storage| storage.is_own())?;
@@ -308,8 +360,8 @@ impl Tensor {
     /// The right to write the elements.
     ///
     /// # Safety
-    /// While the result is used, nobody reads or writes these elements except through it. A function that gets both
-    /// the result and its source may read through the source.
+    /// While the result is used, nobody reads or writes these elements except through it. A
+    /// function that gets both the result and its source may read through the source.
     pub unsafe fn assume_exclusive(&self) -> TensorMut<'_> {
         TensorMut { tensor: self }
     }
@@ -318,10 +370,14 @@ impl Tensor {
         if self.device().is_host_memory() {
             return Ok(());
         }
-        Err(Error::Internal(format!("{doing} memory of {} by the CPU", self.device())))
+        Err(Error::Internal(format!(
+            "{doing} memory of {} by the CPU",
+            self.device()
+        )))
     }
 
-    /// Every `step`-th position from `start` to before `stop` along `axis`. The result shares memory.
+    /// Every `step`-th position from `start` to before `stop` along `axis`. The result shares
+    /// memory.
     pub fn slice(&self, axis: usize, start: usize, stop: usize, step: usize) -> Result<Tensor> {
         let (layout, elements) = self.0.layout.slice(axis, start, stop, step)?;
         let offset = self.0.offset + elements * self.dtype().size();
@@ -334,13 +390,14 @@ impl Tensor {
         Ok(self.with_layout(layout, self.0.offset))
     }
 
-    /// The same elements, in row-major order, with another shape. The result shares memory. Only contiguous tensors
-    /// can be reshaped without a copy.
+    /// The same elements, in row-major order, with another shape. The result shares memory. Only
+    /// contiguous tensors can be reshaped without a copy.
     pub fn reshape(&self, shape: Shape) -> Result<Tensor> {
         if shape.elements() != self.shape().elements() {
             return Err(invalid!(
                 "shape",
-                "{shape} has {} elements, the tensor's shape {} has {}; a reshape keeps their number",
+                "{shape} has {} elements, the tensor's shape {} has {}; a reshape keeps their \
+                 number",
                 shape.elements(),
                 self.shape(),
                 self.shape().elements()
@@ -383,7 +440,10 @@ impl<'a> TensorMut<'a> {
     /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions
     /// share an element, and if the memory is not the host's.
     pub fn writing(&mut self) -> Result<ViewMut<'_>> {
-        TensorMut { tensor: self.tensor }.into_view()
+        TensorMut {
+            tensor: self.tensor,
+        }
+        .into_view()
     }
 
     /// Like [`TensorMut::writing`]; the right moves into the view.
@@ -391,18 +451,21 @@ impl<'a> TensorMut<'a> {
         let tensor = self.tensor;
         tensor.in_host_memory("writing")?;
         self.check_writable()?;
-        // SAFETY: as in `Tensor::reading`. Positions were just checked to be distinct. This value has the only right
-        // to write them, and the view has it now.
+        // SAFETY: as in `Tensor::reading`. Positions were just checked to be distinct. This value
+        // has the only right to write them, and the view has it now.
         Ok(unsafe { ViewMut::new(tensor.address(), tensor.dtype(), *tensor.layout()) })
     }
 
     /// All elements, to be written. Fails as [`TensorMut::writing`] and [`Tensor::span`] do.
     pub fn into_span(self) -> Result<SpanMut<'a>> {
         let tensor = self.tensor;
-        self.into_view()?.into_span().ok_or_else(|| not_contiguous(tensor))
+        self.into_view()?
+            .into_span()
+            .ok_or_else(|| not_contiguous(tensor))
     }
 
-    /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions share an element.
+    /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions
+    /// share an element.
     fn check_writable(&self) -> Result<()> {
         let tensor = self.tensor;
         if tensor.is_read_only() {
@@ -411,7 +474,8 @@ impl<'a> TensorMut<'a> {
         if tensor.layout().has_overlap() {
             return Err(invalid!(
                 "tensor",
-                "strides {:?} of shape {} let positions share an element; such a tensor is read-only",
+                "strides {:?} of shape {} let positions share an element; such a tensor is \
+                 read-only",
                 tensor.layout().strides(),
                 tensor.shape()
             ));
@@ -425,7 +489,10 @@ fn not_contiguous(tensor: &Tensor) -> Error {
 }
 
 /// The parts of a tensor, for [`Tensor::try_replace`].
-#[expect(missing_docs, reason = "the names are those of the methods of `Tensor`")]
+#[expect(
+    missing_docs,
+    reason = "the names are those of the methods of `Tensor`"
+)]
 pub struct TensorParts<'a> {
     pub storage: &'a Arc<Storage>,
     pub dtype: DType,
@@ -437,6 +504,12 @@ pub struct TensorParts<'a> {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} tensor of shape {} on {}", self.dtype(), self.shape(), self.device())
+        write!(
+            formatter,
+            "{} tensor of shape {} on {}",
+            self.dtype(),
+            self.shape(),
+            self.device()
+        )
     }
 }

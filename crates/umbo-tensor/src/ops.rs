@@ -1,6 +1,6 @@
-//! Operations on the elements of tensors, by the rule of [the module](crate): nobody else uses the elements
-//! that a writer writes. If elements are on a GPU and there is no kernel for an operation, they are copied to the
-//! host.
+//! Operations on the elements of tensors, by the rule of [the module](crate): nobody else uses the
+//! elements that a writer writes. If elements are on a GPU and there is no kernel for an operation,
+//! they are copied to the host.
 
 use crate::{DType, Element, Shape, Tensor, TensorMut, View, transfer};
 use umbo_base::error::{Result, memory};
@@ -13,11 +13,12 @@ use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::rows::scatter::{self, ScatterOp};
 
 impl TensorMut<'_> {
-    /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share memory: the
-    /// elements that `from` had before the call are written.
+    /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
+    /// memory: the elements that `from` had before the call are written.
     ///
-    /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with RESOURCE_EXHAUSTED
-    /// if overlapping memory has to be copied and there is no memory for the copy.
+    /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with
+    /// RESOURCE_EXHAUSTED if overlapping memory has to be copied and there is no memory for the
+    /// copy.
     pub fn copy_from(&mut self, from: &Tensor) -> Result<()> {
         if self.tensor.is_placed_like(from) {
             return self.check_writable();
@@ -36,16 +37,18 @@ impl TensorMut<'_> {
         })
     }
 
-    /// Writes the elements of `from` to the elements from `start` on along `axis`, as many as `from` has there.
-    /// Everything else is as in [`TensorMut::copy_from`].
+    /// Writes the elements of `from` to the elements from `start` on along `axis`, as many as
+    /// `from` has there. Everything else is as in [`TensorMut::copy_from`].
     pub fn copy_part_from(&mut self, axis: usize, start: usize, from: &Tensor) -> Result<()> {
-        let part = self.tensor.slice(axis, start, start + from.shape()[axis], 1)?;
+        let part = self
+            .tensor
+            .slice(axis, start, start + from.shape()[axis], 1)?;
         TensorMut { tensor: &part }.copy_from(from)
     }
 
-    /// `self += from`, or `self -= from` if it `subtracts`, element by element, in the tensors' common dtype:
-    /// integers wrap, and floats are rounded after the operation. Refuses bool. Everything else is as in
-    /// [`TensorMut::copy_from`].
+    /// `self += from`, or `self -= from` if it `subtracts`, element by element, in the tensors'
+    /// common dtype: integers wrap, and floats are rounded after the operation. Refuses bool.
+    /// Everything else is as in [`TensorMut::copy_from`].
     pub fn combine_from(&mut self, from: &Tensor, subtracts: bool) -> Result<()> {
         let mut from = from.apart_from(self.tensor)?;
         if let Some(gpu) = self.tensor.gpu()? {
@@ -54,20 +57,27 @@ impl TensorMut<'_> {
                 from = from.copied_to(self.device())?;
             }
             let (from, to) = (from.place(), self.tensor.place());
-            // SAFETY: the elements are those of the tensors, which do not overlap. This tensor has the right to write
-            // its own.
-            return on_gpu(gpu, |launcher| unsafe { launcher.combine(&from, &to, subtracts) });
+            // SAFETY: the elements are those of the tensors, which do not overlap. This tensor has
+            // the right to write its own.
+            return on_gpu(gpu, |launcher| unsafe {
+                launcher.combine(&from, &to, subtracts)
+            });
         }
         let from = from.on_host()?;
-        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?, subtracts)
+        combine(
+            Instructions::chosen(),
+            &from.reading()?,
+            &mut self.writing()?,
+            subtracts,
+        )
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
     ///
-    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor; with
-    /// INVALID_ARGUMENT if dtype or dimensions do not fit, if this tensor is read-only or not contiguous, for
-    /// arithmetic on bool, and for an integer divided by zero; and with RESOURCE_EXHAUSTED if there is no memory for
-    /// the indices.
+    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor;
+    /// with INVALID_ARGUMENT if dtype or dimensions do not fit, if this tensor is read-only or
+    /// not contiguous, for arithmetic on bool, and for an integer divided by zero; and with
+    /// RESOURCE_EXHAUSTED if there is no memory for the indices.
     pub fn scatter_rows(&mut self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
         let indices = indices.to_vec::<i64>()?;
         let values = values.apart_from(self.tensor)?.on_host()?.to_contiguous()?;
@@ -97,7 +107,8 @@ impl TensorMut<'_> {
         on_gpu(gpu, |launcher| unsafe { launcher.fill(&place, value) })
     }
 
-    /// Sets the elements, which are contiguous floats, to the results of `next`, one after the other.
+    /// Sets the elements, which are contiguous floats, to the results of `next`, one after the
+    /// other.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_with(&mut self, next: &mut dyn FnMut() -> f64) -> Result<()> {
@@ -114,7 +125,12 @@ impl Tensor {
     /// Fails with INVALID_ARGUMENT if `T` is not the type of the elements.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
-            return Err(invalid!("tensor", "its elements are {}, not {}", self.dtype(), T::DTYPE));
+            return Err(invalid!(
+                "tensor",
+                "its elements are {}, not {}",
+                self.dtype(),
+                T::DTYPE
+            ));
         }
         let contiguous = self.on_host()?.to_contiguous()?;
         let view = contiguous.reading()?;
@@ -131,13 +147,17 @@ impl Tensor {
     pub fn copy_to_host(&self, destination: &mut [u8]) -> Result<()> {
         let expected = self.shape().bytes(self.dtype())?;
         if destination.len() != expected {
-            return Err(invalid!("bytes", "{}; {self:?} has {expected}", destination.len()));
+            return Err(invalid!(
+                "bytes",
+                "{}; {self:?} has {expected}",
+                destination.len()
+            ));
         }
         layouts::copy_to_bytes(&self.on_host()?.reading()?, destination)
     }
 
-    /// Whether the memory ranges of the two tensors have bytes in common. Slices that interleave without sharing an
-    /// element count as overlapping.
+    /// Whether the memory ranges of the two tensors have bytes in common. Slices that interleave
+    /// without sharing an element count as overlapping.
     pub fn overlaps(&self, other: &Tensor) -> bool {
         let (device, others) = (self.device(), other.device());
         // CPUs share their memory.
@@ -166,7 +186,11 @@ impl Tensor {
 
     /// This tensor, or a copy if a write to `written` would change it.
     fn apart_from(&self, written: &Tensor) -> Result<Tensor> {
-        if self.overlaps(written) { self.copied() } else { Ok(self.clone()) }
+        if self.overlaps(written) {
+            self.copied()
+        } else {
+            Ok(self.clone())
+        }
     }
 
     /// Whether both have the same elements in the same order.
@@ -176,7 +200,12 @@ impl Tensor {
                 device if device.is_host_memory() => DeviceId::HOST,
                 device => device,
             };
-            (device, tensor.address().addr(), tensor.dtype(), tensor.shape())
+            (
+                device,
+                tensor.address().addr(),
+                tensor.dtype(),
+                tensor.shape(),
+            )
         };
         place(self) == place(other) && self.layout() == other.layout()
     }

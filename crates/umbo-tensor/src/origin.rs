@@ -37,7 +37,8 @@ impl Origin {
     }
 }
 
-/// The source of a batch: quantities that must be equal in all processes, by name, with their values in this process.
+/// The source of a batch: quantities that must be equal in all processes, by name, with their
+/// values in this process.
 #[derive(Debug)]
 pub struct BatchSource {
     /// Names and values, in order.

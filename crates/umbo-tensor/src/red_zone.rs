@@ -1,13 +1,17 @@
-//! Red zones around memory that a program writes, and a pattern that shows which bytes it has written.
+//! Red zones around memory that a program writes, and a pattern that shows which bytes it has
+//! written.
 //!
-//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a red zone. A
-//! callback that leaves elements out, or writes when nobody may, is found by the pattern in the buffer itself. Not
-//! every write is an assignment: `+=` and similar operators read the pattern first. So they must change the pattern
-//! ([`Pattern`]).
+//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern
+//! of a red zone. A callback that leaves elements out, or writes when nobody may, is found by the
+//! pattern in the buffer itself. Not every write is an assignment: `+=` and similar operators read
+//! the pattern first. So they must change the pattern ([`Pattern`]).
 //!
 //! This works for memory of every device. It is not fast.
 
-#![expect(unsafe_code, reason = "the pattern is written into memory that programs were given")]
+#![expect(
+    unsafe_code,
+    reason = "the pattern is written into memory that programs were given"
+)]
 
 use std::sync::Arc;
 
@@ -21,14 +25,15 @@ pub const WIDTH: usize = 256;
 
 /// A pattern of bytes that repeats. Each byte depends on its place in the storage.
 ///
-/// For elements that are floats, the pattern is a signalling NaN. Each arithmetic operation turns it into another
-/// NaN, for any other operand, and a value that is read by mistake spreads. No bytes are signalling NaNs for floats
-/// of all sizes.
+/// For elements that are floats, the pattern is a signalling NaN. Each arithmetic operation turns
+/// it into another NaN, for any other operand, and a value that is read by mistake spreads. No
+/// bytes are signalling NaNs for floats of all sizes.
 ///
-/// For elements that are integers or of unknown type, it is a number. As a float of any size it is one of the
-/// smallest numbers, so that adding or subtracting more than 1e-38 changes it. Its significand lies between 1 and
-/// 1.5, so that multiplying or dividing by anything but 1 changes it, even if the operand is close to 1. It has few
-/// bits set, and the lowest bit of each byte is not set, so that setting flags changes it.
+/// For elements that are integers or of unknown type, it is a number. As a float of any size it is
+/// one of the smallest numbers, so that adding or subtracting more than 1e-38 changes it. Its
+/// significand lies between 1 and 1.5, so that multiplying or dividing by anything but 1 changes
+/// it, even if the operand is close to 1. It has few bits set, and the lowest bit of each byte is
+/// not set, so that setting flags changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern([u8; 16]);
 
@@ -39,8 +44,9 @@ impl Pattern {
     /// The pattern for elements of any kind.
     pub const NUMBER: Pattern = Pattern::new(NUMBER, NUMBER);
 
-    /// The pattern for memory without a type that may be read by mistake. It has 8 bytes that are a NaN as a float of
-    /// any size, of which each operation changes only some; and 8 bytes that are the number.
+    /// The pattern for memory without a type that may be read by mistake. It has 8 bytes that are a
+    /// NaN as a float of any size, of which each operation changes only some; and 8 bytes that
+    /// are the number.
     pub const MEMORY: Pattern = Pattern::new(0xFFF5, NUMBER);
 
     /// The pattern for elements of this type.
@@ -85,7 +91,12 @@ impl Region {
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
         let (storage, bytes) = (Arc::clone(storage), tensor.bytes());
-        Region { storage, start, bytes, pattern: Pattern::of(tensor.dtype()) }
+        Region {
+            storage,
+            start,
+            bytes,
+            pattern: Pattern::of(tensor.dtype()),
+        }
     }
 
     /// Whether these are the bytes of `tensor`.
@@ -145,7 +156,10 @@ impl Region {
     /// The first byte that differs from the pattern.
     pub fn first_changed(&self) -> Result<Option<usize>> {
         self.inspect(|bytes| {
-            bytes.iter().enumerate().position(|(place, &byte)| byte != self.pattern(place))
+            bytes
+                .iter()
+                .enumerate()
+                .position(|(place, &byte)| byte != self.pattern(place))
         })
     }
 
@@ -153,17 +167,25 @@ impl Region {
     fn last_changed(&self) -> Result<Option<usize>> {
         self.inspect(|bytes| {
             let mut bytes = bytes.iter().enumerate();
-            bytes.rfind(|&(place, &byte)| byte != self.pattern(place)).map(|(place, _)| place)
+            bytes
+                .rfind(|&(place, &byte)| byte != self.pattern(place))
+                .map(|(place, _)| place)
         })
     }
 
     /// The first element, of `size` bytes each, that holds only the pattern.
     pub fn first_unwritten(&self, size: usize) -> Result<Option<usize>> {
         self.inspect(|bytes| {
-            bytes.chunks_exact(size).enumerate().position(|(element, bytes)| {
-                let place = element * size;
-                bytes.iter().enumerate().all(|(at, &byte)| byte == self.pattern(place + at))
-            })
+            bytes
+                .chunks_exact(size)
+                .enumerate()
+                .position(|(element, bytes)| {
+                    let place = element * size;
+                    bytes
+                        .iter()
+                        .enumerate()
+                        .all(|(at, &byte)| byte == self.pattern(place + at))
+                })
         })
     }
 
@@ -187,9 +209,10 @@ pub struct GuardedMemory {
 }
 
 impl GuardedMemory {
-    /// `bytes` bytes of a storage from `start` on, full of the pattern `within`, and red zones, of the pattern
-    /// `around`, before them and from their end up to `end`. Nobody else uses this part of the storage, which has
-    /// [`WIDTH`] bytes before `start` and at least as many behind the last byte.
+    /// `bytes` bytes of a storage from `start` on, full of the pattern `within`, and red zones, of
+    /// the pattern `around`, before them and from their end up to `end`. Nobody else uses this
+    /// part of the storage, which has [`WIDTH`] bytes before `start` and at least as many
+    /// behind the last byte.
     pub fn around(
         storage: &Arc<Storage>,
         [start, bytes, end]: [usize; 3],
@@ -198,7 +221,12 @@ impl GuardedMemory {
         let behind = start + bytes;
         let region = |start, bytes, pattern| {
             let storage = Arc::clone(storage);
-            Region { storage, start, bytes, pattern }
+            Region {
+                storage,
+                start,
+                bytes,
+                pattern,
+            }
         };
         let guarded = GuardedMemory {
             region: region(start, bytes, within),
@@ -217,8 +245,12 @@ impl GuardedMemory {
 
     fn with(bytes: usize, device: DeviceId, patterns: [Pattern; 2]) -> Result<GuardedMemory> {
         let too_large = || exhausted(bytes, device);
-        let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
-        let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
+        let end = bytes
+            .checked_add(WIDTH)
+            .and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
+        let whole = end
+            .and_then(|end| end.checked_add(WIDTH))
+            .ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);
         GuardedMemory::around(&storage, [WIDTH, bytes, whole], patterns)
     }
@@ -231,27 +263,32 @@ impl GuardedMemory {
         Ok((tensor, guarded))
     }
 
-    /// Fills the bytes between the red zones with the pattern. The callback that got them no longer uses them.
+    /// Fills the bytes between the red zones with the pattern. The callback that got them no longer
+    /// uses them.
     pub fn poison(&self) -> Result<()> {
-        // SAFETY: nobody has a right to the memory any more. A program that still uses it has a mistake, which the
-        // pattern shows.
+        // SAFETY: nobody has a right to the memory any more. A program that still uses it has a
+        // mistake, which the pattern shows.
         unsafe { self.region.poison() }
     }
 
     /// Writes the pattern to both red zones again.
     pub fn raise(&self) -> Result<()> {
-        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The bytes are written
-        // one by one, and so are not torn.
+        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The
+        // bytes are written one by one, and so are not torn.
         unsafe {
             self.ahead.poison()?;
             self.behind.poison()
         }
     }
 
-    /// Where a red zone was changed, if it was: at the changed byte that is nearest to the bytes between them.
+    /// Where a red zone was changed, if it was: at the changed byte that is nearest to the bytes
+    /// between them.
     pub fn breach(&self) -> Result<Option<String>> {
         if let Some(place) = self.behind.first_changed()? {
-            return Ok(Some(format!("behind its end, at byte {}", self.region.bytes + place)));
+            return Ok(Some(format!(
+                "behind its end, at byte {}",
+                self.region.bytes + place
+            )));
         }
         let before = self.ahead.last_changed()?;
         Ok(before.map(|place| format!("before its beginning, at byte -{}", WIDTH - place)))
@@ -259,7 +296,10 @@ impl GuardedMemory {
 
     /// The device's address of the first byte.
     pub fn address(&self) -> *mut u8 {
-        self.region.storage.address().wrapping_add(self.region.start)
+        self.region
+            .storage
+            .address()
+            .wrapping_add(self.region.start)
     }
 }
 
@@ -308,15 +348,26 @@ mod tests {
         assert!(make(DType::Float16).0.to_vec::<half::f16>().unwrap()[4].is_nan());
         assert!(make(DType::BFloat16).0.to_vec::<half::bf16>().unwrap()[4].is_nan());
         let (tensor, guarded) = make(DType::Float32);
-        assert!(tensor.to_vec::<f32>().unwrap().iter().all(|element| element.is_nan()));
+        assert!(
+            tensor
+                .to_vec::<f32>()
+                .unwrap()
+                .iter()
+                .all(|element| element.is_nan())
+        );
         assert_eq!(guarded.region.first_unwritten(4).unwrap(), Some(0));
         assert_eq!(guarded.region.first_changed().unwrap(), None);
         let before = guarded.region.fingerprint().unwrap();
         // A NaN that the processor makes is not the pattern.
-        let elements =
-            Tensor::from_slice(&[0.0f32, f32::NAN, -1.0, 2.0, -f32::NAN], shape, DeviceId::HOST);
+        let elements = Tensor::from_slice(
+            &[0.0f32, f32::NAN, -1.0, 2.0, -f32::NAN],
+            shape,
+            DeviceId::HOST,
+        );
         // SAFETY: nobody else has the tensor.
-        unsafe { tensor.assume_exclusive() }.copy_from(&elements.unwrap()).unwrap();
+        unsafe { tensor.assume_exclusive() }
+            .copy_from(&elements.unwrap())
+            .unwrap();
         assert_eq!(guarded.region.first_unwritten(4).unwrap(), None);
         assert_eq!(guarded.region.first_changed().unwrap(), Some(0));
         assert_ne!(guarded.region.fingerprint().unwrap(), before);
@@ -404,17 +455,26 @@ mod tests {
         for dtype in DType::ALL {
             let size = dtype.size() as isize;
             let shape = Shape::new(&[64 / dtype.size()]).unwrap();
-            let typed = GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap().1;
+            let typed = GuardedMemory::tensor(dtype, shape, DeviceId::HOST)
+                .unwrap()
+                .1;
             let memory = GuardedMemory::new(64, DeviceId::HOST).unwrap();
-            for Change { what, apply, operand, is_identity } in changes_of(dtype) {
+            for Change {
+                what,
+                apply,
+                operand,
+                is_identity,
+            } in changes_of(dtype)
+            {
                 for (kind, guarded) in [("tensor", &typed), ("memory", &memory)] {
                     let change = |offset: isize| {
-                        // SAFETY: the offset is a multiple of the element's size, between the ends of the red zones.
+                        // SAFETY: the offset is a multiple of the element's size, between the ends
+                        // of the red zones.
                         unsafe { apply(guarded.address().offset(offset), operand) };
                     };
                     let signals = kind == "tensor" && dtype.is_float();
-                    // An operation that changes no number does not change the pattern, unless that is a signalling
-                    // NaN.
+                    // An operation that changes no number does not change the pattern, unless that
+                    // is a signalling NaN.
                     if is_identity && !signals {
                         continue;
                     }

@@ -1,7 +1,7 @@
 //! Many tensors that are made at once and lie side by side in few blocks.
 //!
-//! A fresh block from the system costs a call and page faults. So thousands of tensors with one block each would cost
-//! more than the work that fills them. Also, large blocks have large pages.
+//! A fresh block from the system costs a call and page faults. So thousands of tensors with one
+//! block each would cost more than the work that fills them. Also, large blocks have large pages.
 
 use std::slice;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use umbo_device::DeviceId;
 const BLOCK: usize = 64 << 20;
 
 impl Tensor {
-    /// Contiguous tensors in host memory, one for each of `kinds`. `write` fills their bytes; bytes that it does not
-    /// write are unspecified. A block is freed with the last tensor in it.
+    /// Contiguous tensors in host memory, one for each of `kinds`. `write` fills their bytes; bytes
+    /// that it does not write are unspecified. A block is freed with the last tensor in it.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn in_shared_blocks(
@@ -37,8 +37,8 @@ impl Tensor {
             }
             rest = others;
         }
-        // SAFETY: the bytes are those of the tensors. No two tensors share bytes, and nobody else has them before
-        // they are returned. Memory of a storage counts as initialised.
+        // SAFETY: the bytes are those of the tensors. No two tensors share bytes, and nobody else
+        // has them before they are returned. Memory of a storage counts as initialised.
         let parts = tensors.iter().map(|tensor: &Tensor| unsafe {
             slice::from_raw_parts_mut(tensor.address(), tensor.bytes())
         });
@@ -60,8 +60,8 @@ fn first_block(kinds: &[(DType, Shape)]) -> Result<(usize, usize)> {
     Ok((kinds.len(), bytes))
 }
 
-/// The bytes of a block that a tensor takes. They are whole lines, and one line if it has no elements, so that no two
-/// tensors have one address.
+/// The bytes of a block that a tensor takes. They are whole lines, and one line if it has no
+/// elements, so that no two tensors have one address.
 fn taken(dtype: DType, shape: Shape) -> Result<usize> {
     let bytes = shape.bytes(dtype)?.max(1);
     bytes
@@ -99,7 +99,11 @@ mod tests {
         };
         assert!(shares(0, 3) && !shares(3, 4) && !shares(4, 5) && shares(5, 6) && !shares(6, 7));
         assert!(!shares(7, 8));
-        assert!(Tensor::in_shared_blocks(&[], |_| Ok(())).unwrap().is_empty());
+        assert!(
+            Tensor::in_shared_blocks(&[], |_| Ok(()))
+                .unwrap()
+                .is_empty()
+        );
         let failed = Tensor::in_shared_blocks(&kinds[..1], |_| Err(Error::Internal("it".into())));
         assert!(failed.is_err());
     }

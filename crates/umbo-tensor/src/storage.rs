@@ -26,24 +26,31 @@ pub struct Storage {
 
 enum MemoryOwner {
     /// The aligned part of an allocation that begins at `start`.
-    Small { start: NonNull<u8>, layout: Allocation },
+    Small {
+        start: NonNull<u8>,
+        layout: Allocation,
+    },
     /// A separate block.
     Large { _block: Block },
     /// Memory of a GPU.
     Device { memory: DeviceMemory },
     /// Memory of another owner. The box is dropped once nobody uses the memory, GPUs included.
-    Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
+    Foreign {
+        _owner: Box<dyn Any + Send + Sync>,
+        read_only: bool,
+    },
 }
 
-// SAFETY: a storage is an address range and its owner. The elements are reached only through raw pointers and
-// `unsafe` views, whose users guarantee that there are no races. The owner is `Send` and `Sync`, and the fields here
-// never change.
+// SAFETY: a storage is an address range and its owner. The elements are reached only through raw
+// pointers and `unsafe` views, whose users guarantee that there are no races. The owner is `Send`
+// and `Sync`, and the fields here never change.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// `bytes` zeros. Pages of large storages take no memory, only addresses, until they are first used.
+    /// `bytes` zeros. Pages of large storages take no memory, only addresses, until they are first
+    /// used.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
             let storage = Storage::of_gpu(bytes, device)?;
@@ -55,8 +62,8 @@ impl Storage {
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
-    /// `bytes` bytes with the contents that the memory happens to have: they are unspecified, but initialised for the
-    /// compiler.
+    /// `bytes` bytes with the contents that the memory happens to have: they are unspecified, but
+    /// initialised for the compiler.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
             return Storage::of_gpu(bytes, device);
@@ -72,11 +79,18 @@ impl Storage {
         let data = ptr::without_provenance_mut(memory.address() as usize);
         let data = NonNull::new(data)
             .ok_or_else(|| Error::Internal("the driver gave memory at address 0".into()))?;
-        Ok(Storage { data, bytes, device, owner: MemoryOwner::Device { memory } })
+        Ok(Storage {
+            data,
+            bytes,
+            device,
+            owner: MemoryOwner::Device { memory },
+        })
     }
 
     fn fill_zeros(&self) -> Result<()> {
-        let MemoryOwner::Device { memory } = &self.owner else { return Ok(()) };
+        let MemoryOwner::Device { memory } = &self.owner else {
+            return Ok(());
+        };
         // SAFETY: the range is the memory's, which is freed on the same stream.
         unsafe { memory.gpu().fill_zeros(memory.address(), self.bytes) }
     }
@@ -98,25 +112,31 @@ impl Storage {
                 owner: MemoryOwner::Large { _block: block },
             });
         }
-        // Allocators get memory of their own usual alignment quickly, and memory of a larger alignment slowly.
+        // Allocators get memory of their own usual alignment quickly, and memory of a larger
+        // alignment slowly.
         let whole = bytes + ALIGNMENT;
         let layout = Allocation::from_size_align(whole, USUAL_ALIGNMENT);
         let layout = layout.map_err(|_| exhausted())?;
         let start = blocks::or_once_more(|| NonNull::new(small(layout))).ok_or_else(exhausted)?;
         let ahead = start.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-        // SAFETY: `ahead` is less than `ALIGNMENT` bytes, and the allocation is `ALIGNMENT` bytes longer than
-        // `bytes`.
+        // SAFETY: `ahead` is less than `ALIGNMENT` bytes, and the allocation is `ALIGNMENT` bytes
+        // longer than `bytes`.
         let data = unsafe { start.add(ahead) };
-        Ok(Storage { data, bytes, device, owner: MemoryOwner::Small { start, layout } })
+        Ok(Storage {
+            data,
+            bytes,
+            device,
+            owner: MemoryOwner::Small { start, layout },
+        })
     }
 
     /// Memory of another owner. `owner` is dropped, once, with the last tensor over it.
     ///
     /// # Safety
-    /// `data` is an address of `device`. From it on, `bytes` bytes stay valid and initialised until `owner` is
-    /// dropped. They are written only if `read_only` is false. `data` may be null if `bytes` is 0. A caller that
-    /// writes them other than through tensors follows the rule of [`crate`]: nobody reads or writes them
-    /// meanwhile.
+    /// `data` is an address of `device`. From it on, `bytes` bytes stay valid and initialised until
+    /// `owner` is dropped. They are written only if `read_only` is false. `data` may be null if
+    /// `bytes` is 0. A caller that writes them other than through tensors follows the rule of
+    /// [`crate`]: nobody reads or writes them meanwhile.
     pub unsafe fn foreign(
         data: *mut u8,
         bytes: usize,
@@ -125,7 +145,15 @@ impl Storage {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Storage {
         let data = NonNull::new(data).unwrap_or(NonNull::<u64>::dangling().cast());
-        Storage { data, bytes, device, owner: MemoryOwner::Foreign { _owner: owner, read_only } }
+        Storage {
+            data,
+            bytes,
+            device,
+            owner: MemoryOwner::Foreign {
+                _owner: owner,
+                read_only,
+            },
+        }
     }
 
     /// The device's address of the first byte. The host may use it if the memory is the host's.
@@ -153,7 +181,13 @@ impl Storage {
 
     /// Whether the bytes may only be read.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.owner, MemoryOwner::Foreign { read_only: true, .. })
+        matches!(
+            self.owner,
+            MemoryOwner::Foreign {
+                read_only: true,
+                ..
+            }
+        )
     }
 
     /// Whether the library has allocated the bytes for this storage.
@@ -166,10 +200,14 @@ impl Storage {
         assert!(bytes.len() <= self.bytes && !matches!(self.owner, MemoryOwner::Foreign { .. }));
         if let MemoryOwner::Device { memory } = &self.owner {
             // SAFETY: the range is the memory's, which is freed on the same stream.
-            return unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) };
+            return unsafe {
+                memory
+                    .gpu()
+                    .upload(bytes.as_ptr(), memory.address(), bytes.len())
+            };
         }
-        // SAFETY: the range is ours and at least as long as `bytes`. It cannot overlap with a slice that existed
-        // before it.
+        // SAFETY: the range is ours and at least as long as `bytes`. It cannot overlap with a slice
+        // that existed before it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(), bytes.len()) };
         Ok(())
     }
@@ -181,19 +219,23 @@ impl Storage {
 /// The layout's size is not zero.
 unsafe fn uninitialized_block(layout: Allocation) -> *mut u8 {
     if cfg!(miri) {
-        // SAFETY: the caller's promise. Miri is an interpreter and sees through `opaque`, so it gets zeros.
+        // SAFETY: the caller's promise. Miri is an interpreter and sees through `opaque`, so it
+        // gets zeros.
         return unsafe { alloc::alloc_zeroed(layout) };
     }
     // SAFETY: as above.
     unsafe { alloc::alloc(layout) }
 }
 
-/// The error if there are no `bytes` bytes for a tensor on `device`. It says how much the host has left only if that
-/// explains the failure: limits of the process or of a container are other numbers.
+/// The error if there are no `bytes` bytes for a tensor on `device`. It says how much the host has
+/// left only if that explains the failure: limits of the process or of a container are other
+/// numbers.
 #[cold]
 pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
     let left = match device.is_host_memory() && bytes >= LARGE {
-        true => registry::memory_info(DeviceId::HOST).ok().map(|memory| memory.available_bytes),
+        true => registry::memory_info(DeviceId::HOST)
+            .ok()
+            .map(|memory| memory.available_bytes),
         false => None,
     };
     let left = left.filter(|left| *left < bytes as u64);
@@ -201,12 +243,12 @@ pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
     Error::ResourceExhausted(format!("{bytes} bytes on {device}{left}"))
 }
 
-/// The same memory, about which the compiler no longer assumes that nobody has written it: its bytes have the values
-/// that they happen to have. (Blocks of large tensors come from the system, and the compiler assumes nothing about
-/// them.)
+/// The same memory, about which the compiler no longer assumes that nobody has written it: its
+/// bytes have the values that they happen to have. (Blocks of large tensors come from the system,
+/// and the compiler assumes nothing about them.)
 fn opaque(memory: *mut u8) -> *mut u8 {
-    // A function that returns a pointer may have written to its memory, and for the compiler `black_box` is such a
-    // function.
+    // A function that returns a pointer may have written to its memory, and for the compiler
+    // `black_box` is such a function.
     std::hint::black_box(memory)
 }
 
@@ -216,8 +258,8 @@ impl Drop for Storage {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
             unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
-        // The owner of a GPU's memory may free it at once, so all work that uses it is finished first. A GPU that
-        // cannot be waited for no longer uses anything.
+        // The owner of a GPU's memory may free it at once, so all work that uses it is finished
+        // first. A GPU that cannot be waited for no longer uses anything.
         if !self.device.is_host_memory()
             && matches!(self.owner, MemoryOwner::Foreign { .. })
             && let Ok(gpu) = registry::gpu(self.device)

@@ -1,5 +1,5 @@
-//! Tensors as text: dtype, shape and device, and then the elements. ndarray formats them and leaves out the middle of
-//! long axes.
+//! Tensors as text: dtype, shape and device, and then the elements. ndarray formats them and leaves
+//! out the middle of long axes.
 
 use std::fmt;
 
@@ -11,7 +11,13 @@ use umbo_kernels::view::View;
 
 impl fmt::Display for Tensor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{} {} on {}", self.dtype(), self.shape(), self.device())?;
+        writeln!(
+            formatter,
+            "{} {} on {}",
+            self.dtype(),
+            self.shape(),
+            self.device()
+        )?;
         let host = self.on_host();
         match host
             .as_ref()
@@ -55,14 +61,20 @@ mod tests {
     fn elements_are_written_in_row_major_order_whatever_the_strides() {
         let tensor = Tensor::from_slice(&[1i32, 2, 3, 4, 5, 6], shape(&[2, 3]), DeviceId::HOST);
         let turned = tensor.unwrap().transpose(&[1, 0]).unwrap();
-        assert_eq!(turned.to_string(), "int32 [3, 2] on CPU:0\n[[1, 4],\n [2, 5],\n [3, 6]]");
+        assert_eq!(
+            turned.to_string(),
+            "int32 [3, 2] on CPU:0\n[[1, 4],\n [2, 5],\n [3, 6]]"
+        );
     }
 
     #[test]
     fn bools_scalars_and_empty_tensors_have_a_text() {
         let flags = Tensor::from_bytes(DType::Bool, shape(&[2]), &[1, 0], DeviceId::HOST).unwrap();
         assert_eq!(flags.to_string(), "bool [2] on CPU:0\n[true, false]");
-        assert_eq!(Tensor::scalar(2.5f64).unwrap().to_string(), "float64 [] on CPU:0\n2.5");
+        assert_eq!(
+            Tensor::scalar(2.5f64).unwrap().to_string(),
+            "float64 [] on CPU:0\n2.5"
+        );
         let empty = Tensor::zeros(DType::Float16, shape(&[0, 3]), DeviceId::HOST).unwrap();
         assert!(empty.to_string().starts_with("float16 [0, 3] on CPU:0\n["));
         let flags = Tensor::zeros(DType::Bool, shape(&[2, 3]), DeviceId::HOST).unwrap();

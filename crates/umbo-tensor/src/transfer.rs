@@ -1,5 +1,5 @@
-//! Copies of elements from or to memory outside of the host, in the order of the GPUs' streams. Elements with strides
-//! are put in order on the side where they are.
+//! Copies of elements from or to memory outside of the host, in the order of the GPUs' streams.
+//! Elements with strides are put in order on the side where they are.
 
 use crate::{Tensor, TensorMut};
 use umbo_base::error::Result;
@@ -9,7 +9,8 @@ use umbo_kernels::copy::layouts::check_same;
 use umbo_kernels::cuda::{GpuPlace, on_gpu};
 
 impl Tensor {
-    /// The same elements in host memory: this tensor if it lies there, else a copy. A copy waits for the GPU.
+    /// The same elements in host memory: this tensor if it lies there, else a copy. A copy waits
+    /// for the GPU.
     pub fn on_host(&self) -> Result<Tensor> {
         match self.gpu()? {
             None => Ok(self.clone()),
@@ -43,7 +44,11 @@ impl Tensor {
 
     /// The elements in the form that kernels of its GPU use.
     pub fn place(&self) -> GpuPlace {
-        GpuPlace { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
+        GpuPlace {
+            address: self.on_device(),
+            dtype: self.dtype(),
+            layout: *self.layout(),
+        }
     }
 
     /// The bytes from the first element to the end of the last one.
@@ -56,8 +61,9 @@ impl Tensor {
 }
 
 impl TensorMut<'_> {
-    /// Calls `write` to change the elements in host memory: these elements if they lie there, else a contiguous copy
-    /// that replaces them. If `reads`, the copy starts with the elements, else with arbitrary contents.
+    /// Calls `write` to change the elements in host memory: these elements if they lie there, else
+    /// a contiguous copy that replaces them. If `reads`, the copy starts with the elements,
+    /// else with arbitrary contents.
     pub(crate) fn through_host(
         &mut self,
         reads: bool,
@@ -77,8 +83,8 @@ impl TensorMut<'_> {
     }
 }
 
-/// Writes the elements of `from` to `to`. At least one of the tensors is outside of host memory, and they share no
-/// memory.
+/// Writes the elements of `from` to `to`. At least one of the tensors is outside of host memory,
+/// and they share no memory.
 pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     check_same((from.dtype(), from.shape()), (to.dtype(), to.shape()))?;
     to.check_writable()?;
@@ -87,8 +93,8 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         && gpu.id() == other.id()
     {
         let pair = (from.place(), to.tensor.place());
-        // SAFETY: the elements are those of the tensors, which do not overlap, and whose memory is freed on the
-        // stream. `to` has the right to write its own.
+        // SAFETY: the elements are those of the tensors, which do not overlap, and whose memory is
+        // freed on the stream. `to` has the right to write its own.
         return on_gpu(gpu, |launcher| unsafe { launcher.copy(&[pair]) });
     }
     // A copy between devices needs contiguous elements on both sides.

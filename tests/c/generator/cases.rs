@@ -52,8 +52,14 @@ const FIELDS: [(&str, &str); 6] = [
     ("umbo_destination", "device = \"CPU:0\""),
     ("umbo_generator", "next = good_generator_next_fn"),
     ("umbo_input_context", "replica_count = 1"),
-    ("umbo_communicator_functions", "all_to_all = good_communicator_all_to_all_fn"),
-    ("umbo_communicator_functions", "all_gather = good_communicator_all_gather_fn"),
+    (
+        "umbo_communicator_functions",
+        "all_to_all = good_communicator_all_to_all_fn",
+    ),
+    (
+        "umbo_communicator_functions",
+        "all_gather = good_communicator_all_gather_fn",
+    ),
 ];
 
 /// What the programs pass to all functions, and where it stands in them.
@@ -64,7 +70,9 @@ const SHARED_PLACE: &str = "/* SHARED */\n\n";
 pub fn with_shared(frame: &str) -> String {
     let field = |name: &&str| format!("    umbo_{name} *{name};\n");
     let fields: String = HANDLES.iter().map(field).collect();
-    frame.replace("    /* HANDLES */\n", &fields).replace(SHARED_PLACE, SHARED)
+    frame
+        .replace("    /* HANDLES */\n", &fields)
+        .replace(SHARED_PLACE, SHARED)
 }
 
 /// The whole program, and the number of cases in it.
@@ -83,8 +91,12 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
     }
     let (mut outside, mut inside, mut creating) = (String::new(), String::new(), String::new());
     for (name, function) in &cases {
-        let takes =
-            |handle| function.parameters.iter().any(|parameter| is_handle(&parameter.kind, handle));
+        let takes = |handle| {
+            function
+                .parameters
+                .iter()
+                .any(|parameter| is_handle(&parameter.kind, handle))
+        };
         let calls = if takes("replica_context") {
             &mut inside
         } else if takes("variable_request") {
@@ -104,7 +116,9 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
 
 /// Whether a type is this handle, which lives only as long as a callback.
 fn is_handle(kind: &str, handle: &str) -> bool {
-    kind.trim_start_matches("const ").strip_prefix("umbo_").and_then(|rest| rest.strip_suffix(" *"))
+    kind.trim_start_matches("const ")
+        .strip_prefix("umbo_")
+        .and_then(|rest| rest.strip_suffix(" *"))
         == Some(handle)
 }
 
@@ -128,18 +142,27 @@ fn write_case(
     let Parameter { name, nullable, .. } = &function.parameters[null];
     let check = match (function.returns.as_str(), *nullable) {
         ("umbo_status", true) => {
-            format!("allowed({call},\n            \"{}\", \"{name}\");", function.name)
+            format!(
+                "allowed({call},\n            \"{}\", \"{name}\");",
+                function.name
+            )
         }
         ("umbo_status", false) => {
-            format!("refused({call},\n            \"{}\", \"{name}\");", function.exported())
+            format!(
+                "refused({call},\n            \"{}\", \"{name}\");",
+                function.exported()
+            )
         }
         ("void", _) => format!("{call};"),
         _ => format!("(void){call};"),
     };
     // A message that is left from before must not pass for this call's.
     let clear = "    umbo_clear_last_error();";
-    writeln!(body, "static void {case}(void) {{\n{locals}{clear}\n    {check}\n{cleanup}}}\n")
-        .expect("a string takes it");
+    writeln!(
+        body,
+        "static void {case}(void) {{\n{locals}{clear}\n    {check}\n{cleanup}}}\n"
+    )
+    .expect("a string takes it");
     Ok(())
 }
 
@@ -174,7 +197,12 @@ pub fn argument(
     locals: &mut String,
     cleanup: &mut String,
 ) -> Result<String, String> {
-    let Parameter { name, kind, replaced, .. } = parameter;
+    let Parameter {
+        name,
+        kind,
+        replaced,
+        ..
+    } = parameter;
     let missing = || format!("the table has no argument for '{kind} {name}'");
     let mut local = |declaration: String| {
         writeln!(locals, "    {declaration}").expect("a string takes it");
@@ -208,8 +236,12 @@ pub fn argument(
             return Ok(name.clone());
         }
         "const void" | "void" => {
-            return Ok(if name == "user_data" || name == "payload" { "NULL" } else { "numbers" }
-                .to_owned());
+            return Ok(if name == "user_data" || name == "payload" {
+                "NULL"
+            } else {
+                "numbers"
+            }
+            .to_owned());
         }
         "const float" | "float" => return Ok("numbers".to_owned()),
         "const double" => {
@@ -265,7 +297,9 @@ pub fn argument(
             }
             local(format!("umbo_{made} *{name} = NULL;"));
             if *replaced {
-                local(format!("(void)(umbo_{made}_retain(good.{made}, &{name}) == UMBO_OK);"));
+                local(format!(
+                    "(void)(umbo_{made}_retain(good.{made}, &{name}) == UMBO_OK);"
+                ));
             }
             match made {
                 "replica_context" => {}
@@ -285,7 +319,10 @@ pub fn argument(
         return Ok(format!("&{name}"));
     }
     let number = header.integers.contains_key(plain)
-        || matches!(plain, "int32_t" | "int64_t" | "uint64_t" | "size_t" | "double");
+        || matches!(
+            plain,
+            "int32_t" | "int64_t" | "uint64_t" | "size_t" | "double"
+        );
     if number && !read_only {
         if name == "shape" {
             local(format!("{plain} {name}[UMBO_MAX_NDIM];"));

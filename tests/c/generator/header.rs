@@ -1,8 +1,8 @@
 //! Reads the functions, structs and callback types out of the C headers.
 //!
 //! The headers are machine-made and plain: one declaration after another, functions marked by
-//! `UMBO_API`, enums by `UMBO_ENUM`. So text processing is enough, and what it does not understand is
-//! an error.
+//! `UMBO_API`, enums by `UMBO_ENUM`. So text processing is enough, and what it does not understand
+//! is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,7 +34,11 @@ pub struct Function {
 impl Function {
     /// The exported function that messages name: the typed ones that retain are inline over one.
     pub fn exported(&self) -> &str {
-        if self.name.ends_with("_retain") { "umbo_retain" } else { &self.name }
+        if self.name.ends_with("_retain") {
+            "umbo_retain"
+        } else {
+            &self.name
+        }
     }
 }
 
@@ -63,7 +67,9 @@ pub fn with_included(path: &Path, seen: &mut BTreeSet<String>) -> Result<String,
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut all = String::new();
     for line in text.lines() {
-        let included = line.strip_prefix("#include <umbo/").and_then(|rest| rest.strip_suffix('>'));
+        let included = line
+            .strip_prefix("#include <umbo/")
+            .and_then(|rest| rest.strip_suffix('>'));
         if let Some(name) = included
             && seen.insert(name.to_owned())
         {
@@ -76,7 +82,9 @@ pub fn with_included(path: &Path, seen: &mut BTreeSet<String>) -> Result<String,
 /// Reads the text of headers.
 pub fn read(text: &str) -> Result<Header, String> {
     let mut header = Header::default();
-    let defined = text.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
+    let defined = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("#define "));
     header.macros = defined
         .filter_map(|macro_line| macro_line.split([' ', '(']).next())
         .map(str::to_owned)
@@ -104,8 +112,8 @@ enum Piece {
     Declaration(String),
 }
 
-/// Comments and declarations in order; preprocessor lines, what `UMBO_DEFAULT` makes and the braces of
-/// `extern "C"` left out.
+/// Comments and declarations in order; preprocessor lines, what `UMBO_DEFAULT` makes and the braces
+/// of `extern "C"` left out.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let lines = text.lines().scan(false, |continued, line| {
         // UMBO_DEFAULT() defines umbo_x_default(), which has no pointers.
@@ -114,7 +122,10 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
         *continued = directive && line.ends_with('\\');
         Some(if directive { "" } else { line })
     });
-    let text = lines.collect::<Vec<_>>().join("\n").replace("extern \"C\" {", "");
+    let text = lines
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("extern \"C\" {", "");
     let mut pieces = Vec::new();
     let mut declaration = String::new();
     let mut depth = 0usize;
@@ -165,25 +176,34 @@ impl Header {
         if let Some(definition) = text.strip_prefix("typedef ") {
             if let Some(end) = definition.rfind('}') {
                 let name = definition[end + 1..].trim().to_owned();
-                let body = definition.split_once('{').map_or("", |(_, body)| body).trim_start();
+                let body = definition
+                    .split_once('{')
+                    .map_or("", |(_, body)| body)
+                    .trim_start();
                 if body.starts_with("size_t struct_size") {
                     self.sized_structs.insert(name.clone());
                 }
                 self.fields.insert(name.clone(), fields(body));
                 self.structs.insert(name);
             } else if definition.contains("( *") {
-                let name = definition.split("( *").nth(1).and_then(|rest| rest.split(')').next());
+                let name = definition
+                    .split("( *")
+                    .nth(1)
+                    .and_then(|rest| rest.split(')').next());
                 let name = name.ok_or_else(|| format!("unreadable callback type: {text}"))?;
                 self.callbacks.insert(name.trim().to_owned());
             } else if !definition.starts_with("struct ") {
-                let (kind, name) =
-                    definition.trim().rsplit_once(' ').ok_or_else(|| format!("typedef {text}"))?;
+                let (kind, name) = definition
+                    .trim()
+                    .rsplit_once(' ')
+                    .ok_or_else(|| format!("typedef {text}"))?;
                 self.integers.insert(name.to_owned(), kind.to_owned());
             }
             return Ok(());
         }
-        if let Some((name, _)) =
-            text.strip_prefix("UMBO_ENUM( ").and_then(|rest| rest.split_once(" )"))
+        if let Some((name, _)) = text
+            .strip_prefix("UMBO_ENUM( ")
+            .and_then(|rest| rest.split_once(" )"))
         {
             self.integers.insert(name.to_owned(), "int32_t".to_owned());
             return Ok(());
@@ -203,11 +223,15 @@ impl Header {
                     .ok_or_else(|| format!("neither a function nor a type: {text}"))?,
                 _ => return Ok(()),
             };
-        if ["umbo_retain(", "umbo_release("].iter().any(|generic| declared.contains(generic)) {
+        if ["umbo_retain(", "umbo_release("]
+            .iter()
+            .any(|generic| declared.contains(generic))
+        {
             return Ok(());
         }
-        let (before, after) =
-            declared.split_once('(').ok_or_else(|| format!("not a function: {text}"))?;
+        let (before, after) = declared
+            .split_once('(')
+            .ok_or_else(|| format!("not a function: {text}"))?;
         let (returns, name) = before
             .trim()
             .rsplit_once(' ')
@@ -220,10 +244,11 @@ impl Header {
         };
         if parameters != "void" && !parameters.is_empty() {
             for parameter in parameters.split(',') {
-                let (kind, name) =
-                    parameter.trim().rsplit_once(' ').filter(|(_, name)| *name != "*").ok_or_else(
-                        || format!("{}: a parameter has no name: {text}", function.name),
-                    )?;
+                let (kind, name) = parameter
+                    .trim()
+                    .rsplit_once(' ')
+                    .filter(|(_, name)| *name != "*")
+                    .ok_or_else(|| format!("{}: a parameter has no name: {text}", function.name))?;
                 function.parameters.push(Parameter {
                     name: name.to_owned(),
                     kind: kind.replace("struct ", ""),
@@ -271,15 +296,21 @@ fn fields(body: &str) -> Vec<Parameter> {
 
 /// Single blanks, and `*`, `(` set apart by them.
 fn spaced(text: &str) -> String {
-    let text = text.replace('*', " * ").replace('(', "( ").replace(')', " )");
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(")
+    let text = text
+        .replace('*', " * ")
+        .replace('(', "( ")
+        .replace(')', " )");
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(" (", "(")
 }
 
-/// Whether the documentation says that the parameter may be `NULL`: in what it says of the parameter alone,
-/// by "NULL:" or "May be NULL"; or elsewhere, where each `NULL` speaks of the nearest pointer parameter that is
-/// named, in backticks, before it. "NULL if ..." is a condition that good arguments do not meet, and "gets
-/// NULL" is about what a function writes. User data, its destroy function, and options, of which "Not NULL" is
-/// not said, may always be left out.
+/// Whether the documentation says that the parameter may be `NULL`: in what it says of the
+/// parameter alone, by "NULL:" or "May be NULL"; or elsewhere, where each `NULL` speaks of the
+/// nearest pointer parameter that is named, in backticks, before it. "NULL if ..." is a condition
+/// that good arguments do not meet, and "gets NULL" is about what a function writes. User data, its
+/// destroy function, and options, of which "Not NULL" is not said, may always be left out.
 fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
     let own = documentation.split("@param[").skip(1).filter_map(|rest| {
         let (parameter, says) = rest.split_once("] ")?.1.split_once(char::is_whitespace)?;
@@ -293,7 +324,10 @@ fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
         _ if own.contains("NULL:") || own.contains("May be NULL") => return true,
         _ => {}
     }
-    let words: Vec<_> = documentation.split_whitespace().filter(|word| *word != "*").collect();
+    let words: Vec<_> = documentation
+        .split_whitespace()
+        .filter(|word| *word != "*")
+        .collect();
     let text = words.join(" ");
     text.match_indices("NULL").any(|(position, _)| {
         let (before, after) = text.split_at(position);

@@ -1,10 +1,10 @@
 //! Writes a C program that calls every public function in every context in which the library calls
-//! back. The contexts are written by hand in the files of `matrix`; the calls are made here, from the
-//! header.
+//! back. The contexts are written by hand in the files of `matrix`; the calls are made here, from
+//! the header.
 //!
-//! Arguments are those of the `NULL` tests, and where these would be refused in every context, those
-//! of [`RECIPES`]. The program itself demands that each function succeeds in some context, so that
-//! a new function whose arguments are guessed wrongly is noticed.
+//! Arguments are those of the `NULL` tests, and where these would be refused in every context,
+//! those of [`RECIPES`]. The program itself demands that each function succeeds in some context, so
+//! that a new function whose arguments are guessed wrongly is noticed.
 
 use std::fmt::Write;
 
@@ -44,7 +44,11 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_iterator_save_position", "capacity", "sizeof(buffer)"),
     ("umbo_iterator_restore_position", "position", "place"),
     ("umbo_value_example_count", "value", "good.per_replica"),
-    ("umbo_value_create_indexed_slices", "indices", "good.indices"),
+    (
+        "umbo_value_create_indexed_slices",
+        "indices",
+        "good.indices",
+    ),
     ("umbo_value_indexed_slices", "value", "good.slices"),
     ("umbo_cluster_resolver_from_tf_config", "text", "cluster"),
     ("umbo_cluster_resolver_task", "job", "\"worker\""),
@@ -55,19 +59,43 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_strategy_reduce", "value", "good.per_replica"),
     ("umbo_strategy_gather", "value", "good.per_replica"),
     ("umbo_strategy_reduce_to", "value", "good.per_replica"),
-    ("umbo_strategy_batch_reduce_to", "values", "(const umbo_value *const *)&good.per_replica"),
+    (
+        "umbo_strategy_batch_reduce_to",
+        "values",
+        "(const umbo_value *const *)&good.per_replica",
+    ),
     ("umbo_variable_scatter", "slices", "good.slices"),
     ("umbo_element_spec_item", "spec", "good.structure_spec"),
-    ("umbo_element_spec_field_name", "spec", "good.structure_spec"),
+    (
+        "umbo_element_spec_field_name",
+        "spec",
+        "good.structure_spec",
+    ),
     ("umbo_dataset_from_npy_file", "path", "NPY_FILE"),
     ("umbo_dataset_shard", "shard_count", "1"),
-    ("umbo_strategy_distribute_dataset", "dataset", "good.batches"),
+    (
+        "umbo_strategy_distribute_dataset",
+        "dataset",
+        "good.batches",
+    ),
     ("umbo_gradients_attach", "view", "&array_view"),
     ("umbo_variable_assign_all", "views", "&array_view"),
     ("umbo_variable_create_in_memory", "views", "&array_view"),
-    ("umbo_gradients_add_rows", "gradients", "good.sparse_gradients"),
-    ("umbo_gradients_add_indexed_slices", "gradients", "good.sparse_gradients"),
-    ("umbo_gradients_add_indexed_slices", "slices", "good.table_slices"),
+    (
+        "umbo_gradients_add_rows",
+        "gradients",
+        "good.sparse_gradients",
+    ),
+    (
+        "umbo_gradients_add_indexed_slices",
+        "gradients",
+        "good.sparse_gradients",
+    ),
+    (
+        "umbo_gradients_add_indexed_slices",
+        "slices",
+        "good.table_slices",
+    ),
     ("umbo_optimizer_state", "name", "\"momentum\""),
     ("umbo_optimizer_setting", "variable", "NULL"),
     ("umbo_optimizer_setting", "name", "\"learning_rate\""),
@@ -88,7 +116,11 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_checkpoint_set_integer", "name", "\"integer\""),
     ("umbo_checkpoint_number", "name", "\"number\""),
     ("umbo_checkpoint_integer", "name", "\"integer\""),
-    ("umbo_checkpoint_manager_create", "folder", "\"matrix_checkpoints_2\""),
+    (
+        "umbo_checkpoint_manager_create",
+        "folder",
+        "\"matrix_checkpoints_2\"",
+    ),
     ("umbo_checkpoint_manager_path", "capacity", "sizeof(buffer)"),
     ("umbo_tensor_save", "path", "\"matrix_other.npy\""),
     ("umbo_tensor_save_all", "path", "\"matrix_other.npz\""),
@@ -109,7 +141,10 @@ const RECIPES: &[(&str, &str, &str)] = &[
 
 /// What has to happen first, in the same context: function, statement.
 const PRELUDES: &[(&str, &str)] = &[
-    ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
+    (
+        "umbo_last_error_at",
+        "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);",
+    ),
     ("umbo_strategy_metric", "prepare_metric(good);"),
     ("umbo_strategy_step_report", "prepare_report(good);"),
     ("umbo_strategy_step_times", "prepare_report(good);"),
@@ -125,10 +160,14 @@ const PRELUDES: &[(&str, &str)] = &[
         "umbo_ignore(umbo_tensor_view(good.indices, &predicted)); labels = predicted;",
     ),
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
-    ("umbo_optimizer_add_group", "good.optimizer = good.fresh_optimizer;"),
+    (
+        "umbo_optimizer_add_group",
+        "good.optimizer = good.fresh_optimizer;",
+    ),
     (
         "umbo_dataset_rebatch",
-        "umbo_dataset_release(dataset), dataset = NULL; umbo_ignore(umbo_dataset_retain(good.batches, &dataset));",
+        "umbo_dataset_release(dataset), dataset = NULL; \
+         umbo_ignore(umbo_dataset_retain(good.batches, &dataset));",
     ),
 ];
 
@@ -141,14 +180,27 @@ const FIELDS: &[(&str, &str)] = &[
 
 /// Functions that succeed nowhere, and why that is right.
 const NEVER_SUCCEED: &[(&str, &str)] = &[
-    ("umbo_set_last_error", "it returns the status that it is given"),
+    (
+        "umbo_set_last_error",
+        "it returns the status that it is given",
+    ),
     ("umbo_shutdown", "strategies are alive"),
-    ("umbo_dataset_from_npz_file", "the program writes no archive"),
-    ("umbo_communicator_create_mpi", "tests/mpi runs programs with MPI"),
-    ("umbo_communicator_create_nccl", "its device is no GPU; tests/together runs it"),
+    (
+        "umbo_dataset_from_npz_file",
+        "the program writes no archive",
+    ),
+    (
+        "umbo_communicator_create_mpi",
+        "tests/mpi runs programs with MPI",
+    ),
+    (
+        "umbo_communicator_create_nccl",
+        "its device is no GPU; tests/together runs it",
+    ),
 ];
 
-/// Functions that succeed only where those before them in the header have not been called with the same objects.
+/// Functions that succeed only where those before them in the header have not been called with the
+/// same objects.
 const NEED_NEW_OBJECTS: &[&str] = &[
     "umbo_gradients_attach",
     "umbo_gradients_discard",
@@ -177,20 +229,32 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
     if let Some(left_out) = header.callbacks.iter().find(|callback| {
         !frame.contains(&format!("/* {callback} */")) && callback.as_str() != "umbo_destroy_fn"
     }) {
-        return Err(format!("no context of the matrix is for callbacks of type {left_out}"));
+        return Err(format!(
+            "no context of the matrix is for callbacks of type {left_out}"
+        ));
     }
     let (mut calls, mut table) = (String::new(), String::new());
     for function in &header.functions {
         write_call(&mut calls, &mut table, header, function)
             .map_err(|problem| format!("{}: {problem}", function.name))?;
     }
-    for name in RECIPES.iter().map(|(name, ..)| name).chain(PRELUDES.iter().map(|(name, _)| name)) {
-        if !header.functions.iter().any(|function| function.name == *name) {
+    for name in RECIPES
+        .iter()
+        .map(|(name, ..)| name)
+        .chain(PRELUDES.iter().map(|(name, _)| name))
+    {
+        if !header
+            .functions
+            .iter()
+            .any(|function| function.name == *name)
+        {
             return Err(format!("{name} has a recipe and is not in the header"));
         }
     }
     let program = with_shared(frame);
-    let program = program.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
+    let program = program
+        .replace("/* CALLS */\n", &calls)
+        .replace("    /* TABLE */\n", &table);
     Ok((program, header.functions.len()))
 }
 
@@ -243,20 +307,26 @@ fn write_call(
     };
     let retain = released.map_or_else(String::new, |handle| {
         format!(
-            "    if (umbo_{handle}_retain(good.{handle}, &good.{handle}) != UMBO_OK) return UMBO_OK;\n"
+            "    if (umbo_{handle}_retain(good.{handle}, &good.{handle}) != UMBO_OK) return \
+             UMBO_OK;\n"
         )
     });
-    // A context fails for many callers at once; the message is looked at before anything else is called.
+    // A context fails for many callers at once; the message is looked at before anything else is
+    // called.
     let record = "    note(status);\n";
     writeln!(
         calls,
-        "static umbo_status call_{name}(struct objects good) {{\n    umbo_status status = UMBO_OK;\n\
-         {locals}{prelude}{retain}    {call}\n{record}{cleanup}    (void)good;\n    return status;\n}}\n"
+        "static umbo_status call_{name}(struct objects good) {{\n    umbo_status status = \
+         UMBO_OK;\n{locals}{prelude}{retain}    {call}\n{record}{cleanup}    (void)good;\n    \
+         return status;\n}}\n"
     )
     .expect("a string takes it");
     let needs_new = i32::from(NEED_NEW_OBJECTS.contains(&name.as_str()));
-    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}, {needs_new}}},")
-        .expect("a string takes it");
+    writeln!(
+        table,
+        "    {{\"{name}\", call_{name}, NOTHING, {never}, {needs_new}}},"
+    )
+    .expect("a string takes it");
     if let Some(handle) = released {
         writeln!(
             calls,

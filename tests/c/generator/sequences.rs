@@ -1,5 +1,6 @@
 //! Writes a C program that makes random calls of all public functions. What is drawn and what must
-//! hold afterwards is in the files of `sequences`; which function takes what is made here, from the header.
+//! hold afterwards is in the files of `sequences`; which function takes what is made here, from the
+//! header.
 
 use std::fmt::Write;
 
@@ -43,7 +44,11 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),
     ("umbo_log_level", "level", "below(f, 6)"),
     // Arrays of counts are as long as there are ranks.
-    ("umbo_communicator_functions", "rank_count", "1 + below(f, 4)"),
+    (
+        "umbo_communicator_functions",
+        "rank_count",
+        "1 + below(f, 4)",
+    ),
     ("umbo_communicator_functions", "flags", "below(f, 5)"),
 ];
 
@@ -61,7 +66,9 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
     for callback in &header.callbacks {
         let name = callback.trim_start_matches("umbo_");
         if !frame.contains(&format!(" drawn_{name}(")) {
-            return Err(format!("sequences/callbacks.c has no callback of type {callback}"));
+            return Err(format!(
+                "sequences/callbacks.c has no callback of type {callback}"
+            ));
         }
     }
     let (mut calls, mut table) = (String::new(), String::new());
@@ -74,28 +81,43 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             || function.parameters.iter().any(|parameter| {
                 header.callbacks.contains(&parameter.kind) && parameter.kind != "umbo_destroy_fn"
             });
-        writeln!(table, "    {{\"{0}\", draw_{0}, {1}}},", function.name, u8::from(calls_back))
-            .expect("a string takes it");
+        writeln!(
+            table,
+            "    {{\"{0}\", draw_{0}, {1}}},",
+            function.name,
+            u8::from(calls_back)
+        )
+        .expect("a string takes it");
     }
-    let program = frame.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
+    let program = frame
+        .replace("/* CALLS */\n", &calls)
+        .replace("    /* TABLE */\n", &table);
     Ok((program, header.functions.len()))
 }
 
 /// The kind of a handle type, for the model.
 fn kind_of(plain: &str) -> Option<String> {
     let handle = plain.strip_prefix("umbo_")?;
-    HANDLES.contains(&handle).then(|| format!("UMBO_HANDLE_{}", handle.to_uppercase()))
+    HANDLES
+        .contains(&handle)
+        .then(|| format!("UMBO_HANDLE_{}", handle.to_uppercase()))
 }
 
 fn is_integer(header: &Header, kind: &str) -> bool {
     header.integers.contains_key(kind)
-        || matches!(kind, "int32_t" | "int64_t" | "uint32_t" | "uint64_t" | "size_t")
+        || matches!(
+            kind,
+            "int32_t" | "int64_t" | "uint32_t" | "uint64_t" | "size_t"
+        )
 }
 
 /// A number for a parameter of a function or a field of a struct.
 fn number(header: &Header, of: &str, name: &str, kind: &str) -> Option<String> {
-    let known =
-        |exact: &str| NUMBERS.iter().find(|(place, number, _)| *place == exact && *number == name);
+    let known = |exact: &str| {
+        NUMBERS
+            .iter()
+            .find(|(place, number, _)| *place == exact && *number == name)
+    };
     if let Some((_, _, expression)) = known(of).or_else(|| known("")) {
         return Some(format!("({kind})({expression})"));
     }
@@ -174,8 +196,11 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
         .expect("a string takes it");
         match initial(header, name) {
             Some(initial) => {
-                writeln!(calls, "        const {name} start = {initial};\n        *it = start;")
-                    .expect("a string takes it");
+                writeln!(
+                    calls,
+                    "        const {name} start = {initial};\n        *it = start;"
+                )
+                .expect("a string takes it");
             }
             None => calls.push_str("        memset(it, 0, sizeof(*it));\n"),
         }
@@ -249,14 +274,16 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             arguments.push(format!("a{position}"));
             continue;
         }
-        if let Some(plain) =
-            pointee.strip_prefix("const ").and_then(|it| it.strip_suffix(" * const"))
+        if let Some(plain) = pointee
+            .strip_prefix("const ")
+            .and_then(|it| it.strip_suffix(" * const"))
             && header.structs.contains(plain)
         {
             writeln!(
                 locals,
-                "    {plain} s{position}[MOST_ITEMS];\n    const {plain} *p{position}[MOST_ITEMS];\n    \
-                 const {plain} *a{position} = draw_struct_{plain}(f, s{position}, NULL);"
+                "    {plain} s{position}[MOST_ITEMS];\n    const {plain} \
+                 *p{position}[MOST_ITEMS];\n    const {plain} *a{position} = \
+                 draw_struct_{plain}(f, s{position}, NULL);"
             )
             .expect("a string takes it");
             writeln!(
@@ -315,18 +342,27 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         if pointee.ends_with(" *")
             && let Some(made) = kind_of(plain)
         {
-            let adopt = if made.ends_with("REPLICA_CONTEXT") { "borrowed" } else { "adopt" };
+            let adopt = if made.ends_with("REPLICA_CONTEXT") {
+                "borrowed"
+            } else {
+                "adopt"
+            };
             writeln!(
                 after,
-                "    for (index = 0; index < MOST_ROOM; index++) {adopt}(f, {made}, status, o{position}[index]);"
+                "    for (index = 0; index < MOST_ROOM; index++) {adopt}(f, {made}, status, \
+                 o{position}[index]);"
             )
             .expect("a string takes it");
         }
     }
     // Declarations come before statements.
-    let (prepare, declared): (Vec<_>, Vec<_>) =
-        locals.lines().partition(|line| line.starts_with("    PREPARE "));
-    let prepare: Vec<_> = prepare.iter().map(|line| line.replacen("PREPARE ", "", 1)).collect();
+    let (prepare, declared): (Vec<_>, Vec<_>) = locals
+        .lines()
+        .partition(|line| line.starts_with("    PREPARE "));
+    let prepare: Vec<_> = prepare
+        .iter()
+        .map(|line| line.replacen("PREPARE ", "", 1))
+        .collect();
     let call = format!("{name}({})", arguments.join(", "));
     let call = match function.returns.as_str() {
         "umbo_status" => format!("status = {call};"),
@@ -334,8 +370,13 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         _ => format!("(void){call};"),
     };
     let noun = |suffix: &str| {
-        let handle = function.parameters.first().map_or("", |first| first.name.as_str());
-        name.strip_suffix(suffix).filter(|_| !handle.is_empty()).and_then(kind_of)
+        let handle = function
+            .parameters
+            .first()
+            .map_or("", |first| first.name.as_str());
+        name.strip_suffix(suffix)
+            .filter(|_| !handle.is_empty())
+            .and_then(kind_of)
     };
     let (mut before, mut retained) = (String::new(), String::new());
     if let Some(kind) = noun("_release") {
@@ -343,22 +384,30 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         writeln!(before, "    released(f, {kind}, a0);").expect("a string takes it");
     }
     if let Some(kind) = noun("_retain") {
-        // Before anything else is called, which may release the handle or fail with another message.
+        // Before anything else is called, which may release the handle or fail with another
+        // message.
         retained = format!("    retained(f, {kind}, status, a0);\n");
     }
     let mut nesting = ("", "");
     if name == "umbo_scope_exit" {
-        after.push_str("    if (status == UMBO_OK || status == UMBO_STATUS_NOT_FOUND) released(f, UMBO_HANDLE_SCOPE, a0);\n");
+        after.push_str(
+            "    if (status == UMBO_OK || status == UMBO_STATUS_NOT_FOUND) released(f, \
+             UMBO_HANDLE_SCOPE, a0);\n",
+        );
         // The destroy function of a scope would leave that very scope, whose exit then fails.
-        nesting = ("    f->nesting += MOST_NESTING;\n", "    f->nesting -= MOST_NESTING;\n");
+        nesting = (
+            "    f->nesting += MOST_NESTING;\n",
+            "    f->nesting -= MOST_NESTING;\n",
+        );
     }
     let (closed, open) = nesting;
     let token = if has_token { "new_token(f)" } else { "NULL" };
     writeln!(
         calls,
-        "static void draw_{name}(struct fuzzer *f) {{\n    umbo_status status = UMBO_OK;\n    \
-         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{before}{closed}    {call}\n{retained}{open}    \
-         end_call(f, status, \"{name}\");\n{after}    (void)index;\n    (void)token;\n}}\n",
+        "static void draw_{name}(struct fuzzer *f) {{\n    umbo_status status = UMBO_OK;\n    int \
+         index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \
+         \"{name}\");\n{before}{closed}    {call}\n{retained}{open}    end_call(f, status, \
+         \"{name}\");\n{after}    (void)index;\n    (void)token;\n}}\n",
         declared.join("\n"),
         prepare.join("\n")
     )

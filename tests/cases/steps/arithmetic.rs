@@ -45,11 +45,13 @@ fn given(literal: &Literal) -> Given {
 
 fn component(step: &Json, environment: &Environment<'_>) -> Given {
     let replica = fields::small_integer(step, "replica")?;
-    let nest =
-        values::map_leaves(&*value(step, environment)?, &|leaf| match values::kind(leaf)? {
+    let nest = values::map_leaves(
+        &*value(step, environment)?,
+        &|leaf| match values::kind(leaf)? {
             UMBO_VALUE_PER_REPLICA => values::item(leaf, replica.into()),
             _ => values::clone(leaf),
-        })?;
+        },
+    )?;
     Ok(Some(Bound::Value(Arc::new(nest))))
 }
 
@@ -63,7 +65,9 @@ fn item(step: &Json, environment: &Environment<'_>) -> Given {
     };
     if let Some(items) = list {
         let index = fields::integer(step, "key")?;
-        let found = usize::try_from(index).ok().and_then(|index| items.get(index).cloned());
+        let found = usize::try_from(index)
+            .ok()
+            .and_then(|index| items.get(index).cloned());
         return match found {
             Some(bound) => Ok(Some(bound)),
             None => fail(UMBO_STATUS_OUT_OF_RANGE, "the list has no such item"),
@@ -99,7 +103,10 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
     match values::kind(&value)? {
         UMBO_VALUE_PER_REPLICA => {
             let components = values::items(&value)?;
-            let devices = components.iter().map(of_tensor).collect::<Result<Vec<_>>>()?;
+            let devices = components
+                .iter()
+                .map(of_tensor)
+                .collect::<Result<Vec<_>>>()?;
             Ok(Some(Bound::List(devices)))
         }
         UMBO_VALUE_VARIABLE => {
@@ -125,7 +132,10 @@ fn plain(json: &Json, environment: &Environment<'_>) -> Result<Literal> {
     match values::kind(&value)? {
         UMBO_VALUE_VARIABLE => values::read_tensor(&values::variable_now(&value)?),
         UMBO_VALUE_TENSOR => values::literal(&value),
-        _ => fail(UMBO_STATUS_INVALID_ARGUMENT, "arithmetic takes plain tensors"),
+        _ => fail(
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "arithmetic takes plain tensors",
+        ),
     }
 }
 
@@ -138,7 +148,10 @@ fn computable(dtype: Dtype) -> Result<()> {
 }
 
 fn combine(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
-    let (a, b) = (plain(&step["a"], environment)?, plain(&step["b"], environment)?);
+    let (a, b) = (
+        plain(&step["a"], environment)?,
+        plain(&step["b"], environment)?,
+    );
     computable(a.dtype)?;
     if a.dtype != b.dtype {
         return fail(UMBO_STATUS_INVALID_ARGUMENT, "the operands differ in dtype");
@@ -174,7 +187,11 @@ fn combine(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
         },
         _ => wrong("arithmetic on bool"),
     });
-    given(&Literal { dtype, shape, data: data.collect::<Result<_>>()? })
+    given(&Literal {
+        dtype,
+        shape,
+        data: data.collect::<Result<_>>()?,
+    })
 }
 
 fn cast(step: &Json, environment: &Environment<'_>) -> Given {
@@ -193,14 +210,21 @@ fn cast(step: &Json, environment: &Environment<'_>) -> Given {
         (Element::Integer(value), false) => Element::Integer(dtype.wrap(value)),
         (other, _) => other,
     };
-    given(&Literal { dtype, shape: from.shape, data: from.data.iter().map(convert).collect() })
+    given(&Literal {
+        dtype,
+        shape: from.shape,
+        data: from.data.iter().map(convert).collect(),
+    })
 }
 
 fn over_all(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
     let from = plain(&step["value"], environment)?;
     let dtype = from.dtype;
     if op == "size" {
-        return given(&Literal::scalar("int32", Element::Integer(from.data.len() as i128))?);
+        return given(&Literal::scalar(
+            "int32",
+            Element::Integer(from.data.len() as i128),
+        )?);
     }
     let floats = from.data.iter().filter_map(|element| match element {
         Element::Float(value) => Some(*value),
@@ -216,5 +240,9 @@ fn over_all(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
         (false, "sum") => Element::Integer(dtype.wrap(integers.sum())),
         (false, _) => return wrong("mean is for floats"),
     };
-    given(&Literal { dtype, shape: Vec::new(), data: vec![element] })
+    given(&Literal {
+        dtype,
+        shape: Vec::new(),
+        data: vec![element],
+    })
 }

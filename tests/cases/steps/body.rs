@@ -44,7 +44,9 @@ impl Call<'_> {
             ));
         }
         for (name, bound) in names.iter().zip(parameters) {
-            let Some(name) = name.as_str() else { return wrong("a parameter without a name") };
+            let Some(name) = name.as_str() else {
+                return wrong("a parameter without a name");
+            };
             level.bind(name, bound);
         }
         let depth = level.world.open_scopes();
@@ -61,7 +63,9 @@ impl Call<'_> {
             operand => {
                 // The library takes over what it is given, so it gets a handle of its own.
                 let value = operand::evaluate(operand, &level, "s")?;
-                Arc::try_unwrap(value).or_else(|shared| values::clone(&shared)).map(Some)
+                Arc::try_unwrap(value)
+                    .or_else(|shared| values::clone(&shared))
+                    .map(Some)
             }
         }
     }
@@ -100,8 +104,12 @@ pub fn arguments(
     if args.is_empty() {
         return Ok(None);
     }
-    let args = args.iter().map(|operand| operand::evaluate(operand, environment, strategy));
-    Ok(Some(Arc::new(values::tuple(&args.collect::<Result<Vec<_>>>()?)?)))
+    let args = args
+        .iter()
+        .map(|operand| operand::evaluate(operand, environment, strategy));
+    Ok(Some(Arc::new(values::tuple(
+        &args.collect::<Result<Vec<_>>>()?,
+    )?)))
 }
 
 /// NULL for no value.
@@ -117,7 +125,10 @@ fn parameters(args: *const umbo_value) -> Result<Vec<Bound>> {
     // Borrowed for the call: neither retained nor released.
     let args = std::mem::ManuallyDrop::new(Handle::own(args.cast_mut()));
     let items = values::items(&args)?;
-    Ok(items.into_iter().map(|item| Bound::Value(Arc::new(item))).collect())
+    Ok(items
+        .into_iter()
+        .map(|item| Bound::Value(Arc::new(item)))
+        .collect())
 }
 
 /// The body of `run`, with a replica's context, and of `merge_call`, with a strategy.

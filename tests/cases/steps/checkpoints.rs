@@ -40,7 +40,9 @@ fn checkpoint(step: &Json, environment: &Environment<'_>) -> Result<Handle<umbo_
     // SAFETY: the output is a variable.
     let checkpoint = made(|to| unsafe { umbo_checkpoint_create(strategy.get(), to) })?;
     for (position, name) in fields::list(step, "variables")?.iter().enumerate() {
-        let Some(name) = name.as_str() else { return wrong(format!("{name} is no name")) };
+        let Some(name) = name.as_str() else {
+            return wrong(format!("{name} is no name"));
+        };
         let variable = values::variable(&*environment.value(name)?)?;
         let name = c_text(&position.to_string())?;
         // SAFETY: both are handles, the text outlives the call.

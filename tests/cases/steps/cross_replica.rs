@@ -58,18 +58,33 @@ pub fn given(value: Option<Handle<umbo_value>>) -> Given {
 /// The items of a tuple as a host list.
 fn list(tuple: &Handle<umbo_value>) -> Given {
     let items = values::items(tuple)?;
-    Ok(Some(Bound::List(items.into_iter().map(|item| Bound::Value(Arc::new(item))).collect())))
+    Ok(Some(Bound::List(
+        items
+            .into_iter()
+            .map(|item| Bound::Value(Arc::new(item)))
+            .collect(),
+    )))
 }
 
 fn run(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let args = arguments(step, environment, fields::strategy(step)?)?;
-    let call = Call { body: &step["body"], outer: environment };
+    let call = Call {
+        body: &step["body"],
+        outer: environment,
+    };
     // SAFETY: the callback and its user data belong together and outlive the call.
     given(maybe_made(|result| unsafe {
         let args = pointer(args.as_ref());
         let user_data = call.user_data();
-        umbo_strategy_run(strategy.get(), Some(on_values), user_data, args, ptr::null(), result)
+        umbo_strategy_run(
+            strategy.get(),
+            Some(on_values),
+            user_data,
+            args,
+            ptr::null(),
+            result,
+        )
     })?)
 }
 
@@ -78,9 +93,10 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let value = operand(step, environment)?;
     let axes: Vec<i32> = match &step["axis"] {
         Json::Null => Vec::new(),
-        Json::Array(_) => {
-            fields::integers(step, "axis")?.into_iter().map(|axis| axis as i32).collect()
-        }
+        Json::Array(_) => fields::integers(step, "axis")?
+            .into_iter()
+            .map(|axis| axis as i32)
+            .collect(),
         _ => vec![fields::small_integer(step, "axis")?],
     };
     let mut options: umbo_reduce_options = Default::default();
@@ -98,7 +114,10 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn gather(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let (value, axis) = (operand(step, environment)?, fields::small_integer(step, "axis")?);
+    let (value, axis) = (
+        operand(step, environment)?,
+        fields::small_integer(step, "axis")?,
+    );
     // SAFETY: the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_strategy_gather(strategy.get(), value.get(), axis, ptr::null(), result)
@@ -135,7 +154,12 @@ fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination
             destination.like = like.insert(value).get();
         }
     }
-    Ok(Destination { destination, _device: device, _like: like, _variable: variable })
+    Ok(Destination {
+        destination,
+        _device: device,
+        _like: like,
+        _variable: variable,
+    })
 }
 
 fn reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
@@ -159,7 +183,10 @@ fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
         values.push(value.get().cast_const());
         kept.push((value, to));
     }
-    let destinations: Vec<_> = kept.iter().map(|(_, to)| &raw const to.destination).collect();
+    let destinations: Vec<_> = kept
+        .iter()
+        .map(|(_, to)| &raw const to.destination)
+        .collect();
     // SAFETY: both arrays are as long as stated, what they point to is kept, and the output is a
     // variable.
     let results = made(|results| unsafe {
@@ -191,7 +218,10 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let variable = variable_of(step, environment)?;
     let args = arguments(step, environment, fields::strategy(step)?)?;
-    let call = Call { body: &step["body"], outer: environment };
+    let call = Call {
+        body: &step["body"],
+        outer: environment,
+    };
     // SAFETY: the callback and its user data belong together and outlive the call.
     let result = maybe_made(|result| unsafe {
         umbo_strategy_update(
@@ -215,7 +245,10 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn values_from_function(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let call = Call { body: &step["body"], outer: environment };
+    let call = Call {
+        body: &step["body"],
+        outer: environment,
+    };
     // SAFETY: the callback and its user data belong together and outlive the call.
     given(maybe_made(|result| unsafe {
         let user_data = call.user_data();

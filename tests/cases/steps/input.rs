@@ -35,7 +35,9 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
         // In C umbo_iterator_next_as_optional() is inline over the same function.
         "next_optional" => iterator_of(step, environment).and_then(|iterator| {
             let element = next(&iterator)?;
-            Ok(Some(element.map_or(Bound::Known(Outcome::None), Bound::Value)))
+            Ok(Some(
+                element.map_or(Bound::Known(Outcome::None), Bound::Value),
+            ))
         }),
         "iterate" => each(step, environment, |element| Ok(Some(Bound::Value(element)))).map(Some),
         "for_each" => for_each(step, environment),
@@ -47,7 +49,11 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
             Ok(Some(Bound::List(numbers.collect::<Result<_>>()?)))
         }),
         "per_replica_batch_size" => context_of(step, environment).and_then(|context| {
-            count(per_replica_batch_size(context, fields::integer(step, "global")?)?).map(Some)
+            count(per_replica_batch_size(
+                context,
+                fields::integer(step, "global")?,
+            )?)
+            .map(Some)
         }),
         "value_context" => value_context(step),
         _ => return None,
@@ -91,7 +97,10 @@ fn distribute_dataset(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let name = fields::text(step, "dataset")?;
     let Bound::Dataset(dataset) = environment.look(name)? else {
-        return fail(UMBO_STATUS_INVALID_ARGUMENT, "only a plain dataset can be distributed");
+        return fail(
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "only a plain dataset can be distributed",
+        );
     };
     let options = options_of(step)?;
     // SAFETY: the options are a variable, and so is the output.
@@ -117,8 +126,11 @@ unsafe extern "C-unwind" fn on_dataset(
     let call = unsafe { &*user_data.cast::<DatasetCall<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context =
-        [context.pipeline_count as i32, context.pipeline_index, context.replica_count as i32];
+    let context = [
+        context.pipeline_count as i32,
+        context.pipeline_index,
+        context.replica_count as i32,
+    ];
     call.contexts.lock().push(context);
     match build(call.dataset, call.environment, Some(context)) {
         Ok(made) => {
@@ -139,7 +151,11 @@ fn distribute_from_function(step: &Json, environment: &Environment<'_>) -> Given
     let strategy = strategy_of(step, environment)?;
     let options = options_of(step)?;
     let contexts = Mutex::default();
-    let call = DatasetCall { dataset: &step["dataset"], environment, contexts };
+    let call = DatasetCall {
+        dataset: &step["dataset"],
+        environment,
+        contexts,
+    };
     let user_data = (&raw const call).cast_mut().cast();
     // SAFETY: the callback and its user data belong together and outlive the call; the options and
     // the output are variables.
@@ -213,7 +229,9 @@ fn each(
         if limit == Some(taken) {
             break "limit";
         }
-        let Some(element) = next(&iterator)? else { break "end" };
+        let Some(element) = next(&iterator)? else {
+            break "end";
+        };
         taken += 1;
         collected.extend(visit(element)?);
     };
@@ -271,7 +289,9 @@ fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     }
     let items = (0..count).map(|index| {
         // SAFETY: the output is a variable.
-        spec_outcome(&made(|item| unsafe { umbo_element_spec_item(spec.get(), index, item) })?)
+        spec_outcome(&made(|item| unsafe {
+            umbo_element_spec_item(spec.get(), index, item)
+        })?)
     });
     let items = items.collect::<Result<Vec<_>>>()?;
     Ok(match kind {
@@ -295,11 +315,15 @@ fn cardinality(step: &Json, environment: &Environment<'_>) -> Given {
     let number = match &environment.look(name)? {
         Bound::Dataset(dataset) => {
             // SAFETY: the output is a variable.
-            read(0, |number| unsafe { umbo_dataset_cardinality(dataset.get(), number) })
+            read(0, |number| unsafe {
+                umbo_dataset_cardinality(dataset.get(), number)
+            })
         }
         Bound::Distributed(dataset) => {
             // SAFETY: the output is a variable.
-            read(0, |number| unsafe { umbo_distributed_dataset_cardinality(dataset.get(), number) })
+            read(0, |number| unsafe {
+                umbo_distributed_dataset_cardinality(dataset.get(), number)
+            })
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
     };
@@ -328,5 +352,8 @@ fn value_context(step: &Json) -> Given {
         replica_id: fields::small_integer(step, "replica_id")?,
         replica_count: fields::integer(step, "num_replicas_in_sync")?,
     };
-    Ok(Some(Bound::List(vec![count(context.replica_id.into())?, count(context.replica_count)?])))
+    Ok(Some(Bound::List(vec![
+        count(context.replica_id.into())?,
+        count(context.replica_count)?,
+    ])))
 }

@@ -31,7 +31,9 @@ pub fn step(step: &Json, environment: &Environment<'_>) -> Result<()> {
         input::step,
     ];
     let given = groups.iter().find_map(|group| group(op, step, environment));
-    let Some(given) = given else { return wrong(format!("unknown operation {op}")) };
+    let Some(given) = given else {
+        return wrong(format!("unknown operation {op}"));
+    };
     if let (Some(bound), Some(out)) = (given?, fields::optional_text(step, "out")?) {
         environment.bind(out, bound);
     }

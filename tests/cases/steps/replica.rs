@@ -47,7 +47,10 @@ fn on_replicas(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
-    let (op, value) = (reduce_op(step)?, operand::evaluate(&step["value"], environment, "s")?);
+    let (op, value) = (
+        reduce_op(step)?,
+        operand::evaluate(&step["value"], environment, "s")?,
+    );
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_replica_context_all_reduce(context, op, value.get(), result)
@@ -68,7 +71,10 @@ fn merge_call(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
     let args = arguments(step, environment, "s")?;
     // The body speaks for all replicas, so it does not see the names of the one that calls.
-    let call = Call { body: &step["body"], outer: environment.topmost() };
+    let call = Call {
+        body: &step["body"],
+        outer: environment.topmost(),
+    };
     // SAFETY: the context is this thread's; the callback and its user data belong together and
     // outlive the call.
     given(maybe_made(|result| unsafe {

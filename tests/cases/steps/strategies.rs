@@ -36,7 +36,9 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
         "on_thread" => on_thread(step, environment),
         "loop" => fields::integer(step, "times").and_then(|times| {
             let steps = fields::list(step, "steps")?;
-            (0..times).try_for_each(|_| block(steps, environment)).map(|()| None)
+            (0..times)
+                .try_for_each(|_| block(steps, environment))
+                .map(|()| None)
         }),
         _ => return None,
     })
@@ -65,15 +67,17 @@ pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
         Some(_) => {
             let names = fields::list(json, "compute_devices")?.iter().map(|name| {
                 let known = |name| c_text(&placement::of_compute_device(name));
-                name.as_str().map_or_else(|| wrong(format!("not a name: {name}")), known)
+                name.as_str()
+                    .map_or_else(|| wrong(format!("not a name: {name}")), known)
             });
             Some(names.collect::<Result<Vec<CString>>>()?)
         }
     };
     let parameter = fields::optional_text(json, "parameter_device")?.map(placement::of_device);
     let parameter = parameter.as_deref().map(c_text).transpose()?;
-    let names: Option<Vec<_>> =
-        devices.as_ref().map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
+    let names: Option<Vec<_>> = devices
+        .as_ref()
+        .map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
     let mut options: umbo_strategy_options = Default::default();
     if let Some(names) = &names {
         options.compute_devices = names.as_ptr();
@@ -141,7 +145,9 @@ fn cluster_resolver(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn canonical_device_name(step: &Json) -> Given {
     let name = c_text(fields::text(step, "name")?)?;
-    let defaults = fields::optional_text(step, "default")?.map(c_text).transpose()?;
+    let defaults = fields::optional_text(step, "default")?
+        .map(c_text)
+        .transpose()?;
     let defaults = defaults.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     let mut buffer = [0u8; 256];
     // SAFETY: the texts are texts, the buffer has the capacity stated, the output is a variable.
@@ -149,13 +155,17 @@ fn canonical_device_name(step: &Json) -> Given {
         let (place, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
         umbo_device_canonical_name(name.as_ptr(), defaults, place, capacity, length)
     })?;
-    Ok(Some(text(String::from_utf8_lossy(&buffer[..length]).into_owned())))
+    Ok(Some(text(
+        String::from_utf8_lossy(&buffer[..length]).into_owned(),
+    )))
 }
 
 fn scope_enter(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let scope = read(ptr::null_mut(), |scope| unsafe { umbo_scope_enter(strategy.get(), scope) })?;
+    let scope = read(ptr::null_mut(), |scope| unsafe {
+        umbo_scope_enter(strategy.get(), scope)
+    })?;
     environment.world.entered(scope.addr());
     Ok(Some(Bound::Scope(scope.addr())))
 }
@@ -176,7 +186,9 @@ fn set_strategy(step: &Json, environment: &Environment<'_>) -> Given {
         Some(name) => Some(environment.strategy(name)?),
         None => None,
     };
-    let handle = strategy.as_ref().map_or(ptr::null_mut(), |strategy| strategy.get());
+    let handle = strategy
+        .as_ref()
+        .map_or(ptr::null_mut(), |strategy| strategy.get());
     // SAFETY: NULL or a handle.
     check(unsafe { umbo_set_strategy(handle) })?;
     Ok(None)
@@ -200,8 +212,9 @@ fn in_cross_replica_context() -> Given {
 /// The context of the replica that this thread runs; None in cross-replica context.
 fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
     // SAFETY: the output is a variable.
-    let context =
-        read(ptr::null_mut(), |context| unsafe { umbo_current_replica_context(context) })?;
+    let context = read(ptr::null_mut(), |context| unsafe {
+        umbo_current_replica_context(context)
+    })?;
     Ok((!context.is_null()).then_some(context))
 }
 
@@ -209,7 +222,10 @@ fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
 pub fn own_replica_context() -> Result<*mut umbo_replica_context> {
     match replica_context()? {
         Some(context) => Ok(context),
-        None => fail(UMBO_STATUS_FAILED_PRECONDITION, "this needs a replica context"),
+        None => fail(
+            UMBO_STATUS_FAILED_PRECONDITION,
+            "this needs a replica context",
+        ),
     }
 }
 

@@ -71,7 +71,8 @@ struct Creation {
 }
 
 impl Creation {
-    /// Makes the variable in the strategy that is current. What its synchronisation is to be, a creator says.
+    /// Makes the variable in the strategy that is current. What its synchronisation is to be, a
+    /// creator says.
     fn run(&mut self) -> umbo_status {
         if self.synchronization == UMBO_SYNCHRONIZATION_AUTO {
             return self.create();
@@ -111,8 +112,8 @@ unsafe extern "C-unwind" fn synchronize(
     _: *mut *mut umbo_variable,
 ) -> umbo_status {
     let mut info = umbo_variable_request_info::default();
-    // SAFETY: the request is lent for the call, and the user data is the synchronisation of the Creation that has
-    // entered the scope.
+    // SAFETY: the request is lent for the call, and the user data is the synchronisation of the
+    // Creation that has entered the scope.
     unsafe {
         let status = umbo_variable_request_get_info(request, &raw mut info);
         info.synchronization = which.cast::<i32>().read();
@@ -140,7 +141,10 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         Some("ONLY_FIRST_REPLICA") => UMBO_AGGREGATION_ONLY_FIRST_REPLICA,
         Some(other) => return wrong(format!("unknown aggregation {other}")),
     };
-    let mut options = umbo_variable_options { aggregation, ..Default::default() };
+    let mut options = umbo_variable_options {
+        aggregation,
+        ..Default::default()
+    };
     let synchronization = match fields::optional_text(step, "synchronization")? {
         None | Some("AUTO") => UMBO_SYNCHRONIZATION_AUTO,
         Some("NONE") => UMBO_SYNCHRONIZATION_NONE,
@@ -152,7 +156,9 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         None => UMBO_AUTO as i32,
         Some(_) => fields::flag(step, "trainable", true)?.into(),
     };
-    let name = fields::optional_text(step, "name")?.map(c_text).transpose()?;
+    let name = fields::optional_text(step, "name")?
+        .map(c_text)
+        .transpose()?;
     let initial = values::tensor(&*operand::evaluate(&step["initial"], environment, "s")?)?;
     let mut creation = Creation {
         name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
@@ -176,7 +182,9 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         }
     })?;
     let variable = Handle::own(creation.variable);
-    Ok(Some(Bound::Value(Arc::new(values::from_variable(variable.get())?))))
+    Ok(Some(Bound::Value(Arc::new(values::from_variable(
+        variable.get(),
+    )?))))
 }
 
 fn read_value(step: &Json, environment: &Environment<'_>) -> Given {
@@ -195,7 +203,10 @@ fn trainable(step: &Json, environment: &Environment<'_>) -> Given {
 }
 
 fn created_in_scope(step: &Json, environment: &Environment<'_>) -> Given {
-    let (strategy, variable) = (strategy_of(step, environment)?, variable_of(step, environment)?);
+    let (strategy, variable) = (
+        strategy_of(step, environment)?,
+        variable_of(step, environment)?,
+    );
     // SAFETY: the output is a variable.
     truth(read(0, |result| unsafe {
         umbo_strategy_created_variable(strategy.get(), variable.get(), result)
@@ -206,5 +217,7 @@ fn copy(step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
     // SAFETY: the output is a variable.
     let copy = made(|copy| unsafe { umbo_variable_copy(variable.get(), copy) })?;
-    Ok(Some(Bound::Value(Arc::new(values::from_variable(copy.get())?))))
+    Ok(Some(Bound::Value(Arc::new(values::from_variable(
+        copy.get(),
+    )?))))
 }

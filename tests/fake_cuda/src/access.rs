@@ -28,7 +28,8 @@ pub fn race(now: &Stamp, write: bool, region: &Region, conflict: &Conflict) -> S
 impl Driver {
     /// Reports a bad address.
     pub fn bad_address(&mut self, who: &str, bad: &BadAddress) {
-        self.reports.add(bad.mistake, &format!("{who}: {}", bad.text));
+        self.reports
+            .add(bad.mistake, &format!("{who}: {}", bad.text));
     }
 
     /// Checks when a call is made that a range is memory which devices can use.
@@ -80,7 +81,9 @@ impl Driver {
 
     /// Notes that all bytes of a range are written.
     pub fn wrote(&mut self, address: u64, bytes: u64) {
-        let Ok(region) = self.memory.find(address, bytes) else { return };
+        let Ok(region) = self.memory.find(address, bytes) else {
+            return;
+        };
         let offsets = region.offsets(address, bytes);
         match region.initialised.as_mut() {
             Some(initialised) => initialised.set(offsets, true),

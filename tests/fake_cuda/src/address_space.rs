@@ -22,22 +22,40 @@ impl AddressSpace {
         for shift in (33..=40).rev() {
             let bytes = 1u64 << shift;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: a new mapping at an address that the kernel chooses; no memory in use is touched.
+            // SAFETY: a new mapping at an address that the kernel chooses; no memory in use is
+            // touched.
             let at = unsafe {
-                libc::mmap(ptr::null_mut(), bytes as usize, libc::PROT_NONE, flags, -1, 0)
+                libc::mmap(
+                    ptr::null_mut(),
+                    bytes as usize,
+                    libc::PROT_NONE,
+                    flags,
+                    -1,
+                    0,
+                )
             };
             if at != libc::MAP_FAILED {
                 let start = at as u64;
-                return AddressSpace { start, end: start + bytes, next: start };
+                return AddressSpace {
+                    start,
+                    end: start + bytes,
+                    next: start,
+                };
             }
         }
-        AddressSpace { start: 0, end: 0, next: 0 }
+        AddressSpace {
+            start: 0,
+            end: 0,
+            next: 0,
+        }
     }
 
     /// A new piece of the space.
     pub fn take(&mut self, bytes: u64) -> Outcome<u64> {
         let start = self.next.next_multiple_of(ALIGNMENT);
-        let end = start.checked_add(bytes).and_then(|end| end.checked_add(GAP));
+        let end = start
+            .checked_add(bytes)
+            .and_then(|end| end.checked_add(GAP));
         match end {
             Some(end) if end <= self.end => {
                 self.next = end;

@@ -29,8 +29,12 @@ impl Driver {
     /// Memory is given up by the host: all uses of it must be known to be over.
     fn check_unused(&mut self, who: &str, at: u64) {
         let host = self.host.clone();
-        let Some(region) = self.memory.starting_at(at) else { return };
-        let open = region.history.conflict(0..region.bytes, true, |use_| use_.is_known_to(&host));
+        let Some(region) = self.memory.starting_at(at) else {
+            return;
+        };
+        let open = region
+            .history
+            .conflict(0..region.bytes, true, |use_| use_.is_known_to(&host));
         if let Some(Conflict { earlier, .. }) = open {
             let text = format!(
                 "{who} of {}, which {} may still use: the host has not waited for it",
@@ -82,7 +86,8 @@ impl Session<'_> {
         if at == libc::MAP_FAILED {
             return Err(Code::OUT_OF_MEMORY);
         }
-        self.memory.add_host(at as u64, bytes as u64, Place::Locked, context);
+        self.memory
+            .add_host(at as u64, bytes as u64, Place::Locked, context);
         Ok(at)
     }
 
@@ -111,6 +116,9 @@ impl Driver {
     /// Free and total bytes of the current device.
     pub fn memory_info(&self) -> Outcome<(usize, usize)> {
         let device = self.current()? as usize;
-        Ok((self.memory.free_bytes(device) as usize, self.memory.total(device) as usize))
+        Ok((
+            self.memory.free_bytes(device) as usize,
+            self.memory.total(device) as usize,
+        ))
     }
 }

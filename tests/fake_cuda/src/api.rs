@@ -1,4 +1,5 @@
-//! The functions of the driver as C sees them: those that the library and its tests call. They hold no logic.
+//! The functions of the driver as C sees them: those that the library and its tests call. They hold
+//! no logic.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::null_mut;
@@ -32,7 +33,9 @@ unsafe extern "C" fn cuInit(flags: c_uint) -> c_int {
 }
 
 fn put_text(text: &Out<*const c_char>, found: Option<&'static CStr>) -> c_int {
-    let put = found.ok_or(Code::INVALID_VALUE).and_then(|found| text.put(found.as_ptr()));
+    let put = found
+        .ok_or(Code::INVALID_VALUE)
+        .and_then(|found| text.put(found.as_ptr()));
     put.err().unwrap_or(Code::SUCCESS).0
 }
 
@@ -48,8 +51,8 @@ unsafe extern "C" fn cuGetErrorString(code: c_int, text: Out<*const c_char>) -> 
     put_text(&text, describe(code).map(|(_, text)| text))
 }
 
-/// What tests ask the driver, and tell it: see `Session::ask`. The answer is a number, and a text where one
-/// was asked for.
+/// What tests ask the driver, and tell it: see `Session::ask`. The answer is a number, and a text
+/// where one was asked for.
 // SAFETY: only this driver has the function.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn fake_cuda_ask(question: In<c_char>, text: TextOut, room: usize) -> u64 {

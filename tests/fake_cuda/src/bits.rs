@@ -65,7 +65,11 @@ mod tests {
             bits.set(range, true);
         }
         let set: Vec<u64> = (0..300).filter(|at| bits.has(*at)).collect();
-        let wanted: Vec<u64> = (3..5).chain(60..130).chain(191..192).chain(256..300).collect();
+        let wanted: Vec<u64> = (3..5)
+            .chain(60..130)
+            .chain(191..192)
+            .chain(256..300)
+            .collect();
         assert_eq!(set, wanted);
         assert_eq!(bits.first_missing(60..140), Some(130));
         assert_eq!(bits.first_missing(60..130), None);

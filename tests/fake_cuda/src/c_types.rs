@@ -18,8 +18,8 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller of the C function promises that the pointer is null or a place for a value; it
-        // is not null.
+        // SAFETY: the caller of the C function promises that the pointer is null or a place for a
+        // value; it is not null.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
@@ -35,8 +35,8 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller of the C function promises that the pointer is null or points to as many
-        // values as the function reads; it is not null.
+        // SAFETY: the caller of the C function promises that the pointer is null or points to as
+        // many values as the function reads; it is not null.
         Ok(unsafe { self.0.add(index).read_unaligned() })
     }
 }
@@ -47,9 +47,11 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller of the C function promises that the pointer is null or points to a text
-        // with a zero at its end; it is not null.
-        unsafe { CStr::from_ptr(self.0) }.to_str().map_err(|_| Code::INVALID_VALUE)
+        // SAFETY: the caller of the C function promises that the pointer is null or points to a
+        // text with a zero at its end; it is not null.
+        unsafe { CStr::from_ptr(self.0) }
+            .to_str()
+            .map_err(|_| Code::INVALID_VALUE)
     }
 }
 

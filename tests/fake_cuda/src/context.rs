@@ -43,7 +43,11 @@ impl Driver {
 
     fn context_number(&self, raw: Raw) -> Outcome<u32> {
         let id = handle::number(Kind::Context, raw).map_err(|_| Code::INVALID_CONTEXT)?;
-        if (id as usize) < self.contexts.len() { Ok(id) } else { Err(Code::INVALID_CONTEXT) }
+        if (id as usize) < self.contexts.len() {
+            Ok(id)
+        } else {
+            Err(Code::INVALID_CONTEXT)
+        }
     }
 
     pub fn retain_primary(&mut self, device: i32) -> Outcome<Raw> {
@@ -58,7 +62,11 @@ impl Driver {
     }
 
     pub fn set_current(&self, raw: Raw) -> Outcome {
-        let next = if raw.is_null() { None } else { Some(self.context_number(raw)?) };
+        let next = if raw.is_null() {
+            None
+        } else {
+            Some(self.context_number(raw)?)
+        };
         if let Some(id) = next
             && self.contexts[id as usize].retained == 0
         {
@@ -69,7 +77,9 @@ impl Driver {
     }
 
     pub fn get_current(&self) -> Raw {
-        CURRENT.get().map_or(std::ptr::null_mut(), |id| handle::make(Kind::Context, id))
+        CURRENT
+            .get()
+            .map_or(std::ptr::null_mut(), |id| handle::make(Kind::Context, id))
     }
 
     /// Makes broken contexts usable again, which no real driver does. Work that waited is gone.
@@ -126,8 +136,11 @@ impl Session<'_> {
 
     /// Waits until all work of a context is finished.
     fn finish_context(&mut self, context: u32) {
-        let ends: Vec<(u32, u64)> =
-            self.streams.of(context).map(|stream| (stream.id, stream.enqueued)).collect();
+        let ends: Vec<(u32, u64)> = self
+            .streams
+            .of(context)
+            .map(|stream| (stream.id, stream.enqueued))
+            .collect();
         let mut known = self.host.clone();
         for (id, _) in &ends {
             if let Some(stream) = self.streams.get(*id) {

@@ -7,7 +7,8 @@ use crate::region::Place;
 use crate::session::Session;
 
 impl Session<'_> {
-    /// Does what a test wants, and gives the number that it asked for. Each question is a method of [`Control`].
+    /// Does what a test wants, and gives the number that it asked for. Each question is a method of
+    /// [`Control`].
     pub fn ask(&mut self, question: &str) -> u64 {
         let (what, rest) = question.split_once(' ').unwrap_or((question, ""));
         match what {
@@ -28,18 +29,34 @@ impl Session<'_> {
     /// How many things of a kind are alive.
     fn live(&self, kind: &str) -> u64 {
         let count = match kind {
-            "memory" => self.memory.live().filter(|region| region.device().is_some()).count(),
-            "host memory" => {
-                self.memory.live().filter(|region| matches!(region.place, Place::Locked)).count()
-            }
+            "memory" => self
+                .memory
+                .live()
+                .filter(|region| region.device().is_some())
+                .count(),
+            "host memory" => self
+                .memory
+                .live()
+                .filter(|region| matches!(region.place, Place::Locked))
+                .count(),
             "streams" => {
-                let defaults = self.contexts.iter().filter(|context| context.retained > 0).count();
-                self.streams.all().filter(|stream| !stream.destroyed).count() - defaults
+                let defaults = self
+                    .contexts
+                    .iter()
+                    .filter(|context| context.retained > 0)
+                    .count();
+                self.streams
+                    .all()
+                    .filter(|stream| !stream.destroyed)
+                    .count()
+                    - defaults
             }
             "events" => self.events.count(),
-            "contexts" => {
-                self.contexts.iter().map(|context: &Context| context.retained as usize).sum()
-            }
+            "contexts" => self
+                .contexts
+                .iter()
+                .map(|context: &Context| context.retained as usize)
+                .sum(),
             _ => panic!("{kind:?} are not counted"),
         };
         count as u64
@@ -81,8 +98,14 @@ impl Control {
     pub fn reports(&self) -> Vec<String> {
         let mut room = vec![0; 1 << 16];
         self.ask_for_text("reports", &mut room);
-        let end = room.iter().position(|byte| *byte == 0).unwrap_or(room.len());
-        String::from_utf8_lossy(&room[..end]).lines().map(String::from).collect()
+        let end = room
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(room.len());
+        String::from_utf8_lossy(&room[..end])
+            .lines()
+            .map(String::from)
+            .collect()
     }
 
     /// The texts of all mistakes found so far, which are then forgotten.
@@ -117,8 +140,8 @@ impl Control {
         self.ask("injected")
     }
 
-    /// How many bytes copies have moved: `to device` and `to host` (over the bus), `between devices`,
-    /// `within a device`. Copies that still wait do not count.
+    /// How many bytes copies have moved: `to device` and `to host` (over the bus), `between
+    /// devices`, `within a device`. Copies that still wait do not count.
     pub fn moved(&self, over: &str) -> u64 {
         self.ask(&format!("moved {over}"))
     }

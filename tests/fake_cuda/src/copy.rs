@@ -62,7 +62,11 @@ impl Session<'_> {
             // SAFETY: the program gives `bytes` readable bytes.
             Source::Staged(unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec())
         };
-        let work = Work::Copy { from: source, to: Destination::Address(to), bytes: bytes as u64 };
+        let work = Work::Copy {
+            from: source,
+            to: Destination::Address(to),
+            bytes: bytes as u64,
+        };
         let stamp = self.enqueue(stream, who, work)?;
         if locked {
             self.watches.add(from as u64, bytes as u64, &stamp);
@@ -89,15 +93,26 @@ impl Session<'_> {
         self.check_host(who, to, bytes)?;
         self.check_range(who, from, bytes as u64)?;
         let locked = self.memory.page_locked(to as u64, bytes as u64).is_some();
-        let target =
-            if locked { Destination::Address(to as u64) } else { Destination::Pageable(to.cast()) };
-        let work = Work::Copy { from: Source::Address(from), to: target, bytes: bytes as u64 };
+        let target = if locked {
+            Destination::Address(to as u64)
+        } else {
+            Destination::Pageable(to.cast())
+        };
+        let work = Work::Copy {
+            from: Source::Address(from),
+            to: target,
+            bytes: bytes as u64,
+        };
         let stamp = self.enqueue(stream, who, work)?;
         if locked {
             self.watches.add(to as u64, bytes as u64, &stamp);
         }
         // With pageable memory the call returns when the copy is made.
-        if !locked || waits == Waits::Yes { self.finish_stream(stream) } else { Ok(()) }
+        if !locked || waits == Waits::Yes {
+            self.finish_stream(stream)
+        } else {
+            Ok(())
+        }
     }
 
     pub fn device_to_device(&mut self, to: u64, from: u64, bytes: usize, stream: Raw) -> Outcome {
@@ -118,7 +133,11 @@ impl Session<'_> {
             let text = format!("{who}: {bytes} bytes at {from:#x} and {to:#x} overlap");
             return Err(self.misuse(Code::INVALID_VALUE, &text));
         }
-        let work = Work::Copy { from: Source::Address(from), to: Destination::Address(to), bytes };
+        let work = Work::Copy {
+            from: Source::Address(from),
+            to: Destination::Address(to),
+            bytes,
+        };
         self.enqueue(stream, who, work).map(drop)
     }
 
@@ -154,7 +173,10 @@ impl Session<'_> {
     ) -> Outcome {
         for (address, context) in [to, from] {
             let context = self.live_context(context)?;
-            let owner = self.memory.holding(address).and_then(|region| region.device());
+            let owner = self
+                .memory
+                .holding(address)
+                .and_then(|region| region.device());
             if bytes > 0 && owner.is_some_and(|owner| owner != context as usize) {
                 let text = format!(
                     "peer copy: {address:#x} is not memory of device {context}, as the call says"
@@ -171,7 +193,16 @@ impl Session<'_> {
             return Ok(());
         }
         self.check_range("fill", at, count as u64)?;
-        self.enqueue(stream, "fill", Work::Fill { at, value, bytes: count as u64 }).map(drop)
+        self.enqueue(
+            stream,
+            "fill",
+            Work::Fill {
+                at,
+                value,
+                bytes: count as u64,
+            },
+        )
+        .map(drop)
     }
 }
 

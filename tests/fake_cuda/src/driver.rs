@@ -42,8 +42,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The failure that this call, or `operation` when it runs, is to meet, if any. A sticky code breaks the current
-    /// context. The error of an operation always breaks its own: there is no call that could return it otherwise.
+    /// The failure that this call, or `operation` when it runs, is to meet, if any. A sticky code
+    /// breaks the current context. The error of an operation always breaks its own: there is no
+    /// call that could return it otherwise.
     pub fn fault_in(&mut self, function: &'static str) -> Option<Code> {
         if function == "operation" {
             return self.faults.at(function).map(Code);
@@ -59,7 +60,9 @@ impl Driver {
 
     pub fn new() -> Driver {
         let settings = Settings::from_environment();
-        let memory = (0..settings.devices).map(|device| settings.memory_of(device)).collect();
+        let memory = (0..settings.devices)
+            .map(|device| settings.memory_of(device))
+            .collect();
         Driver {
             contexts: (0..settings.devices).map(|_| Context::default()).collect(),
             pools: (0..settings.devices as u32).map(Pool::of).collect(),

@@ -29,7 +29,10 @@ impl Session<'_> {
                 id
             }
         };
-        let owner = self.streams.get(id).map_or(context, |stream| stream.context);
+        let owner = self
+            .streams
+            .get(id)
+            .map_or(context, |stream| stream.context);
         self.usable(owner)?;
         Ok(id)
     }
@@ -125,7 +128,11 @@ impl Session<'_> {
             number,
             stream.clock.clone(),
         ));
-        stream.queue.push_back(Operation { stamp: Arc::clone(&stamp), work, after });
+        stream.queue.push_back(Operation {
+            stamp: Arc::clone(&stamp),
+            work,
+            after,
+        });
         Ok(stamp)
     }
 
@@ -143,7 +150,9 @@ impl Session<'_> {
 
     /// Waits until everything that is on a stream now is finished.
     pub fn finish_stream(&mut self, id: u32) -> Outcome {
-        let Some(stream) = self.streams.get(id) else { return Ok(()) };
+        let Some(stream) = self.streams.get(id) else {
+            return Ok(());
+        };
         let (context, count, clock) = (stream.context, stream.enqueued, stream.clock.clone());
         self.wait_for(id, count);
         self.usable(context)?;
@@ -159,7 +168,9 @@ impl Session<'_> {
     pub fn query_stream(&mut self, raw: Raw) -> Outcome {
         let id = self.stream(raw)?;
         self.step();
-        let Some(stream) = self.streams.get(id) else { return Ok(()) };
+        let Some(stream) = self.streams.get(id) else {
+            return Ok(());
+        };
         let (idle, context, clock) = (stream.is_idle(), stream.context, stream.clock.clone());
         self.usable(context)?;
         if !idle {

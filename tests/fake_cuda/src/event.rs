@@ -74,7 +74,16 @@ impl Session<'_> {
         self.events.next += 1;
         let id = self.events.next;
         let timed = flags & DISABLE_TIMING == 0;
-        self.events.all.insert(id, Event { context, timed, mark: None, times: 0, reached: None });
+        self.events.all.insert(
+            id,
+            Event {
+                context,
+                timed,
+                mark: None,
+                times: 0,
+                reached: None,
+            },
+        );
         Ok(handle::make(Kind::Event, id))
     }
 
@@ -107,7 +116,14 @@ impl Session<'_> {
         let count = self.streams.get(stream).map_or(0, |stream| stream.enqueued);
         let clock = stamp.clock.clone();
         let event = self.event(raw)?;
-        (event.mark, event.times) = (Some(Mark { stream, count, clock }), time);
+        (event.mark, event.times) = (
+            Some(Mark {
+                stream,
+                count,
+                clock,
+            }),
+            time,
+        );
         event.reached = None;
         Ok(())
     }
@@ -127,7 +143,9 @@ impl Session<'_> {
 
     pub fn synchronize_event(&mut self, raw: Raw) -> Outcome {
         self.current()?;
-        let Some(mark) = self.event(raw)?.mark.clone() else { return Ok(()) };
+        let Some(mark) = self.event(raw)?.mark.clone() else {
+            return Ok(());
+        };
         self.wait_for(mark.stream, mark.count);
         self.current()?;
         self.host_learns(&mark.clock);

@@ -1,8 +1,9 @@
-//! Failures on demand, of the tests' CUDA driver and of their NCCL: any call, or anything else that has a name when it
-//! happens, can be made to fail.
+//! Failures on demand, of the tests' CUDA driver and of their NCCL: any call, or anything else that
+//! has a name when it happens, can be made to fail.
 //!
-//! A fault is written `NAME:NUMBER:CODE`: the NUMBER-th time, from 1, that NAME comes it fails with the code; `*` stands for
-//! all calls together. NUMBER 0 lets it fail every time. Several faults are separated by commas.
+//! A fault is written `NAME:NUMBER:CODE`: the NUMBER-th time, from 1, that NAME comes it fails with
+//! the code; `*` stands for all calls together. NUMBER 0 lets it fail every time. Several faults
+//! are separated by commas.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -30,9 +31,16 @@ impl Faults {
             let mut parts = fault.split(':');
             let (name, number, code) = (parts.next()?, parts.next()?, parts.next()?);
             let (number, code) = (number.parse().ok()?, code.parse().ok()?);
-            wanted.push(Fault { name: name.into(), number, code });
+            wanted.push(Fault {
+                name: name.into(),
+                number,
+                code,
+            });
         }
-        *self = Faults { wanted, ..Faults::default() };
+        *self = Faults {
+            wanted,
+            ..Faults::default()
+        };
         Some(())
     }
 
@@ -65,8 +73,11 @@ impl Faults {
         *count += 1;
         let count = *count;
         let hit = self.wanted.iter().find(|fault| {
-            let number =
-                if fault.name == "*" { call } else { (fault.name == name).then_some(count) };
+            let number = if fault.name == "*" {
+                call
+            } else {
+                (fault.name == name).then_some(count)
+            };
             number.is_some_and(|number| [0, number].contains(&fault.number))
         })?;
         self.injected += 1;

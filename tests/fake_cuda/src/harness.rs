@@ -34,14 +34,26 @@ pub fn library() -> PathBuf {
     let program = env::current_exe().expect("the program knows where it is");
     let folder = program.parent().expect("a program lies in a folder");
     // Tests lie in deps; programs and the copy of the library one folder above.
-    let names = ["libfake_cuda.so", "deps/libfake_cuda.so", "../libfake_cuda.so"];
-    names.iter().map(|name| folder.join(name)).find(|path| path.exists()).unwrap_or_else(|| {
-        panic!("libfake_cuda.so is not in {}: build the package fake-cuda", folder.display())
-    })
+    let names = [
+        "libfake_cuda.so",
+        "deps/libfake_cuda.so",
+        "../libfake_cuda.so",
+    ];
+    names
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| {
+            panic!(
+                "libfake_cuda.so is not in {}: build the package fake-cuda",
+                folder.display()
+            )
+        })
 }
 
-/// A folder in which the fake driver has the names by which a driver is looked for, or the folder that UMBO_TEST_DRIVER
-/// names: of a driver that answers the same questions on a real card (tests/one_card).
+/// A folder in which the fake driver has the names by which a driver is looked for, or the folder
+/// that UMBO_TEST_DRIVER names: of a driver that answers the same questions on a real card
+/// (tests/one_card).
 ///
 /// # Panics
 ///
@@ -63,7 +75,8 @@ pub fn folder() -> &'static Path {
             // Several tests may do this at once: each puts a whole link in place.
             let own = folder.join(format!("{name}.{}", std::process::id()));
             let made = std::os::unix::fs::symlink(&library, &own);
-            made.and_then(|()| fs::rename(&own, &link)).expect("the driver can be linked");
+            made.and_then(|()| fs::rename(&own, &link))
+                .expect("the driver can be linked");
         }
         folder
     })
@@ -99,10 +112,19 @@ pub fn under_driver(settings: &[(&str, &str)]) -> Option<Control> {
         return Some(control);
     }
     let thread = std::thread::current();
-    let name = thread.name().filter(|name| *name != "main").expect("a test runs on its own thread");
+    let name = thread
+        .name()
+        .filter(|name| *name != "main")
+        .expect("a test runs on its own thread");
     let program = env::current_exe().expect("the program knows where it is");
     let output = command(program)
-        .args([name, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"])
+        .args([
+            name,
+            "--exact",
+            "--nocapture",
+            "--include-ignored",
+            "--test-threads=1",
+        ])
         .env(INSIDE, "1")
         .envs(settings.iter().copied())
         .output()

@@ -23,7 +23,11 @@ impl Segment {
         };
         same(&self.write, &other.write)
             && self.reads.len() == other.reads.len()
-            && self.reads.iter().zip(&other.reads).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self
+                .reads
+                .iter()
+                .zip(&other.reads)
+                .all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 
@@ -63,8 +67,11 @@ impl History {
             for at in inside {
                 self.0.remove(&at);
             }
-            let segment =
-                Segment { end: bytes.end, write: Some(Arc::clone(now)), reads: Vec::new() };
+            let segment = Segment {
+                end: bytes.end,
+                write: Some(Arc::clone(now)),
+                reads: Vec::new(),
+            };
             self.0.insert(bytes.start, segment);
         } else {
             self.note_read(bytes.clone(), now);
@@ -89,13 +96,21 @@ impl History {
             gaps.push(at..bytes.end);
         }
         for gap in gaps {
-            let segment = Segment { end: gap.end, write: None, reads: vec![Arc::clone(now)] };
+            let segment = Segment {
+                end: gap.end,
+                write: None,
+                reads: vec![Arc::clone(now)],
+            };
             self.0.insert(gap.start, segment);
         }
     }
 
     fn coalesce(&mut self, bytes: Range<u64>) {
-        let first = self.0.range(..bytes.start).next_back().map_or(bytes.start, |(at, _)| *at);
+        let first = self
+            .0
+            .range(..bytes.start)
+            .next_back()
+            .map_or(bytes.start, |(at, _)| *at);
         let mut left: Option<u64> = None;
         let near: Vec<u64> = self.0.range(first..=bytes.end).map(|(at, _)| *at).collect();
         for at in near {
@@ -120,7 +135,11 @@ impl History {
         write: bool,
         known: impl Fn(&Stamp) -> bool,
     ) -> Option<Conflict> {
-        let first = self.0.range(..=bytes.start).next_back().map_or(bytes.start, |(at, _)| *at);
+        let first = self
+            .0
+            .range(..=bytes.start)
+            .next_back()
+            .map_or(bytes.start, |(at, _)| *at);
         for (start, segment) in self.0.range(first..bytes.end) {
             if segment.end <= bytes.start {
                 continue;
@@ -155,7 +174,13 @@ mod tests {
     /// The next operation of an actor, which knows what `clock` knows.
     fn stamp(actor: usize, clock: &mut Clock) -> Arc<Stamp> {
         let number = clock.tick(actor);
-        Arc::new(Stamp::new("test".into(), "stream".into(), actor, number, clock.clone()))
+        Arc::new(Stamp::new(
+            "test".into(),
+            "stream".into(),
+            actor,
+            number,
+            clock.clone(),
+        ))
     }
 
     #[test]
@@ -163,10 +188,18 @@ mod tests {
         let (mut one, mut two) = (Clock::default(), Clock::default());
         let mut history = History::default();
         assert!(history.access(0..100, true, &stamp(0, &mut one)).is_none());
-        let conflict = history.access(90..110, false, &stamp(1, &mut two)).expect("not ordered");
+        let conflict = history
+            .access(90..110, false, &stamp(1, &mut two))
+            .expect("not ordered");
         assert_eq!((conflict.bytes, conflict.earlier_wrote), (90..100, true));
-        assert!(history.access(100..110, false, &stamp(0, &mut one)).is_none());
-        let conflict = history.access(100..101, true, &stamp(0, &mut one)).expect("not ordered");
+        assert!(
+            history
+                .access(100..110, false, &stamp(0, &mut one))
+                .is_none()
+        );
+        let conflict = history
+            .access(100..101, true, &stamp(0, &mut one))
+            .expect("not ordered");
         assert!(!conflict.earlier_wrote);
         one.join(&two);
         assert!(history.access(0..110, true, &stamp(0, &mut one)).is_none());

@@ -17,7 +17,9 @@ static CALLS: Mutex<Option<Sender<Call>>> = Mutex::new(None);
 
 /// Has the function called by the thread for that. The stream stays busy until it returns.
 pub fn call(stream: u32, stamp: Arc<Stamp>, function: HostFunction) {
-    let mut calls = CALLS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut calls = CALLS
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let sender = calls.get_or_insert_with(|| {
         let (sender, receiver) = mpsc::channel();
         thread::Builder::new()
@@ -27,7 +29,11 @@ pub fn call(stream: u32, stamp: Arc<Stamp>, function: HostFunction) {
         sender
     });
     sender
-        .send(Call { stream, stamp, function })
+        .send(Call {
+            stream,
+            stamp,
+            function,
+        })
         .expect("the thread that calls functions of the program does not end");
 }
 

@@ -59,20 +59,34 @@ impl Session<'_> {
         // Kernels of this project have threads along one axis, and shared memory of their own only.
         let [threads, y, z] = size.block;
         let most = kernel.max_threads.min(device::THREADS_PER_BLOCK);
-        let fits = size.grid.iter().zip(device::GRID).all(|(size, most)| (1..=most).contains(size));
+        let fits = size
+            .grid
+            .iter()
+            .zip(device::GRID)
+            .all(|(size, most)| (1..=most).contains(size));
         if !fits || !(1..=most).contains(&threads) || (y, z, size.dynamic_shared) != (1, 1, 0) {
-            let Size { grid, block, dynamic_shared } = size;
+            let Size {
+                grid,
+                block,
+                dynamic_shared,
+            } = size;
             let text = format!(
-                "{} is launched with a grid of {grid:?} blocks of {block:?} threads and {dynamic_shared} bytes; a \
-                 block may have {most} threads",
+                "{} is launched with a grid of {grid:?} blocks of {block:?} threads and \
+                 {dynamic_shared} bytes; a block may have {most} threads",
                 kernel.name
             );
             return Err(self.misuse(Code::INVALID_VALUE, &text));
         }
         let parameters = parameters(&kernel)?;
         let name = format!("kernel {}", kernel.name);
-        let launch = Launch { kernel, grid: size.grid, threads, parameters };
-        self.enqueue(stream, &name, Work::Launch(Box::new(launch))).map(drop)
+        let launch = Launch {
+            kernel,
+            grid: size.grid,
+            threads,
+            parameters,
+        };
+        self.enqueue(stream, &name, Work::Launch(Box::new(launch)))
+            .map(drop)
     }
 }
 
@@ -103,24 +117,35 @@ impl Driver {
             block_number: [0; 3],
         };
         let outcome = machine.run(&mut random);
-        let Machine { global, findings, identities, .. } = machine;
+        let Machine {
+            global,
+            findings,
+            identities,
+            ..
+        } = machine;
         let touched = global.touched(first);
         self.identities = identities.end();
         for (mistake, text) in findings {
-            self.reports.add(mistake, &format!("{}: {text}", stamp.describe()));
+            self.reports
+                .add(mistake, &format!("{}: {text}", stamp.describe()));
         }
         for touched in touched {
             self.note_touched(stamp, &touched);
         }
         outcome.map_err(|fault| {
-            self.reports.add(fault.mistake, &format!("{}: {}", stamp.describe(), fault.text));
+            self.reports.add(
+                fault.mistake,
+                &format!("{}: {}", stamp.describe(), fault.text),
+            );
             fault.code
         })
     }
 
     /// Compares what a launch read and wrote in a region with what others did.
     fn note_touched(&mut self, stamp: &Arc<Stamp>, touched: &Touched) {
-        let Some(region) = self.memory.starting_at(touched.region) else { return };
+        let Some(region) = self.memory.starting_at(touched.region) else {
+            return;
+        };
         let mut race = None;
         for (runs, write) in [(&touched.reads, false), (&touched.writes, true)] {
             for run in runs {
@@ -135,7 +160,8 @@ impl Driver {
         }
         if is_host {
             for run in &touched.writes {
-                self.watches.device_wrote(start + run.start, run.end - run.start);
+                self.watches
+                    .device_wrote(start + run.start, run.end - run.start);
             }
         }
     }

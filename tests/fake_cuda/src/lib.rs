@@ -4,8 +4,8 @@
 //!
 //! * Work put on a stream runs later, in an order drawn from a seed; only the order that CUDA
 //!   promises is kept.
-//! * Vector clocks find every pair of conflicting accesses that nothing orders, whatever order
-//!   they ran in.
+//! * Vector clocks find every pair of conflicting accesses that nothing orders, whatever order they
+//!   ran in.
 //! * Kernels are executed from their PTX by an interpreter that checks each access.
 //! * Any call can be made to fail, once or for ever after.
 //!
@@ -16,7 +16,14 @@ mod access;
 mod address_space;
 mod allocate;
 // Unit tests have no driver, so that little is compiled for them.
-#[cfg_attr(test, allow(dead_code, non_snake_case, reason = "programs call them by CUDA's names"))]
+#[cfg_attr(
+    test,
+    allow(
+        dead_code,
+        non_snake_case,
+        reason = "programs call them by CUDA's names"
+    )
+)]
 mod api;
 mod bits;
 mod c_types;

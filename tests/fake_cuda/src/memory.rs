@@ -82,13 +82,18 @@ impl Memory {
         }
         let size = usize::try_from(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
         // Too little memory of the host is an error of the call, too.
-        Vec::<u8>::new().try_reserve_exact(size).map_err(|_| Code::OUT_OF_MEMORY)?;
+        Vec::<u8>::new()
+            .try_reserve_exact(size)
+            .map_err(|_| Code::OUT_OF_MEMORY)?;
         let start = self.space.take(bytes)?;
         // Zeroed memory is taken from the system only when it is touched.
         let mut storage = vec![0u8; size];
         let data = storage.as_mut_ptr();
         self.used[device] += bytes;
-        let place = Place::Device { ordinal: device, _bytes: storage };
+        let place = Place::Device {
+            ordinal: device,
+            _bytes: storage,
+        };
         self.insert(start, bytes, place, data, context);
         Ok(start)
     }
@@ -144,7 +149,9 @@ impl Memory {
 
     /// Live regions.
     pub fn live(&self) -> impl Iterator<Item = &Region> {
-        self.regions.values().filter(|region| region.freed.is_none())
+        self.regions
+            .values()
+            .filter(|region| region.freed.is_none())
     }
 
     /// Whether an address is one that only devices have.
@@ -162,7 +169,10 @@ impl Memory {
     pub fn find(&mut self, address: u64, bytes: u64) -> Result<&mut Region, BadAddress> {
         let bad = |mistake, text| Err(BadAddress { mistake, text });
         let Some((_, region)) = self.regions.range_mut(..=address).next_back() else {
-            return bad(Mistake::OutOfBounds, format!("{address:#x} is no device memory"));
+            return bad(
+                Mistake::OutOfBounds,
+                format!("{address:#x} is no device memory"),
+            );
         };
         let end = address.checked_add(bytes);
         if address >= region.end() || end.is_none_or(|end| end > region.end()) {

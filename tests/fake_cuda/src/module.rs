@@ -37,7 +37,8 @@ struct Text {
 impl Modules {
     /// Removes the modules of a context.
     pub fn remove_all(&mut self, context: u32) {
-        self.functions.retain(|_, function| function.context != context);
+        self.functions
+            .retain(|_, function| function.context != context);
     }
 }
 
@@ -49,15 +50,26 @@ impl Session<'_> {
             eprintln!("fake-cuda: the module cannot be loaded: {text}");
             code
         };
-        if self.modules.last.as_ref().is_none_or(|last| last.text != text) {
+        if self
+            .modules
+            .last
+            .as_ref()
+            .is_none_or(|last| last.text != text)
+        {
             let module = read(text).map_err(|problem| said(Code::INVALID_PTX, problem))?;
             let kernels = module.kernels.into_iter().map(Arc::new).collect();
             let (text, target) = (text.to_owned(), module.target);
-            self.modules.last = Some(Text { text, target, kernels });
+            self.modules.last = Some(Text {
+                text,
+                target,
+                kernels,
+            });
         }
         let (major, minor) = self.settings.capability;
         let modules = &mut self.modules;
-        let Text { target, kernels, .. } = modules.last.as_ref().expect("it was read");
+        let Text {
+            target, kernels, ..
+        } = modules.last.as_ref().expect("it was read");
         if *target as i32 > major * 10 + minor {
             let text = format!("it is for sm_{target}, the device is {major}.{minor}");
             return Err(said(Code::NO_BINARY_FOR_GPU, text));
@@ -66,7 +78,11 @@ impl Session<'_> {
         let id = modules.modules;
         for kernel in kernels {
             modules.next += 1;
-            let function = Function { context, module: id, kernel: Arc::clone(kernel) };
+            let function = Function {
+                context,
+                module: id,
+                kernel: Arc::clone(kernel),
+            };
             modules.functions.insert(modules.next, function);
         }
         Ok(handle::make(Kind::Module, id))
@@ -78,10 +94,15 @@ impl Session<'_> {
         // Those of the module that was loaded last, which programs ask for, are the last.
         let mut all = self.modules.functions.iter().rev();
         let found = all.find(|(_, function)| {
-            (Some(function.module), function.context, function.kernel.name.as_str())
-                == (id, context, name)
+            (
+                Some(function.module),
+                function.context,
+                function.kernel.name.as_str(),
+            ) == (id, context, name)
         });
-        found.map(|(id, _)| handle::make(Kind::Function, *id)).ok_or(Code::NOT_FOUND)
+        found
+            .map(|(id, _)| handle::make(Kind::Function, *id))
+            .ok_or(Code::NOT_FOUND)
     }
 
     pub fn function(&mut self, raw: Raw) -> Outcome<Function> {

@@ -32,7 +32,11 @@ impl Moved {
 impl Driver {
     /// Counts a copy that has run.
     pub fn count_moved(&mut self, from: &Source, to: &Destination, bytes: u64) {
-        let device = |address: u64| self.memory.holding(address).and_then(|region| region.device());
+        let device = |address: u64| {
+            self.memory
+                .holding(address)
+                .and_then(|region| region.device())
+        };
         let source = match from {
             Source::Staged(_) => None,
             Source::Address(address) => device(*address),

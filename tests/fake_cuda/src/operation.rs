@@ -19,7 +19,13 @@ pub struct Stamp {
 
 impl Stamp {
     pub fn new(name: Arc<str>, stream: Arc<str>, actor: Actor, number: u64, clock: Clock) -> Stamp {
-        Stamp { name, stream, actor, number, clock }
+        Stamp {
+            name,
+            stream,
+            actor,
+            number,
+            clock,
+        }
     }
 
     /// Whether `other` is finished before this operation starts, or is this one.
@@ -34,7 +40,10 @@ impl Stamp {
 
     /// The operation in words, with its stream and its number there.
     pub fn describe(&self) -> String {
-        format!("{} (operation {} of {})", self.name, self.number, self.stream)
+        format!(
+            "{} (operation {} of {})",
+            self.name, self.number, self.stream
+        )
     }
 }
 

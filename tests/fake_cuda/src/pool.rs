@@ -1,5 +1,5 @@
-//! Memory pools, from which allocations on streams come. Each device has one, whose number is the device's,
-//! and programs make others.
+//! Memory pools, from which allocations on streams come. Each device has one, whose number is the
+//! device's, and programs make others.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint};
@@ -60,14 +60,21 @@ const USED: u32 = 7;
 impl Pool {
     /// The first one of a device.
     pub fn of(device: u32) -> Pool {
-        Pool { device, ..Pool::default() }
+        Pool {
+            device,
+            ..Pool::default()
+        }
     }
 }
 
 impl Driver {
     /// The device that is located.
     fn located(&self, location: Location) -> Outcome<u32> {
-        if location.kind == DEVICE { self.device(location.id) } else { Err(Code::INVALID_VALUE) }
+        if location.kind == DEVICE {
+            self.device(location.id)
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
     }
 
     /// Makes another pool of a device.
@@ -87,7 +94,11 @@ impl Driver {
     /// The number of a pool.
     pub fn pool(&self, raw: Raw) -> Outcome<u32> {
         let id = handle::number(Kind::Pool, raw).map_err(|_| Code::INVALID_VALUE)?;
-        if (id as usize) < self.pools.len() { Ok(id) } else { Err(Code::INVALID_VALUE) }
+        if (id as usize) < self.pools.len() {
+            Ok(id)
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
     }
 
     pub fn pool_attribute(&self, raw: Raw, attribute: u32) -> Outcome<u64> {
@@ -102,7 +113,11 @@ impl Driver {
     /// What a pool keeps of its memory makes no difference here.
     pub fn set_pool_attribute(&self, raw: Raw, attribute: u32) -> Outcome {
         self.pool(raw)?;
-        if attribute == THRESHOLD { Ok(()) } else { Err(Code::INVALID_VALUE) }
+        if attribute == THRESHOLD {
+            Ok(())
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
     }
 
     /// Says what a device may do with a pool's memory.
@@ -163,7 +178,10 @@ impl Session<'_> {
         let context = self.pools[id as usize].device;
         let at = self.allocate_in(context, bytes as u64)?;
         let stamp = self.enqueue(stream, "allocation", Work::Nothing)?;
-        let region = self.memory.starting_at(at).expect("it was allocated just now");
+        let region = self
+            .memory
+            .starting_at(at)
+            .expect("it was allocated just now");
         region.history.access(0..bytes as u64, true, &stamp);
         region.pool = Some(id);
         Ok(at)

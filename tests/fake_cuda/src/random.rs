@@ -6,7 +6,9 @@ pub struct Random(u64);
 impl Random {
     pub fn new(seed: u64) -> Random {
         // Spreads neighbouring seeds; zero would stay zero for ever.
-        let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = seed
+            .wrapping_add(0x9e37_79b9_7f4a_7c15)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mut random = Random((mixed ^ mixed >> 31) | 1);
         random.next();
         random

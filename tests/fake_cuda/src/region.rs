@@ -40,8 +40,8 @@ pub struct Region {
     pub freed: Option<Arc<str>>,
 }
 
-// SAFETY: `data` points to memory that the region owns or that was registered with the driver, and it
-// is used only while the driver is locked.
+// SAFETY: `data` points to memory that the region owns or that was registered with the driver, and
+// it is used only while the driver is locked.
 unsafe impl Send for Region {}
 
 impl Region {

@@ -56,7 +56,11 @@ const MOST: usize = 10_000;
 
 impl Reports {
     pub fn new(abort: bool, quiet: bool) -> Reports {
-        Reports { found: vec![], abort, quiet }
+        Reports {
+            found: vec![],
+            abort,
+            quiet,
+        }
     }
 
     /// Notes a mistake.

@@ -32,7 +32,10 @@ impl Driver {
     /// Streams whose next operation can run.
     fn ready(&self) -> Vec<u32> {
         let can_run = |id: &u32| self.blocker(*id).is_none();
-        let waiting = self.streams.all().filter(|stream| !stream.queue.is_empty() && !stream.busy);
+        let waiting = self
+            .streams
+            .all()
+            .filter(|stream| !stream.queue.is_empty() && !stream.busy);
         waiting.map(|stream| stream.id).filter(can_run).collect()
     }
 
@@ -40,7 +43,11 @@ impl Driver {
     fn blocker(&self, id: u32) -> Option<u32> {
         let operation = self.streams.get(id)?.queue.front()?;
         let unmet = |(stream, count): &&(u32, u64)| !self.streams.reached(*stream, *count);
-        operation.after.iter().find(unmet).map(|(stream, _)| *stream)
+        operation
+            .after
+            .iter()
+            .find(unmet)
+            .map(|(stream, _)| *stream)
     }
 
     /// Runs an operation of some stream; false if none can run.
@@ -77,8 +84,12 @@ impl Driver {
     }
 
     fn run_next(&mut self, id: u32) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
-        let Some(operation) = stream.queue.pop_front() else { return };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return;
+        };
+        let Some(operation) = stream.queue.pop_front() else {
+            return;
+        };
         stream.busy = true;
         let context = stream.context;
         if self.execute(context, id, operation) {

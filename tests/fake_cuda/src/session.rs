@@ -32,20 +32,28 @@ pub struct Session<'a> {
 impl Deref for Session<'_> {
     type Target = Driver;
     fn deref(&self) -> &Driver {
-        self.guard.as_ref().and_then(|guard| guard.as_ref()).expect("a session holds the driver")
+        self.guard
+            .as_ref()
+            .and_then(|guard| guard.as_ref())
+            .expect("a session holds the driver")
     }
 }
 
 impl DerefMut for Session<'_> {
     fn deref_mut(&mut self) -> &mut Driver {
-        self.guard.as_mut().and_then(|guard| guard.as_mut()).expect("a session holds the driver")
+        self.guard
+            .as_mut()
+            .and_then(|guard| guard.as_mut())
+            .expect("a session holds the driver")
     }
 }
 
 impl Session<'_> {
     /// Locks the driver, which starts with the first session.
     pub fn open() -> Session<'static> {
-        let mut guard = DRIVER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut guard = DRIVER
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         guard.get_or_insert_with(Driver::new);
         Session { guard: Some(guard) }
     }
@@ -54,8 +62,9 @@ impl Session<'_> {
     fn pause(&mut self) {
         let guard = self.guard.take().expect("a session holds the driver");
         let moment = Duration::from_millis(20);
-        let (guard, _) =
-            PROGRESS.wait_timeout(guard, moment).unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (guard, _) = PROGRESS
+            .wait_timeout(guard, moment)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         self.guard = Some(guard);
     }
 

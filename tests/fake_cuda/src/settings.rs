@@ -39,7 +39,10 @@ impl Settings {
         let (major, minor) = capability.split_once('.').unwrap_or((&capability, "0"));
         Settings {
             devices: number("FAKE_CUDA_DEVICES", 1) as usize,
-            memory: memory.split(',').map(|text| parse("FAKE_CUDA_MEMORY", text)).collect(),
+            memory: memory
+                .split(',')
+                .map(|text| parse("FAKE_CUDA_MEMORY", text))
+                .collect(),
             capability: (
                 parse("FAKE_CUDA_CAPABILITY", major) as i32,
                 parse("FAKE_CUDA_CAPABILITY", minor) as i32,

@@ -103,12 +103,16 @@ impl Streams {
 
     /// The streams of one context.
     pub fn of(&self, context: u32) -> impl Iterator<Item = &Stream> {
-        self.all.values().filter(move |stream| stream.context == context)
+        self.all
+            .values()
+            .filter(move |stream| stream.context == context)
     }
 
     /// Whether so many operations of a stream have finished.
     pub fn reached(&self, id: u32, count: u64) -> bool {
-        self.all.get(&id).is_none_or(|stream| stream.completed >= count)
+        self.all
+            .get(&id)
+            .is_none_or(|stream| stream.completed >= count)
     }
 
     /// Counts one operation as finished; a stream that was given up goes with its last one.
@@ -126,7 +130,8 @@ impl Streams {
             && stream.destroyed
             && stream.is_idle()
         {
-            self.spare.push((stream.actor, stream.clock.get(stream.actor)));
+            self.spare
+                .push((stream.actor, stream.clock.get(stream.actor)));
             self.all.remove(&id);
         }
     }
@@ -135,7 +140,10 @@ impl Streams {
     pub fn abandon(&mut self, context: u32) {
         let mine: Vec<u32> = self.of(context).map(|stream| stream.id).collect();
         for id in mine {
-            let stream = self.all.get_mut(&id).expect("its number was found just now");
+            let stream = self
+                .all
+                .get_mut(&id)
+                .expect("its number was found just now");
             stream.completed += stream.queue.len() as u64;
             stream.queue.clear();
             self.sweep(id);
@@ -146,7 +154,10 @@ impl Streams {
     pub fn remove_all(&mut self, context: u32) {
         let mine: Vec<u32> = self.of(context).map(|stream| stream.id).collect();
         for id in mine {
-            self.all.get_mut(&id).expect("its number was found just now").destroyed = true;
+            self.all
+                .get_mut(&id)
+                .expect("its number was found just now")
+                .destroyed = true;
             self.sweep(id);
         }
     }

@@ -28,10 +28,15 @@ impl Watch {
     }
 
     fn check(&self, reports: &mut Reports) -> bool {
-        let changed = self.now().iter().zip(&self.bytes).position(|(now, then)| now != then);
+        let changed = self
+            .now()
+            .iter()
+            .zip(&self.bytes)
+            .position(|(now, then)| now != then);
         if let Some(offset) = changed {
             let text = format!(
-                "the host changed byte {offset} of the {} bytes at {:#x} before it could know that {} was over",
+                "the host changed byte {offset} of the {} bytes at {:#x} before it could know \
+                 that {} was over",
                 self.bytes.len(),
                 self.address,
                 self.stamp.describe()
@@ -61,12 +66,17 @@ impl Watches {
 
     /// The copy runs now.
     pub fn check(&mut self, stamp: &Arc<Stamp>, reports: &mut Reports) {
-        self.0.retain(|watch| !Arc::ptr_eq(&watch.stamp, stamp) || !watch.check(reports));
+        self.0
+            .retain(|watch| !Arc::ptr_eq(&watch.stamp, stamp) || !watch.check(reports));
     }
 
     /// The copy has run.
     pub fn copied(&mut self, stamp: &Arc<Stamp>) {
-        for watch in self.0.iter_mut().filter(|watch| Arc::ptr_eq(&watch.stamp, stamp)) {
+        for watch in self
+            .0
+            .iter_mut()
+            .filter(|watch| Arc::ptr_eq(&watch.stamp, stamp))
+        {
             watch.copied = true;
         }
     }

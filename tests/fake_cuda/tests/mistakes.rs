@@ -83,12 +83,16 @@ fn copy(to: u64, from: u64, bytes: usize, stream: sys::CUstream) -> bool {
 
 fn upload(to: u64, from: *const c_void, stream: sys::CUstream) -> bool {
     // SAFETY: see above.
-    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, BYTES, stream) }.result().is_ok()
+    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, BYTES, stream) }
+        .result()
+        .is_ok()
 }
 
 fn download(to: *mut c_void, from: u64, stream: sys::CUstream) -> bool {
     // SAFETY: see above.
-    unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, BYTES, stream) }.result().is_ok()
+    unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, BYTES, stream) }
+        .result()
+        .is_ok()
 }
 
 fn free(at: u64) -> bool {
@@ -141,20 +145,33 @@ fn launch(kernel: sys::CUfunction, mut at: u64, stream: sys::CUstream) -> bool {
         .is_ok()
 }
 
-/// Runs a program with its mistake and without, in many orders; the reports of the mistake are of these kinds.
+/// Runs a program with its mistake and without, in many orders; the reports of the mistake are of
+/// these kinds.
 fn compare(control: &Control, name: &str, kinds: &[&str], body: impl Fn(&mut Program)) {
     for seed in 0..2 * SEEDS {
         let wrong = seed % 2 == 1;
         control.seed(seed / 2);
-        let mut program = Program { memory: vec![], streams: vec![], events: vec![], wrong };
+        let mut program = Program {
+            memory: vec![],
+            streams: vec![],
+            events: vec![],
+            wrong,
+        };
         body(&mut program);
         let _ = result::ctx::synchronize();
         control.mend();
         result::ctx::synchronize().unwrap();
         let reports = control.take_reports();
-        assert_eq!(!reports.is_empty(), wrong, "{name}, seed {seed}: {reports:?}");
+        assert_eq!(
+            !reports.is_empty(),
+            wrong,
+            "{name}, seed {seed}: {reports:?}"
+        );
         for report in &reports {
-            assert!(kinds.iter().any(|kind| report.starts_with(kind)), "{name}: {report}");
+            assert!(
+                kinds.iter().any(|kind| report.starts_with(kind)),
+                "{name}: {report}"
+            );
         }
         program.memory.into_iter().for_each(|at| assert!(free(at)));
         for stream in program.streams {
@@ -179,27 +196,37 @@ fn order_between_streams() {
     let Some(control) = start(&[]) else { return };
     let reading = kernel("ld.global.u32 %r1, [%rd2];");
     // Where the fill comes later, the kernel reads what nothing wrote.
-    compare(&control, "an event left out", &["race", "uninitialised"], |p| {
-        let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
-        fill(x, BYTES, one);
-        record(ready, one);
-        if !p.wrong {
+    compare(
+        &control,
+        "an event left out",
+        &["race", "uninitialised"],
+        |p| {
+            let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+            fill(x, BYTES, one);
+            record(ready, one);
+            if !p.wrong {
+                wait(two, ready);
+            }
+            launch(reading, x, two);
+        },
+    );
+    compare(
+        &control,
+        "an event recorded too early",
+        &["race", "uninitialised"],
+        |p| {
+            let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+            if p.wrong {
+                record(ready, one);
+            }
+            fill(x, BYTES, one);
+            if !p.wrong {
+                record(ready, one);
+            }
             wait(two, ready);
-        }
-        launch(reading, x, two);
-    });
-    compare(&control, "an event recorded too early", &["race", "uninitialised"], |p| {
-        let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
-        if p.wrong {
-            record(ready, one);
-        }
-        fill(x, BYTES, one);
-        if !p.wrong {
-            record(ready, one);
-        }
-        wait(two, ready);
-        launch(reading, x, two);
-    });
+            launch(reading, x, two);
+        },
+    );
     compare(&control, "overwriting what is still read", &["race"], |p| {
         let (one, two, over, x) = (p.stream(), p.stream(), p.event(), p.memory());
         fill(x, BYTES, one);
@@ -224,27 +251,37 @@ fn order_between_streams() {
             copy(y, x, BYTES, own);
         },
     );
-    compare(&control, "parts of one allocation that overlap", &["race"], |p| {
-        let (one, two, x) = (p.stream(), p.stream(), p.memory());
-        fill(x, 32, one);
-        fill(x + if p.wrong { 31 } else { 32 }, 32, two);
-    });
+    compare(
+        &control,
+        "parts of one allocation that overlap",
+        &["race"],
+        |p| {
+            let (one, two, x) = (p.stream(), p.stream(), p.memory());
+            fill(x, 32, one);
+            fill(x + if p.wrong { 31 } else { 32 }, 32, two);
+        },
+    );
 }
 
 #[test]
 fn memory_freed_too_early() {
     let Some(control) = start(&[]) else { return };
-    compare(&control, "a free on another stream", &["race", "use after free"], |p| {
-        let (one, two, over, y) = (p.stream(), p.stream(), p.event(), p.memory());
-        let x = allocate_async(one);
-        fill(x, BYTES, one);
-        copy(y, x, BYTES, one);
-        record(over, one);
-        if !p.wrong {
-            wait(two, over);
-        }
-        free_async(x, two);
-    });
+    compare(
+        &control,
+        "a free on another stream",
+        &["race", "use after free"],
+        |p| {
+            let (one, two, over, y) = (p.stream(), p.stream(), p.event(), p.memory());
+            let x = allocate_async(one);
+            fill(x, BYTES, one);
+            copy(y, x, BYTES, one);
+            record(over, one);
+            if !p.wrong {
+                wait(two, over);
+            }
+            free_async(x, two);
+        },
+    );
     compare(&control, "memory used before it is there", &["race"], |p| {
         let (one, two, ready) = (p.stream(), p.stream(), p.event());
         let x = allocate_async(one);
@@ -257,84 +294,122 @@ fn memory_freed_too_early() {
         free_async(x, one);
     });
     let kinds = ["use after free"];
-    compare(&control, "a free of what the host has not waited for", &kinds, |p| {
-        let (one, y) = (p.stream(), p.memory());
-        let x = p.memory();
-        p.memory.pop();
-        fill(x, BYTES, one);
-        copy(y, x, BYTES, one);
-        if !p.wrong {
-            synchronize(one);
-        }
-        free(x);
-    });
-    compare(&control, "a free of page-locked memory in use", &kinds, |p| {
-        let (one, x, source) = (p.stream(), p.memory(), pinned());
-        upload(x, source.cast(), one);
-        if !p.wrong {
-            synchronize(one);
-        }
-        free_pinned(source);
-    });
-    compare(&control, "memory freed twice", &["misuse", "use after free"], |p| {
-        let one = p.stream();
-        let x = allocate_async(one);
-        free_async(x, one);
-        if p.wrong {
+    compare(
+        &control,
+        "a free of what the host has not waited for",
+        &kinds,
+        |p| {
+            let (one, y) = (p.stream(), p.memory());
+            let x = p.memory();
+            p.memory.pop();
+            fill(x, BYTES, one);
+            copy(y, x, BYTES, one);
+            if !p.wrong {
+                synchronize(one);
+            }
+            free(x);
+        },
+    );
+    compare(
+        &control,
+        "a free of page-locked memory in use",
+        &kinds,
+        |p| {
+            let (one, x, source) = (p.stream(), p.memory(), pinned());
+            upload(x, source.cast(), one);
+            if !p.wrong {
+                synchronize(one);
+            }
+            free_pinned(source);
+        },
+    );
+    compare(
+        &control,
+        "memory freed twice",
+        &["misuse", "use after free"],
+        |p| {
+            let one = p.stream();
+            let x = allocate_async(one);
             free_async(x, one);
-        }
-    });
+            if p.wrong {
+                free_async(x, one);
+            }
+        },
+    );
 }
 
 #[test]
 fn page_locked_memory_changed_too_early() {
     let Some(control) = start(&[]) else { return };
     for downloads in [false, true] {
-        compare(&control, "page-locked memory", &["pinned memory changed"], |p| {
-            let (one, x, host) = (p.stream(), p.memory(), pinned());
-            fill(x, BYTES, one);
-            let queued = match downloads {
-                true => download(host.cast(), x, one),
-                false => upload(x, host.cast(), one),
-            };
-            assert!(queued);
-            if !p.wrong {
+        compare(
+            &control,
+            "page-locked memory",
+            &["pinned memory changed"],
+            |p| {
+                let (one, x, host) = (p.stream(), p.memory(), pinned());
+                fill(x, BYTES, one);
+                let queued = match downloads {
+                    true => download(host.cast(), x, one),
+                    false => upload(x, host.cast(), one),
+                };
+                assert!(queued);
+                if !p.wrong {
+                    synchronize(one);
+                }
+                // SAFETY: the memory is there; that a copy uses it is the mistake.
+                unsafe { host.add(63).write(5) };
                 synchronize(one);
-            }
-            // SAFETY: the memory is there; that a copy uses it is the mistake.
-            unsafe { host.add(63).write(5) };
-            synchronize(one);
-            free_pinned(host);
-        });
+                free_pinned(host);
+            },
+        );
     }
 }
 
 #[test]
 fn wrong_addresses_and_handles() {
-    let Some(control) = start(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let Some(control) = start(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
     compare(&control, "a copy past an end", &["out of bounds"], |p| {
         let (one, x, y) = (p.stream(), p.memory(), p.memory());
         fill(x, BYTES, one);
         assert_ne!(copy(y + if p.wrong { 33 } else { 32 }, x, 32, one), p.wrong);
     });
-    compare(&control, "a copy whose sides are exchanged", &["misuse"], |p| {
-        let (one, x, mut host) = (p.stream(), p.memory(), [0u8; BYTES]);
-        fill(x, BYTES, one);
-        let at = host.as_mut_ptr().cast::<c_void>();
-        let done =
-            if p.wrong { upload(at as u64, x as *const _, one) } else { download(at, x, one) };
-        assert_ne!(done, p.wrong);
-    });
-    compare(&control, "a download of what nothing wrote", &["uninitialised"], |p| {
-        let (one, x, y, mut host) = (p.stream(), p.memory(), p.memory(), [0u8; BYTES]);
-        fill(x, if p.wrong { 63 } else { 64 }, one);
-        // The copy itself may carry padding along.
-        copy(y, x, BYTES, one);
-        download(host.as_mut_ptr().cast(), y, one);
-    });
+    compare(
+        &control,
+        "a copy whose sides are exchanged",
+        &["misuse"],
+        |p| {
+            let (one, x, mut host) = (p.stream(), p.memory(), [0u8; BYTES]);
+            fill(x, BYTES, one);
+            let at = host.as_mut_ptr().cast::<c_void>();
+            let done = if p.wrong {
+                upload(at as u64, x as *const _, one)
+            } else {
+                download(at, x, one)
+            };
+            assert_ne!(done, p.wrong);
+        },
+    );
+    compare(
+        &control,
+        "a download of what nothing wrote",
+        &["uninitialised"],
+        |p| {
+            let (one, x, y, mut host) = (p.stream(), p.memory(), p.memory(), [0u8; BYTES]);
+            fill(x, if p.wrong { 63 } else { 64 }, one);
+            // The copy itself may carry padding along.
+            copy(y, x, BYTES, one);
+            download(host.as_mut_ptr().cast(), y, one);
+        },
+    );
     compare(&control, "an event given as a stream", &["misuse"], |p| {
         let (one, mark) = (p.stream(), p.event());
-        assert_ne!(synchronize(if p.wrong { mark.cast() } else { one }), p.wrong);
+        assert_ne!(
+            synchronize(if p.wrong { mark.cast() } else { one }),
+            p.wrong
+        );
     });
     compare(&control, "a stream used after its end", &["misuse"], |p| {
         let (one, two, x) = (p.stream(), p.stream(), p.memory());
@@ -348,24 +423,46 @@ fn wrong_addresses_and_handles() {
     let streams = Cell::new(null_mut());
     streams.set(result::stream::create(result::stream::StreamKind::NonBlocking).unwrap());
     let first = device(0);
-    compare(&control, "an event recorded on another device's stream", &["misuse"], |p| {
-        let (own, mark) = (p.stream(), p.event());
-        assert_ne!(record(mark, if p.wrong { streams.get() } else { own }), p.wrong);
-    });
-    compare(&control, "a peer copy with the contexts exchanged", &["misuse"], |p| {
-        let (one, x) = (p.stream(), p.memory());
-        fill(x, BYTES, one);
-        let (to, from) = if p.wrong { (first, second) } else { (second, first) };
-        // SAFETY: whether this is right is for the driver to find out.
-        let code = unsafe { sys::cuMemcpyPeerAsync(there, to, x, from, BYTES, one) };
-        assert_ne!(code.result().is_ok(), p.wrong);
-    });
+    compare(
+        &control,
+        "an event recorded on another device's stream",
+        &["misuse"],
+        |p| {
+            let (own, mark) = (p.stream(), p.event());
+            assert_ne!(
+                record(mark, if p.wrong { streams.get() } else { own }),
+                p.wrong
+            );
+        },
+    );
+    compare(
+        &control,
+        "a peer copy with the contexts exchanged",
+        &["misuse"],
+        |p| {
+            let (one, x) = (p.stream(), p.memory());
+            fill(x, BYTES, one);
+            let (to, from) = if p.wrong {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            // SAFETY: whether this is right is for the driver to find out.
+            let code = unsafe { sys::cuMemcpyPeerAsync(there, to, x, from, BYTES, one) };
+            assert_ne!(code.result().is_ok(), p.wrong);
+        },
+    );
     let reading = kernel("ld.global.u32 %r1, [%rd2];");
-    compare(&control, "memory of another device", &["out of bounds"], |p| {
-        let (one, x) = (p.stream(), p.memory());
-        fill(x, BYTES, one);
-        launch(reading, if p.wrong { there } else { x }, one);
-    });
+    compare(
+        &control,
+        "memory of another device",
+        &["out of bounds"],
+        |p| {
+            let (one, x) = (p.stream(), p.memory());
+            fill(x, BYTES, one);
+            launch(reading, if p.wrong { there } else { x }, one);
+        },
+    );
 }
 
 #[test]
@@ -373,14 +470,20 @@ fn threads_of_a_block() {
     let Some(control) = start(&[]) else { return };
     let exchange = |barrier: &str| {
         format!(
-            "st.shared.u32 [%rd4], %r0;\n{barrier}\nsub.s32 %r1, 15, %r0;\nmul.wide.u32 %rd5, %r1, 4;
+            "st.shared.u32 [%rd4], %r0;\n{barrier}\nsub.s32 %r1, 15, %r0;\nmul.wide.u32 %rd5, \
+             %r1, 4;
             add.s64 %rd5, %rd3, %rd5;\nld.shared.u32 %r2, [%rd5];\nst.global.u32 [%rd2], %r2;"
         )
     };
     let guarded = "setp.eq.s32 %p0, %r0, 3;\n@%p0 bra $L;\n";
     // A name, the kernel as it is right, as it is wrong, and the reports.
     let cases = [
-        ("a barrier left out", exchange("bar.sync 0;"), exchange(""), "race in shared"),
+        (
+            "a barrier left out",
+            exchange("bar.sync 0;"),
+            exchange(""),
+            "race in shared",
+        ),
         (
             "a barrier that not all reach",
             "bar.sync 0;".into(),
@@ -426,10 +529,21 @@ fn threads_of_a_block() {
 fn failures_on_demand() {
     let Some(control) = start(&[]) else { return };
     control.fault("cuMemsetD8Async:2:1");
-    let mut p = Program { memory: vec![], streams: vec![], events: vec![], wrong: false };
+    let mut p = Program {
+        memory: vec![],
+        streams: vec![],
+        events: vec![],
+        wrong: false,
+    };
     let (one, x) = (p.stream(), p.memory());
-    assert_eq!([fill(x, 8, one), fill(x, 8, one), fill(x, 8, one)], [true, false, true]);
-    assert_eq!((control.injected(), control.calls("cuMemsetD8Async")), (1, 3));
+    assert_eq!(
+        [fill(x, 8, one), fill(x, 8, one), fill(x, 8, one)],
+        [true, false, true]
+    );
+    assert_eq!(
+        (control.injected(), control.calls("cuMemsetD8Async")),
+        (1, 3)
+    );
     control.fault("operation:1:719");
     fill(x, 8, one);
     assert!(!synchronize(one) && !synchronize(one) && !free(x));

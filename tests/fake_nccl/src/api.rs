@@ -80,7 +80,9 @@ extern "C" fn ncclCommDestroy(comm: usize) -> c_int {
     };
     if nccl.comms[index].state != SUCCESS {
         let state = nccl.comms[index].state;
-        nccl.mistake(format!("ncclCommDestroy while the communicator's state is {state}"));
+        nccl.mistake(format!(
+            "ncclCommDestroy while the communicator's state is {state}"
+        ));
     }
     nccl.end(index);
     fault.unwrap_or(SUCCESS)

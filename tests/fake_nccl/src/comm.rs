@@ -19,7 +19,10 @@ pub struct Clique {
 
 impl Clique {
     pub fn new(size: usize) -> Clique {
-        Clique { members: vec![None; size], is_broken: false }
+        Clique {
+            members: vec![None; size],
+            is_broken: false,
+        }
     }
 }
 
@@ -39,7 +42,8 @@ pub struct Comm {
     stuck: Option<Arc<AtomicBool>>,
 }
 
-// SAFETY: a handle of the driver's may be used by every thread, and so may the program's place for this one's.
+// SAFETY: a handle of the driver's may be used by every thread, and so may the program's place for
+// this one's.
 unsafe impl std::marker::Send for Comm {}
 
 struct Send {
@@ -109,8 +113,10 @@ unsafe extern "C" fn until_set(data: *mut c_void) {
 impl Nccl {
     /// Begins what a group has of a communicator.
     pub fn begin(&mut self, index: usize, parts: Vec<Part>) {
-        let (is_stuck, is_absent) =
-            (self.faults.at("stuck").is_some(), self.faults.at("absent").is_some());
+        let (is_stuck, is_absent) = (
+            self.faults.at("stuck").is_some(),
+            self.faults.at("absent").is_some(),
+        );
         let size = self.cliques[self.comms[index].clique].members.len();
         let comm = &mut self.comms[index];
         comm.state = IN_PROGRESS;
@@ -118,19 +124,42 @@ impl Nccl {
         if is_absent {
             // Something that no rank ever sends keeps it going.
             let (from, stream) = (comm.rank, std::ptr::null_mut());
-            return comm.receives.push_back(Receive { from, address: 0, bytes: 0, stream });
+            return comm.receives.push_back(Receive {
+                from,
+                address: 0,
+                bytes: 0,
+                stream,
+            });
         }
         let begun = cuda::within(comm.context, || {
-            for Part { sends, peer, address, bytes, stream } in parts {
+            for Part {
+                sends,
+                peer,
+                address,
+                bytes,
+                stream,
+            } in parts
+            {
                 if is_stuck {
                     comm.hold_up(stream)?;
                 }
                 if !sends {
-                    comm.receives.push_back(Receive { from: peer, address, bytes, stream });
+                    comm.receives.push_back(Receive {
+                        from: peer,
+                        address,
+                        bytes,
+                        stream,
+                    });
                     continue;
                 }
                 let ready = Event::on(stream)?;
-                comm.sends[peer].push_back(Send { address, bytes, stream, ready, taken: None });
+                comm.sends[peer].push_back(Send {
+                    address,
+                    bytes,
+                    stream,
+                    ready,
+                    taken: None,
+                });
             }
             Ok(())
         });
@@ -168,7 +197,12 @@ impl Nccl {
     }
 
     fn move_parts(&mut self, index: usize) -> Result<(), Unhandled> {
-        let Comm { clique, rank, context, .. } = self.comms[index];
+        let Comm {
+            clique,
+            rank,
+            context,
+            ..
+        } = self.comms[index];
         let mut waiting = VecDeque::new();
         while let Some(receive) = self.comms[index].receives.pop_front() {
             let peer = match receive.address {
@@ -177,8 +211,11 @@ impl Nccl {
             };
             let sent = peer.and_then(|peer| {
                 let comm = &mut self.comms[peer];
-                let send =
-                    comm.sends.get_mut(rank)?.iter_mut().find(|send| send.taken.is_none())?;
+                let send = comm
+                    .sends
+                    .get_mut(rank)?
+                    .iter_mut()
+                    .find(|send| send.taken.is_none())?;
                 Some((send, comm.context))
             });
             let Some((send, context_of_peer)) = sent else {
@@ -195,7 +232,12 @@ impl Nccl {
             }
             let from = (send.address, context_of_peer);
             send.ready.before(receive.stream)?;
-            cuda::copy((receive.address, context), from, receive.bytes, receive.stream)?;
+            cuda::copy(
+                (receive.address, context),
+                from,
+                receive.bytes,
+                receive.stream,
+            )?;
             // The copy cannot be taken back: who sends has to know of it.
             let taken = Event::on(receive.stream).or_else(|_| Event::on(receive.stream));
             send.taken = Some(taken?);
@@ -207,7 +249,12 @@ impl Nccl {
     /// What others have taken is behind this rank's stream, too.
     fn take_note(&mut self, index: usize) -> Result<(), Unhandled> {
         for sends in &mut self.comms[index].sends {
-            while let Some(Send { stream, taken: Some(taken), .. }) = sends.front() {
+            while let Some(Send {
+                stream,
+                taken: Some(taken),
+                ..
+            }) = sends.front()
+            {
                 taken.before(*stream)?;
                 sends.pop_front();
             }

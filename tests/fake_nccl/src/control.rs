@@ -14,10 +14,21 @@ pub fn library() -> PathBuf {
     let program = env::current_exe().expect("the program knows where it is");
     let folder = program.parent().expect("a program lies in a folder");
     // Tests lie in deps; programs and the copy of the library one folder above.
-    let names = ["libfake_nccl.so", "deps/libfake_nccl.so", "../libfake_nccl.so"];
-    names.iter().map(|name| folder.join(name)).find(|path| path.exists()).unwrap_or_else(|| {
-        panic!("libfake_nccl.so is not in {}: build the package fake-nccl", folder.display())
-    })
+    let names = [
+        "libfake_nccl.so",
+        "deps/libfake_nccl.so",
+        "../libfake_nccl.so",
+    ];
+    names
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| {
+            panic!(
+                "libfake_nccl.so is not in {}: build the package fake-nccl",
+                folder.display()
+            )
+        })
 }
 
 /// The fake NCCL, which this process has loaded or is about to.
@@ -50,12 +61,13 @@ impl Control {
         found
     }
 
-    /// Lets things go wrong, `NAME:NUMBER:CODE,...`, and counts from zero; an empty text ends it. NUMBER 0 is
-    /// each time. The NAME is
+    /// Lets things go wrong, `NAME:NUMBER:CODE,...`, and counts from zero; an empty text ends it.
+    /// NUMBER 0 is each time. The NAME is
     ///
-    /// * a function, whose NUMBER-th call fails with CODE, or `*`, for all but `ncclCommGetAsyncError`;
-    /// * `state`: CODE is what a communicator comes to when it is asked for the NUMBER-th time while
-    ///   something goes on;
+    /// * a function, whose NUMBER-th call fails with CODE, or `*`, for all but
+    ///   `ncclCommGetAsyncError`;
+    /// * `state`: CODE is what a communicator comes to when it is asked for the NUMBER-th time
+    ///   while something goes on;
     /// * `absent`: the NUMBER-th group that begins never goes on;
     /// * `stuck`: the stream of the NUMBER-th group is held up until its communicator ends;
     /// * `silent`: nobody hears that another rank's communicator has ended.
@@ -73,8 +85,8 @@ impl Control {
         assert_eq!(code, 0, "{text:?} is no fault");
     }
 
-    /// How often something came since faults were set; `injected`: how many faults; `live`: how many
-    /// communicators have not ended.
+    /// How often something came since faults were set; `injected`: how many faults; `live`: how
+    /// many communicators have not ended.
     pub fn count(&self, name: &str) -> u64 {
         let name = CString::new(name).expect("the text has no zero");
         // SAFETY: the function is declared so in `api`.
@@ -92,7 +104,13 @@ impl Control {
         let mut room = vec![0_u8; 1 << 16];
         // SAFETY: there is as much room as is said.
         unsafe { take(room.as_mut_ptr().cast(), room.len()) };
-        let end = room.iter().position(|&byte| byte == 0).unwrap_or(room.len());
-        String::from_utf8_lossy(&room[..end]).lines().map(String::from).collect()
+        let end = room
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(room.len());
+        String::from_utf8_lossy(&room[..end])
+            .lines()
+            .map(String::from)
+            .collect()
     }
 }

@@ -50,7 +50,11 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the names end with a zero.
     let found = unsafe {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY);
-        if library.is_null() { ptr::null_mut() } else { libc::dlsym(library, name.as_ptr()) }
+        if library.is_null() {
+            ptr::null_mut()
+        } else {
+            libc::dlsym(library, name.as_ptr())
+        }
     };
     (!found.is_null()).then_some(found)
 }
@@ -69,7 +73,11 @@ pub fn current() -> Result<Raw, Unhandled> {
     let mut context = ptr::null_mut();
     // SAFETY: there is room for a handle.
     ok(unsafe { (driver()?.get_current)(&raw mut context) })?;
-    if context.is_null() { Err(Unhandled) } else { Ok(context) }
+    if context.is_null() {
+        Err(Unhandled)
+    } else {
+        Ok(context)
+    }
 }
 
 /// Runs `body` with `context` current on this thread.
@@ -120,7 +128,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(driver) = driver() {
-            // SAFETY: it was made here and is used no more; the driver keeps it while streams wait for it.
+            // SAFETY: it was made here and is used no more; the driver keeps it while streams wait
+            // for it.
             unsafe { (driver.event_destroy)(self.0) };
         }
     }

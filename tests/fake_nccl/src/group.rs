@@ -63,7 +63,13 @@ impl Nccl {
             return self.mistake(format!("{by} while the communicator's state is {state}"));
         }
         let sends = by == "ncclSend";
-        let part = Part { sends, peer, address, bytes: count * width, stream };
+        let part = Part {
+            sends,
+            peer,
+            address,
+            bytes: count * width,
+            stream,
+        };
         let part = GROUP.with_borrow_mut(|group| match group.depth {
             0 => Some(part),
             _ => {

@@ -81,10 +81,13 @@ impl Nccl {
 
     /// The communicator with a handle, if the program may use it.
     pub fn comm(&mut self, handle: usize, by: &str) -> Result<usize, c_int> {
-        match handle.checked_sub(1).and_then(|index| self.comms.get(index)) {
-            None => {
-                Err(self.mistake(format!("{by} is given {handle:#x}, which is no communicator")))
-            }
+        match handle
+            .checked_sub(1)
+            .and_then(|index| self.comms.get(index))
+        {
+            None => Err(self.mistake(format!(
+                "{by} is given {handle:#x}, which is no communicator"
+            ))),
             Some(comm) if comm.has_ended => {
                 let text = format!(
                     "{by} is given the communicator of rank {}, which has ended",
@@ -130,7 +133,8 @@ impl Nccl {
             return Err(INVALID_USAGE);
         }
         let index = self.comms.len();
-        self.comms.push(Comm::new((clique, rank), context, (place, index + 1)));
+        self.comms
+            .push(Comm::new((clique, rank), context, (place, index + 1)));
         self.cliques[clique].members[rank] = Some(index);
         Ok(index + 1)
     }

@@ -26,7 +26,11 @@ impl Training {
         let what = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
         let gradients = gradients(&strategy, &what, 1)?;
         let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
-        Ok(Training { strategy, gradients, optimizer })
+        Ok(Training {
+            strategy,
+            gradients,
+            optimizer,
+        })
     }
 
     /// The number of replicas that share the work.
@@ -46,7 +50,8 @@ impl Training {
         apply(&self.optimizer, &self.gradients).map(drop)
     }
 
-    /// The median of `steps` steps, in microseconds. Before them, as many steps run to wake all threads.
+    /// The median of `steps` steps, in microseconds. Before them, as many steps run to wake all
+    /// threads.
     fn steps(&self, work: Work, steps: usize) -> Result<f64> {
         for _ in 0..steps {
             self.step(work)?;
@@ -65,13 +70,15 @@ impl Training {
 pub struct Row {
     /// The time that one processor needs for the work, in microseconds.
     pub work_us: f64,
-    /// The time of a step in the first training and in the second, in microseconds, for each round.
+    /// The time of a step in the first training and in the second, in microseconds, for each
+    /// round.
     pub first: Vec<f64>,
     pub second: Vec<f64>,
 }
 
 impl Row {
-    /// How many times as long the first training takes as the second, at the quantile `share` of the rounds.
+    /// How many times as long the first training takes as the second, at the quantile `share` of
+    /// the rounds.
     pub fn first_to_second(&self, share: f64) -> f64 {
         ratio(&self.first, &self.second, share)
     }
@@ -87,8 +94,8 @@ fn ratio(of: &[f64], to: &[f64], share: f64) -> f64 {
     quantile(&pairs.map(|(of, to)| of / to).collect::<Vec<_>>(), share)
 }
 
-/// A row for each amount of work, in microseconds of one processor, rounded to units of work. Amounts with the same
-/// number of units are one row.
+/// A row for each amount of work, in microseconds of one processor, rounded to units of work.
+/// Amounts with the same number of units are one row.
 pub fn measure(
     [first, second]: [&Training; 2],
     work_us: impl Iterator<Item = f64>,
@@ -96,11 +103,20 @@ pub fn measure(
     steps: usize,
 ) -> Result<Vec<Row>> {
     let unit_us = Work::unit_us();
-    let mut amounts: Vec<u64> = work_us.map(|us| (us / unit_us).round().max(1.0) as u64).collect();
+    let mut amounts: Vec<u64> = work_us
+        .map(|us| (us / unit_us).round().max(1.0) as u64)
+        .collect();
     amounts.dedup();
     let new = |units: u64| {
         let work_us = units as f64 * unit_us;
-        (Work::new(units), Row { work_us, first: Vec::new(), second: Vec::new() })
+        (
+            Work::new(units),
+            Row {
+                work_us,
+                first: Vec::new(),
+                second: Vec::new(),
+            },
+        )
     };
     let mut rows: Vec<(Work, Row)> = amounts.into_iter().map(new).collect();
     for round in 0..rounds {
@@ -124,8 +140,15 @@ mod tests {
 
     #[test]
     fn quartiles_are_of_the_rounds() {
-        let row = Row { work_us: 1.0, first: vec![1.0, 4.0, 9.0], second: vec![1.0, 2.0, 3.0] };
-        assert_eq!([0.25, 0.5, 0.75].map(|share| row.first_to_second(share)), [1.5, 2.0, 2.5]);
+        let row = Row {
+            work_us: 1.0,
+            first: vec![1.0, 4.0, 9.0],
+            second: vec![1.0, 2.0, 3.0],
+        };
+        assert_eq!(
+            [0.25, 0.5, 0.75].map(|share| row.first_to_second(share)),
+            [1.5, 2.0, 2.5]
+        );
         assert_eq!(row.second_to_first(0.5), 0.5);
     }
 }

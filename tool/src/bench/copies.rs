@@ -22,13 +22,15 @@ pub enum Copying {
     Streaming,
 }
 
-/// Every way to copy all of `from`, one tensor after the other, into the contiguous `to`: with the workers or only on
-/// this thread, plainly or past the caches. The fastest of them is the best possible speed.
+/// Every way to copy all of `from`, one tensor after the other, into the contiguous `to`: with the
+/// workers or only on this thread, plainly or past the caches. The fastest of them is the best
+/// possible speed.
 pub fn all<'a>(from: &'a [Tensor], to: &'a Tensor) -> Vec<Timed<'a>> {
     let ways = [false, true]
         .into_iter()
         .flat_map(|alone| [Copying::Plain, Copying::Streaming].map(|copying| (alone, copying)));
-    ways.map(|(alone, copying)| whole(move || copy(from, to, alone, copying))).collect()
+    ways.map(|(alone, copying)| whole(move || copy(from, to, alone, copying)))
+        .collect()
 }
 
 /// An address that workers share.
@@ -50,21 +52,27 @@ impl To {
 }
 
 fn copy(from: &[Tensor], to: &Tensor, alone: bool, copying: Copying) -> Result<()> {
-    let views = from.iter().map(Tensor::reading).collect::<Result<Vec<_>>>()?;
+    let views = from
+        .iter()
+        .map(Tensor::reading)
+        .collect::<Result<Vec<_>>>()?;
     let sizes = from.iter().map(|from| from.shape().bytes(from.dtype()));
     let sizes = sizes.collect::<Result<Vec<usize>>>()?;
     let all: usize = sizes.iter().sum();
     // SAFETY: nobody else uses a benchmark's tensors while it measures.
     let mut output = unsafe { to.assume_exclusive() };
     let start = To(output.writing()?.data());
-    assert!(to.shape().bytes(to.dtype())? >= all, "the output holds all inputs");
+    assert!(
+        to.shape().bytes(to.dtype())? >= all,
+        "the output holds all inputs"
+    );
     let part = |range: Range<usize>| {
         let mut begin = 0;
         for (view, &size) in views.iter().zip(&sizes) {
             let (first, last) = (range.start.max(begin), range.end.min(begin + size));
             if first < last {
-                // SAFETY: the bytes are within the view, which is contiguous, and within the output, of
-                // which no other worker writes this range.
+                // SAFETY: the bytes are within the view, which is contiguous, and within the
+                // output, of which no other worker writes this range.
                 unsafe {
                     let from = view.data().add(first - begin);
                     match copying {
@@ -111,7 +119,10 @@ mod tests {
                 let output = Tensor::from_slice(&zeros, shape, DeviceId::HOST).unwrap();
                 copy(&parts, &output, alone, copying).unwrap();
                 let expected = [[3i32; 50_000], [5; 50_000], [7; 50_000]].concat();
-                assert!(output.to_vec::<i32>().unwrap() == expected, "{alone} {copying:?}");
+                assert!(
+                    output.to_vec::<i32>().unwrap() == expected,
+                    "{alone} {copying:?}"
+                );
             }
         }
     }

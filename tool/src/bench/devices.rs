@@ -1,4 +1,5 @@
-//! `umbo bench devices`: measures the cost of more replicas than devices, which take turns on the devices.
+//! `umbo bench devices`: measures the cost of more replicas than devices, which take turns on the
+//! devices.
 
 use std::fmt::Write;
 
@@ -17,10 +18,14 @@ use crate::{Report, json_text};
 pub const HELP: &str = "\
 Usage: umbo bench devices [OPTIONS]
 
-Measures whole steps, a run with gradients and their update, with one replica on each of some compute
-devices, and with more replicas in sync that share the devices and the same work (replicas_in_sync of
-umbo_strategy_options). The work is arithmetic on numbers in the first cache. Rounds take turns; shown
-are medians of the rounds, how many times as long a step takes with more replicas, with the quartiles
+Measures whole steps, a run with gradients and their update, with one replica on each of some \
+                        compute
+devices, and with more replicas in sync that share the devices and the same work (replicas_in_sync \
+                        of
+umbo_strategy_options). The work is arithmetic on numbers in the first cache. Rounds take turns; \
+                        shown
+are medians of the rounds, how many times as long a step takes with more replicas, with the \
+                        quartiles
 over the rounds, and the bytes of gradients.
 
 Options:
@@ -28,7 +33,8 @@ Options:
       --replicas-in-sync N  replicas that share them, at least as many (1 to 1024; default: 12)
       --work-us LIST        work of a step, in microseconds of one processor
                             (0.1 to 1000000; default: 200,2000,20000)
-      --parameters N        numbers in the variable that is updated (1 to 1000000000; default: 100000)
+      --parameters N        numbers in the variable that is updated (1 to 1000000000; default: \
+                        100000)
       --rounds N            rounds (1 to 100000; default: 40)
       --steps N             steps of each kind in a round, after as many unmeasured ones
                             (1 to 1000000; default: 10)
@@ -80,8 +86,8 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 }
 
 struct Measured {
-    /// The rows. In each, the first training has a replica on each device, and the second one has all replicas that
-    /// share them.
+    /// The rows. In each, the first training has a replica on each device, and the second one has
+    /// all replicas that share them.
     rows: Vec<Row>,
     /// The bytes of gradients, with one replica on each device and with all replicas.
     gradients: [usize; 2],
@@ -89,22 +95,30 @@ struct Measured {
 
 fn measured(asked: &Sharing) -> Result<Measured> {
     let training = |replicas_in_sync| {
-        let options =
-            Options { cpu_replicas: asked.devices, replicas_in_sync, ..Options::default() };
+        let options = Options {
+            cpu_replicas: asked.devices,
+            replicas_in_sync,
+            ..Options::default()
+        };
         Training::new(&options, asked.parameters)
     };
     let (apart, shared) = (training(0)?, training(asked.in_sync)?);
     let work_us = asked.work_us.iter().copied();
     let rows = measure([&apart, &shared], work_us, asked.rounds, asked.steps)?;
     let bytes = |of: &Training| of.replicas() * asked.parameters * size_of::<f32>();
-    Ok(Measured { rows, gradients: [bytes(&apart), bytes(&shared)] })
+    Ok(Measured {
+        rows,
+        gradients: [bytes(&apart), bytes(&shared)],
+    })
 }
 
 fn as_table(asked: &Sharing, measured: &Measured) -> String {
     let [of_apart, of_shared] =
         [asked.devices, asked.in_sync].map(|count| format!("{count} replicas us"));
-    let mut text =
-        format!("{:>9}{of_apart:>17}{of_shared:>17}{:>8}{:>18}\n", "work us", "times", "quartiles");
+    let mut text = format!(
+        "{:>9}{of_apart:>17}{of_shared:>17}{:>8}{:>18}\n",
+        "work us", "times", "quartiles"
+    );
     for row in &measured.rows {
         let [apart, shared] = [&row.first, &row.second].map(|times| quantile(times, 0.5));
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| row.second_to_first(share));

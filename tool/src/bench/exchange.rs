@@ -1,6 +1,9 @@
 //! `umbo bench exchange`: adds up the gradients of several processes over MPI.
 
-#![expect(unsafe_code, reason = "MPI_Allreduce, which is compared with, is a C function")]
+#![expect(
+    unsafe_code,
+    reason = "MPI_Allreduce, which is compared with, is a C function"
+)]
 
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
@@ -26,10 +29,14 @@ pub const HELP: &str = "\
 Usage: mpirun -n RANKS umbo bench exchange [OPTIONS]
 
 Measures how a float32 gradient of each process becomes the sum of all on each of them: parts go to
-those who sum them, are summed in the order of the ranks in float64, and come back (exchange); beside it
-MPI_Allreduce of as many numbers, and a copy of as many bytes by every process at once. The three take
-turns; each round counts by its slowest process, and shown are medians over the rounds, of times and of
-ratios within a round. The MPI library needs the standard ABI, such as MPICH 5's; LD_LIBRARY_PATH or
+those who sum them, are summed in the order of the ranks in float64, and come back (exchange); \
+                        beside it
+MPI_Allreduce of as many numbers, and a copy of as many bytes by every process at once. The three \
+                        take
+turns; each round counts by its slowest process, and shown are medians over the rounds, of times \
+                        and of
+ratios within a round. The MPI library needs the standard ABI, such as MPICH 5's; LD_LIBRARY_PATH \
+                        or
 UMBO_MPI_LIBRARY say where it is.
 
 Options:
@@ -57,7 +64,9 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }
     let usual = [Bytes(4 << 20), Bytes(64 << 20)];
     let (from, to) = first_to_last(["from", "to"], [from, to], usual)?;
-    Ok(Asked::measuring(move || Ok(measure(from.0, to.0, rounds, json)?)))
+    Ok(Asked::measuring(move || {
+        Ok(measure(from.0, to.0, rounds, json)?)
+    }))
 }
 
 /// The median times of a size, in milliseconds, and the medians of ratios.
@@ -84,7 +93,11 @@ fn measure(from: usize, to: usize, rounds: usize, json: bool) -> Result<Report> 
         return Ok(Report::fine(String::new()));
     }
     let ranks = communicator.size();
-    Ok(Report::fine(if json { as_json(&rows, ranks, vote) } else { as_table(&rows, ranks, vote) }))
+    Ok(Report::fine(if json {
+        as_json(&rows, ranks, vote)
+    } else {
+        as_table(&rows, ranks, vote)
+    }))
 }
 
 fn row(
@@ -120,7 +133,11 @@ fn row(
     }
     let [exchange, allreduce, copy] = &times;
     let ratio = |to: &[f64]| {
-        let ratios: Vec<f64> = exchange.iter().zip(to).map(|(ours, other)| ours / other).collect();
+        let ratios: Vec<f64> = exchange
+            .iter()
+            .zip(to)
+            .map(|(ours, other)| ours / other)
+            .collect();
         quantile(&ratios, 0.5)
     };
     Ok(Row {
@@ -164,8 +181,9 @@ struct Buffers {
 impl Buffers {
     fn new(communicator: &CheckedCommunicator, elements: usize) -> Result<Buffers> {
         let (rank, size) = (communicator.rank(), communicator.size());
-        let lengths: Vec<usize> =
-            (0..size).map(|rank| elements * (rank + 1) / size - elements * rank / size).collect();
+        let lengths: Vec<usize> = (0..size)
+            .map(|rank| elements * (rank + 1) / size - elements * rank / size)
+            .collect();
         Ok(Buffers {
             gradient: filled(elements, (rank + 1) as f32)?,
             parts: filled(lengths[rank] * size, 0.0)?,
@@ -193,9 +211,13 @@ impl Buffers {
             sums.fill(0.0);
             for part in self.parts.chunks_exact(own.max(1)) {
                 let from = &part[tile * 1024..][..to.len()];
-                sums.iter_mut().zip(from).for_each(|(sum, &number)| *sum += f64::from(number));
+                sums.iter_mut()
+                    .zip(from)
+                    .for_each(|(sum, &number)| *sum += f64::from(number));
             }
-            to.iter_mut().zip(sums).for_each(|(to, &mut sum)| *to = sum as f32);
+            to.iter_mut()
+                .zip(sums)
+                .for_each(|(to, &mut sum)| *to = sum as f32);
         }
         communicator.all_gather(bytes_of(&self.summed), bytes_of_mut(&mut self.sum), &sent)
     }
@@ -259,12 +281,18 @@ impl Allreduce {
         let library = unsafe { Library::new(name) }.map_err(wrong)?;
         // SAFETY: the type is that of the standard.
         let function = *unsafe { library.get::<AllreduceFn>(c"MPI_Allreduce") }.map_err(wrong)?;
-        Ok(Allreduce { _library: library, function })
+        Ok(Allreduce {
+            _library: library,
+            function,
+        })
     }
 
     fn sum(&self, from: &[f32], to: &mut [f32]) -> Result<()> {
         let count = c_int::try_from(from.len().min(to.len())).map_err(|_| {
-            Error::invalid("to", "MPI_Allreduce takes at most 2147483647 numbers".to_owned())
+            Error::invalid(
+                "to",
+                "MPI_Allreduce takes at most 2147483647 numbers".to_owned(),
+            )
         })?;
         // SAFETY: both buffers have this many numbers, and MPI is initialised.
         let code = unsafe {
@@ -279,7 +307,9 @@ impl Allreduce {
         };
         match code {
             0 => Ok(()),
-            code => Err(Error::Unavailable(format!("MPI_Allreduce fails with {code}"))),
+            code => Err(Error::Unavailable(format!(
+                "MPI_Allreduce fails with {code}"
+            ))),
         }
     }
 }
@@ -298,7 +328,9 @@ fn as_json(rows: &[Row], ranks: usize, vote: f64) -> String {
             "vote_us": vote,
         })
     };
-    rows.iter().map(|row| object(row).to_string() + "\n").collect()
+    rows.iter()
+        .map(|row| object(row).to_string() + "\n")
+        .collect()
 }
 
 fn as_table(rows: &[Row], ranks: usize, vote: f64) -> String {

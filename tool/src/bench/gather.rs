@@ -16,20 +16,26 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench gather [OPTIONS]
 
-Measures the concatenation of one tensor per replica into a tensor that is used again: along axis 0,
+Measures the concatenation of one tensor per replica into a tensor that is used again: along axis \
+                        0,
 and along axis 1 of tensors with rows of a given length. Beside it probes copy the same tensors one
 after the other into as much memory: with the same threads and with one, with memcpy and past the
 caches; the fastest of them is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, int16, int32,
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, \
+                        int16, int32,
                          int64, uint8, uint16, uint32, uint64, bool (default: float32)
       --axis LIST        some of: 0, 1 (default: both)
       --row SIZE         bytes of a row for axis 1 (1 to 1G; default: 256)
 ";
 
-const CHOICES: Choices =
-    Choices { usual: &[DType::Float32], possible: &DType::ALL, devices: false, drawing: true };
+const CHOICES: Choices = Choices {
+    usual: &[DType::Float32],
+    possible: &DType::ALL,
+    devices: false,
+    drawing: true,
+};
 
 const AXES: [(&str, usize); 2] = [("0", 0), ("1", 1)];
 
@@ -56,7 +62,14 @@ fn measure(options: &Options, axes: &[usize], row_bytes: usize) -> Result<Vec<Ro
         for &axis in axes {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    rows.push(row(options.rounds, dtype, axis, replicas, bytes, row_bytes)?);
+                    rows.push(row(
+                        options.rounds,
+                        dtype,
+                        axis,
+                        replicas,
+                        bytes,
+                        row_bytes,
+                    )?);
                 }
             }
         }
@@ -74,8 +87,9 @@ fn row(
 ) -> Result<Row> {
     let columns = (row_bytes / dtype.size()).max(1);
     let shape = Shape::new(&[(bytes / dtype.size() / columns).max(1), columns])?;
-    let components: Vec<Tensor> =
-        (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
+    let components: Vec<Tensor> = (0..replicas)
+        .map(|replica| varied(dtype, shape, replica))
+        .collect::<Result<_>>()?;
     let output = gather(&components, axis as i64, DeviceId::HOST, None)?;
     let ours = whole(|| {
         gather(&components, axis as i64, DeviceId::HOST, {
@@ -92,5 +106,11 @@ fn row(
         ("row", json!(columns * dtype.size())),
         ("replicas", json!(replicas)),
     ];
-    Row::measure(labels, traffic, rounds, ours, copies::all(&components, &output))
+    Row::measure(
+        labels,
+        traffic,
+        rounds,
+        ours,
+        copies::all(&components, &output),
+    )
 }

@@ -48,7 +48,8 @@ Options:
 /// The numbers of rows of an array and of a batch.
 const ROWS: RangeInclusive<usize> = 1..=1_000_000_000;
 
-/// The shortest duration of a round, which has as many passes as needed, so that short passes can be timed.
+/// The shortest duration of a round, which has as many passes as needed, so that short passes can
+/// be timed.
 const ROUND: Duration = Duration::from_millis(50);
 
 struct Options {
@@ -102,9 +103,16 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 }
 
 fn draw(plot: Plot, options: &Options, measured: &Measured) -> std::result::Result<(), Failure> {
-    let [ours, probe] = [&measured.ours, &measured.probe]
-        .map(|rates| rates.iter().map(|rate| micros_of_batch(options, *rate)).collect::<Vec<_>>());
-    let spans = [Span::of("library", &ours, Some(&probe)), Span::of("probe", &probe, None)];
+    let [ours, probe] = [&measured.ours, &measured.probe].map(|rates| {
+        rates
+            .iter()
+            .map(|rate| micros_of_batch(options, *rate))
+            .collect::<Vec<_>>()
+    });
+    let spans = [
+        Span::of("library", &ours, Some(&probe)),
+        Span::of("probe", &probe, None),
+    ];
     let title = format!("umbo bench input, batches of {}: quartiles", options.batch);
     plot.durations(&title, &spans)
 }
@@ -124,7 +132,10 @@ fn measure(options: &Options) -> Result<Measured> {
     })?;
     let mut dataset = Dataset::from_tensor_slices(&Value::Tensor(array.clone()))?;
     if options.shuffle {
-        dataset = dataset.shuffle(&ShuffleOptions { seed: 1, ..ShuffleOptions::default() })?;
+        dataset = dataset.shuffle(&ShuffleOptions {
+            seed: 1,
+            ..ShuffleOptions::default()
+        })?;
     }
     let batch = i64::try_from(options.batch).unwrap_or(i64::MAX);
     let distribution = DistributeOptions {
@@ -141,7 +152,10 @@ fn measure(options: &Options) -> Result<Measured> {
         Ok(())
     };
 
-    let mut measured = Measured { ours: Vec::new(), probe: Vec::new() };
+    let mut measured = Measured {
+        ours: Vec::new(),
+        probe: Vec::new(),
+    };
     for round in 0..=options.rounds {
         let (ours, probe) = if round % 2 == 0 {
             let ours = rate(options, &mut pass)?;
@@ -180,9 +194,11 @@ fn consume(strategy: &Strategy, iterator: &PassIterator, options: &Options) -> R
     while let Some(element) = iterator.next()? {
         samples += match &element {
             Value::Tensor(whole) => whole.shape()[0],
-            Value::PerReplica(parts) => {
-                parts.components().iter().map(|part| black_box(part).shape()[0]).sum()
-            }
+            Value::PerReplica(parts) => parts
+                .components()
+                .iter()
+                .map(|part| black_box(part).shape()[0])
+                .sum(),
             _ => 0,
         };
         if options.touch {
@@ -202,7 +218,8 @@ fn touch(context: &ReplicaContext) -> Result<Option<Value>> {
     if let Some(Value::Tensor(part)) = context.arguments()? {
         let mut row = vec![0; part.shape()[1] * part.dtype().size()];
         for number in 0..part.shape()[0] {
-            part.slice(0, number, number + 1, 1)?.copy_to_host(&mut row)?;
+            part.slice(0, number, number + 1, 1)?
+                .copy_to_host(&mut row)?;
             black_box(&row);
         }
     }
@@ -226,14 +243,22 @@ impl Copier {
             // The order jumps between rows. It need not be uniformly random.
             let mut state = 1u64;
             for last in (1..order.len()).rev() {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
                 order.swap(last, (state >> 33) as usize % (last + 1));
             }
         }
         let rows_of_batch = options.batch.min(options.samples);
         let batch = || vec![0f32; rows_of_batch * options.features];
         let batches = [batch(), batch()];
-        Copier { rows, features: options.features, order, batches, rows_of_batch }
+        Copier {
+            rows,
+            features: options.features,
+            order,
+            batches,
+            rows_of_batch,
+        }
     }
 
     fn copy_all(&mut self) {
@@ -283,8 +308,8 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
         return format!("{object}\n");
     }
     format!(
-        "{:<10}{:>18}{:>10}\n{:<10}{ours:>18.0}{:>10.2}\n{:<10}{probe:>18.0}{:>10.2}\n\
-         The library reaches {:.1} percent of the probe ({:.1} to {:.1}){}.\n",
+        "{:<10}{:>18}{:>10}\n{:<10}{ours:>18.0}{:>10.2}\n{:<10}{probe:>18.0}{:>10.2}\nThe library \
+         reaches {:.1} percent of the probe ({:.1} to {:.1}){}.\n",
         "",
         "samples/s",
         "GB/s",
@@ -295,7 +320,11 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
         median(&percents),
         quantile(&percents, 0.25),
         quantile(&percents, 0.75),
-        if median(&percents) > 100.0 { format!(", {ABOVE}") } else { String::new() },
+        if median(&percents) > 100.0 {
+            format!(", {ABOVE}")
+        } else {
+            String::new()
+        },
     )
 }
 

@@ -1,7 +1,8 @@
 //! Measures the load of other processes while a benchmark runs.
 //!
-//! If other processes come and go, a comparison with a probe says little, because they may slow down one and not the
-//! other. So each benchmark reports the load of others, from the kernel's counters.
+//! If other processes come and go, a comparison with a probe says little, because they may slow
+//! down one and not the other. So each benchmark reports the load of others, from the kernel's
+//! counters.
 
 use std::thread;
 use std::time::Duration;
@@ -39,30 +40,33 @@ fn too_busy(load: Load) -> Option<String> {
         .then(|| format!("{}: the figures will mean little", load.in_words("use")))
 }
 
-/// Adds the load of others to the output of a benchmark. Each JSON object gets the number of processors that others
-/// used, and whether the figure is above its probe. If others were busy or a figure is above its probe, a table gets an
-/// explanation.
+/// Adds the load of others to the output of a benchmark. Each JSON object gets the number of
+/// processors that others used, and whether the figure is above its probe. If others were busy or a
+/// figure is above its probe, a table gets an explanation.
 pub fn annotate(text: String, others: Option<f64>) -> String {
     if text.starts_with('{') {
-        return text.lines().map(|line| annotate_object(line, others) + "\n").collect();
+        return text
+            .lines()
+            .map(|line| annotate_object(line, others) + "\n")
+            .collect();
     }
     let mut text = text;
     let busy = others.filter(|&others| others >= BUSY);
     if let Some(others) = busy {
         text += &format!(
-            "\nThe machine was busy: other processes (or other guests of its host) used {others:.1} \
-             processors meanwhile. Measure again when it is quiet.\n"
+            "\nThe machine was busy: other processes (or other guests of its host) used \
+             {others:.1} processors meanwhile. Measure again when it is quiet.\n"
         );
     }
     if text.contains(ABOVE) {
         text += match busy {
             Some(_) => {
-                "\nA figure above its probe is no wonder then: the probe was disturbed more than the \
-                 library.\n"
+                "\nA figure above its probe is no wonder then: the probe was disturbed more than \
+                 the library.\n"
             }
             None => {
-                "\nA figure above its probe: there the probe is no roof, but a loop that does about the \
-                 same.\n"
+                "\nA figure above its probe: there the probe is no roof, but a loop that does \
+                 about the same.\n"
             }
         };
     }
@@ -70,10 +74,15 @@ pub fn annotate(text: String, others: Option<f64>) -> String {
 }
 
 fn annotate_object(line: &str, others: Option<f64>) -> String {
-    let Ok(Value::Object(mut object)) = serde_json::from_str(line) else { return line.to_owned() };
+    let Ok(Value::Object(mut object)) = serde_json::from_str(line) else {
+        return line.to_owned();
+    };
     let percent = object.get("percent_of_roof").and_then(Value::as_f64);
     object.insert("processors_busy_with_others".into(), json!(others));
-    object.insert("above_its_probe".into(), json!(percent.map(|percent| percent > 100.0)));
+    object.insert(
+        "above_its_probe".into(),
+        json!(percent.map(|percent| percent > 100.0)),
+    );
     Value::Object(object).to_string()
 }
 
@@ -83,7 +92,10 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_too_busy_is_told_beforehand() {
-        let load = |others| Load { others, processors: 2 };
+        let load = |others| Load {
+            others,
+            processors: 2,
+        };
         assert_eq!(too_busy(load(0.4)), None);
         let warning = too_busy(load(1.9)).unwrap();
         assert!(
@@ -98,10 +110,16 @@ mod tests {
         assert_eq!(annotate(table(), Some(0.02)), table());
         assert_eq!(annotate(table(), None), table());
         let busy = annotate(table(), Some(1.52));
-        assert!(busy.starts_with(&table()) && busy.contains("used 1.5 processors"), "{busy}");
+        assert!(
+            busy.starts_with(&table()) && busy.contains("used 1.5 processors"),
+            "{busy}"
+        );
         let above = format!("302.0 {ABOVE}\n");
         let quiet = annotate(above.clone(), Some(0.0));
-        assert!(quiet.contains("no roof") && !quiet.contains("busy"), "{quiet}");
+        assert!(
+            quiet.contains("no roof") && !quiet.contains("busy"),
+            "{quiet}"
+        );
         let disturbed = annotate(above, Some(2.0));
         assert!(disturbed.contains("The machine was busy"), "{disturbed}");
         assert!(disturbed.contains("was disturbed"), "{disturbed}");
@@ -111,10 +129,15 @@ mod tests {
     fn objects_say_both() {
         let lines = "{\"percent_of_roof\":302.0}\n{\"percent_of_roof\":80.0}\n{\"ratio\":1}\n";
         let annotated = annotate(lines.to_owned(), Some(1.5));
-        let rows: Vec<Value> =
-            annotated.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rows: Vec<Value> = annotated
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         let above: Vec<&Value> = rows.iter().map(|row| &row["above_its_probe"]).collect();
         assert_eq!(above, [&json!(true), &json!(false), &Value::Null]);
-        assert!(rows.iter().all(|row| row["processors_busy_with_others"] == json!(1.5)));
+        assert!(
+            rows.iter()
+                .all(|row| row["processors_busy_with_others"] == json!(1.5))
+        );
     }
 }

@@ -52,8 +52,8 @@ pub struct Options {
 }
 
 // Continued lines would lose the indentation of the first.
-pub const OPTIONS_HELP: &str =
-    "      --from SIZE        bytes of one replica's tensor, first size (64 to 64G; default: 4M)
+pub const OPTIONS_HELP: &str = "      --from SIZE        bytes of one replica's tensor, first \
+                                size (64 to 64G; default: 4M)
       --to SIZE          last size; sizes double from row to row (64 to 64G; default: 64M)
       --replicas LIST    replicas, some of: 1, 2, 4, 8 (default: 2,4,8)
       --threads N        threads that share the work (1 to 1024; default: one per processor)
@@ -70,8 +70,8 @@ const REPLICAS: [(&str, usize); 4] = [("1", 1), ("2", 2), ("4", 4), ("8", 8)];
 const SIZES: [Bytes; 2] = [Bytes(4 << 20), Bytes(64 << 20)];
 
 impl Options {
-    /// Reads the command line. `other` handles the options of a single benchmark, and returns whether it knew them.
-    /// `None` means that the user asks for help.
+    /// Reads the command line. `other` handles the options of a single benchmark, and returns
+    /// whether it knew them. `None` means that the user asks for help.
     pub fn read(
         arguments: &mut Parser,
         choices: &Choices,
@@ -120,7 +120,8 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// The task: to measure rows, to draw them and to print them. If the drawing cannot be written, this fails at once.
+    /// The task: to measure rows, to draw them and to print them. If the drawing cannot be written,
+    /// this fails at once.
     pub fn measuring(
         self,
         benchmark: &'static str,
@@ -130,9 +131,15 @@ impl Options {
         Ok(Asked::measuring(move || {
             let rows = measure(&self)?;
             if let Some(plot) = plot {
-                plot.speeds(&format!("umbo bench {benchmark}"), &shared(&rows), &lines(&rows))?;
+                plot.speeds(
+                    &format!("umbo bench {benchmark}"),
+                    &shared(&rows),
+                    &lines(&rows),
+                )?;
             }
-            let note = device::note(self.device).filter(|_| !self.json).unwrap_or_default();
+            let note = device::note(self.device)
+                .filter(|_| !self.json)
+                .unwrap_or_default();
             Ok(Report::fine(text(benchmark, &rows, self.json) + &note))
         }))
     }
@@ -182,8 +189,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Times `ours` and all `probes` in this number of rounds, after one that does not count. Probes that move few
-    /// bytes are also timed with only one thread.
+    /// Times `ours` and all `probes` in this number of rounds, after one that does not count.
+    /// Probes that move few bytes are also timed with only one thread.
     pub fn measure(
         labels: Vec<(&'static str, Value)>,
         traffic: usize,
@@ -195,7 +202,8 @@ impl Row {
         Row::repeating(repetitions, labels, traffic, rounds, ours, probes)
     }
 
-    /// The same, with memory of a device. An interpreter's times are meaningless, so one round suffices for it.
+    /// The same, with memory of a device. An interpreter's times are meaningless, so one round
+    /// suffices for it.
     pub fn measure_on(
         device: DeviceId,
         mut labels: Vec<(&'static str, Value)>,
@@ -220,7 +228,12 @@ impl Row {
         probes: Vec<Timed<'_>>,
     ) -> Result<Row> {
         let mut all: Vec<Timed<'_>> = std::iter::once(ours).chain(probes).collect();
-        let mut row = Row { labels, traffic, ours: Vec::new(), probe: Vec::new() };
+        let mut row = Row {
+            labels,
+            traffic,
+            ours: Vec::new(),
+            probe: Vec::new(),
+        };
         let mut times = vec![0.0; all.len()];
         let threads = workers::count();
         for round in 0..=rounds {
@@ -240,7 +253,8 @@ impl Row {
             }
             if round > 0 {
                 row.ours.push(times[0]);
-                row.probe.push(times[1..].iter().copied().fold(f64::INFINITY, f64::min));
+                row.probe
+                    .push(times[1..].iter().copied().fold(f64::INFINITY, f64::min));
             }
         }
         Ok(row)
@@ -248,7 +262,11 @@ impl Row {
 
     /// For each round, the time of the probe in percent of the operation's time.
     fn percents(&self) -> Vec<f64> {
-        self.ours.iter().zip(&self.probe).map(|(ours, probe)| 100.0 * probe / ours).collect()
+        self.ours
+            .iter()
+            .zip(&self.probe)
+            .map(|(ours, probe)| 100.0 * probe / ours)
+            .collect()
     }
 
     /// The speed at the median of `times`.
@@ -257,11 +275,16 @@ impl Row {
     }
 
     fn bytes(&self) -> f64 {
-        self.label("bytes").and_then(Value::as_f64).unwrap_or(f64::NAN)
+        self.label("bytes")
+            .and_then(Value::as_f64)
+            .unwrap_or(f64::NAN)
     }
 
     fn label(&self, name: &str) -> Option<&Value> {
-        self.labels.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+        self.labels
+            .iter()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
     }
 
     /// The labels with these names as text: `float32, replicas 4`.
@@ -289,7 +312,9 @@ fn in_legend(rows: &[Row], name: &str) -> bool {
 
 /// The labels that all lines of a drawing share.
 fn shared(rows: &[Row]) -> String {
-    rows.first().map_or_else(String::new, |row| row.described(|name| !in_legend(rows, name)))
+    rows.first().map_or_else(String::new, |row| {
+        row.described(|name| !in_legend(rows, name))
+    })
 }
 
 /// The rows as lines over the sizes.
@@ -304,13 +329,17 @@ fn lines(rows: &[Row]) -> Vec<Line> {
         let name = row.described(|name| in_legend(rows, name));
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Line { name, points: vec![point] }),
+            None => lines.push(Line {
+                name,
+                points: vec![point],
+            }),
         }
     }
     lines
 }
 
-/// The value that `share` of the values do not exceed, interpolated between two of them if necessary.
+/// The value that `share` of the values do not exceed, interpolated between two of them if
+/// necessary.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -350,19 +379,29 @@ fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
         }
         return text;
     }
-    let Some(first) = rows.first() else { return text };
+    let Some(first) = rows.first() else {
+        return text;
+    };
     for (name, _) in &first.labels {
         text += &format!("{name:>13}");
     }
-    text +=
-        &format!("{:>13}{:>13}{:>9}{:>9}  (quartiles)\n", "time us", "probe us", "GB/s", "% roof");
+    text += &format!(
+        "{:>13}{:>13}{:>9}{:>9}  (quartiles)\n",
+        "time us", "probe us", "GB/s", "% roof"
+    );
     for row in rows {
         for (_, value) in &row.labels {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             text += &format!("{value:>13}");
         }
         let percents = row.percents();
-        let above = if quantile(&percents, 0.5) > 100.0 { ABOVE } else { "" };
+        let above = if quantile(&percents, 0.5) > 100.0 {
+            ABOVE
+        } else {
+            ""
+        };
         let line = format!(
             "{:>13.2}{:>13.2}{:>9.1}{:>9.1}  ({:.1} to {:.1}) {above}",
             quantile(&row.ours, 0.5),
@@ -399,7 +438,10 @@ mod tests {
         let row = Row::measure(labels, SAMPLE_BYTES, 5, ours, vec![probe, slower]).unwrap();
         assert_eq!((row.ours.len(), row.percents()), (5, vec![50.0; 5]));
         let line: Value = serde_json::from_str(&text("reduce", &[row], true)).unwrap();
-        assert_eq!((&line["percent_of_roof"], &line["bytes"]), (&json!(50.0), &json!(64)));
+        assert_eq!(
+            (&line["percent_of_roof"], &line["bytes"]),
+            (&json!(50.0), &json!(64))
+        );
     }
 
     #[test]
@@ -420,7 +462,13 @@ mod tests {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["replicas 2", "replicas 4"]);
         assert_eq!(shared(&rows), "float32");
-        let points = lines[0].points.iter().map(|point| (point.bytes, point.ours, point.probe));
-        assert_eq!(points.collect::<Vec<_>>(), [(64.0, 64.0, 128.0), (128.0, 128.0, 256.0)]);
+        let points = lines[0]
+            .points
+            .iter()
+            .map(|point| (point.bytes, point.ours, point.probe));
+        assert_eq!(
+            points.collect::<Vec<_>>(),
+            [(64.0, 64.0, 128.0), (128.0, 128.0, 256.0)]
+        );
     }
 }

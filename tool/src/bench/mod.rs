@@ -48,7 +48,8 @@ Benchmarks:
   watch       what measuring steps and tracing them costs
   break-even  from how much work on a step is faster on several replicas than on one
   devices     what it costs that replicas share compute devices
-  exchange    gradients of several processes on their way to one sum, over MPI, against MPI_Allreduce
+  exchange    gradients of several processes on their way to one sum, over MPI, against \
+                        MPI_Allreduce
   scaling     steps of a training of known work over processes, which docs/scale.py predicts
 
 Options:
@@ -76,21 +77,43 @@ pub struct Benchmark {
 }
 
 pub const BENCHMARKS: [Benchmark; 12] = [
-    Benchmark { name: "run", helps: &[run::HELP], read: run::read },
+    Benchmark {
+        name: "run",
+        helps: &[run::HELP],
+        read: run::read,
+    },
     Benchmark {
         name: "reduce",
-        helps: &[reduce::HELP, device::HELP, memory::OPTIONS_HELP, memory::LAST_OPTIONS_HELP],
+        helps: &[
+            reduce::HELP,
+            device::HELP,
+            memory::OPTIONS_HELP,
+            memory::LAST_OPTIONS_HELP,
+        ],
         read: reduce::read,
     },
     Benchmark {
         name: "gather",
-        helps: &[gather::HELP, memory::OPTIONS_HELP, memory::LAST_OPTIONS_HELP],
+        helps: &[
+            gather::HELP,
+            memory::OPTIONS_HELP,
+            memory::LAST_OPTIONS_HELP,
+        ],
         read: gather::read,
     },
-    Benchmark { name: "input", helps: &[input::HELP], read: input::read },
+    Benchmark {
+        name: "input",
+        helps: &[input::HELP],
+        read: input::read,
+    },
     Benchmark {
         name: "update",
-        helps: &[update::HELP, device::HELP, memory::OPTIONS_HELP, memory::LAST_OPTIONS_HELP],
+        helps: &[
+            update::HELP,
+            device::HELP,
+            memory::OPTIONS_HELP,
+            memory::LAST_OPTIONS_HELP,
+        ],
         read: update::read,
     },
     Benchmark {
@@ -100,14 +123,38 @@ pub const BENCHMARKS: [Benchmark; 12] = [
     },
     Benchmark {
         name: "workers",
-        helps: &[workers::HELP, memory::OPTIONS_HELP, workers::LAST_OPTIONS_HELP],
+        helps: &[
+            workers::HELP,
+            memory::OPTIONS_HELP,
+            workers::LAST_OPTIONS_HELP,
+        ],
         read: workers::read,
     },
-    Benchmark { name: "watch", helps: &[watch::HELP], read: watch::read },
-    Benchmark { name: "break-even", helps: &[break_even::HELP], read: break_even::read },
-    Benchmark { name: "devices", helps: &[devices::HELP], read: devices::read },
-    Benchmark { name: "exchange", helps: &[exchange::HELP], read: exchange::read },
-    Benchmark { name: "scaling", helps: &[scaling::HELP], read: scaling::read },
+    Benchmark {
+        name: "watch",
+        helps: &[watch::HELP],
+        read: watch::read,
+    },
+    Benchmark {
+        name: "break-even",
+        helps: &[break_even::HELP],
+        read: break_even::read,
+    },
+    Benchmark {
+        name: "devices",
+        helps: &[devices::HELP],
+        read: devices::read,
+    },
+    Benchmark {
+        name: "exchange",
+        helps: &[exchange::HELP],
+        read: exchange::read,
+    },
+    Benchmark {
+        name: "scaling",
+        helps: &[scaling::HELP],
+        read: scaling::read,
+    },
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
@@ -133,7 +180,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
 
 /// The report of a benchmark, with the load of others in the same time.
 fn measured(measure: impl FnOnce() -> Result<Report, Failure>) -> Result<Report, Failure> {
-    // This begins before the check of the machine, so that even the shortest benchmark is long enough for the counters.
+    // This begins before the check of the machine, so that even the shortest benchmark is long
+    // enough for the counters.
     let watch = Watch::begin();
     machine::warn_if_busy();
     let mut report = measure()?;

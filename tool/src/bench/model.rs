@@ -67,7 +67,10 @@ pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<A
         .collect::<Result<_>>()?;
     let devices = vec![strategy.parameter_device(); strategy.num_replicas()];
     let sum = LossReduction::Sum;
-    let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
+    let options = GradientsOptions {
+        dtype: what.gradient,
+        ..GradientsOptions::default()
+    };
     Gradients::new(strategy.id(), &devices, variables, sum, options)
 }
 
@@ -76,7 +79,11 @@ impl Model {
     pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
         let gradients = gradients(strategy, what, count)?;
         let (replicas, shape) = (strategy.num_replicas(), gradients.variables()[0].shape());
-        let mut model = Model { gradients, replicas, step: 0 };
+        let mut model = Model {
+            gradients,
+            replicas,
+            step: 0,
+        };
         model.contribute()?;
         for replica in 0..replicas {
             let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
@@ -98,10 +105,12 @@ impl Model {
     }
 
     pub fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
-        self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
+        self.gradients
+            .view(replica, self.step, index, GradientMode::Overwrite)
     }
 
-    /// Contributes like the replicas of a step, but without writing: the buffers keep their contents.
+    /// Contributes like the replicas of a step, but without writing: the buffers keep their
+    /// contents.
     pub fn contribute(&mut self) -> Result<()> {
         self.step += 1;
         self.gradients.first_touch(self.step);

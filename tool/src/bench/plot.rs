@@ -1,6 +1,9 @@
 //! `--plot FILE`: draws the results of a benchmark.
 
-#![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "lines and spans are only drawn"))]
+#![cfg_attr(
+    not(feature = "plot"),
+    expect(dead_code, reason = "lines and spans are only drawn")
+)]
 
 use std::path::Path;
 
@@ -38,7 +41,13 @@ impl Span {
     pub fn of(name: &str, times: &[f64], probe: Option<&[f64]>) -> Span {
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(times, share));
         let probe = probe.map(|times| quantile(times, 0.5));
-        Span { name: name.to_owned(), middle, low, high, probe }
+        Span {
+            name: name.to_owned(),
+            middle,
+            low,
+            high,
+            probe,
+        }
     }
 }
 
@@ -51,8 +60,8 @@ impl Plot {
         Page::create(path).map(Plot)
     }
 
-    /// Draws speeds over sizes: a line for the library, and a dashed one for the probe. `shared` has the labels of all
-    /// lines.
+    /// Draws speeds over sizes: a line for the library, and a dashed one for the probe. `shared`
+    /// has the labels of all lines.
     pub fn speeds(self, title: &str, shared: &str, lines: &[Line]) -> Result<(), Failure> {
         self.0.write(drawing::speeds(title, shared, lines))
     }
@@ -118,7 +127,9 @@ mod drawing {
 
     fn draw_speeds(text: &mut String, title: &str, shared: &str, lines: &[Line]) -> Drawn<()> {
         let points = || lines.iter().flat_map(|line| &line.points);
-        let fastest = points().map(|point| point.ours.max(point.probe)).fold(0.0, f64::max);
+        let fastest = points()
+            .map(|point| point.ours.max(point.probe))
+            .fold(0.0, f64::max);
         let names = SAMPLE + widest(lines.iter().map(|line| line.name.as_str()), FONT) + MARGIN;
         let titles = width_of(title, TITLE_FONT).max(width_of(shared, FONT)) + 2 * MARGIN;
         let width = WIDTH.max(CHART + names).max(titles);
@@ -133,7 +144,9 @@ mod drawing {
             .x_label_area_size(48)
             .y_label_area_size(64)
             .build_cartesian_2d(
-                around(points().map(|point| point.bytes)).log_scale().base(2.0),
+                around(points().map(|point| point.bytes))
+                    .log_scale()
+                    .base(2.0),
                 0.0..fastest.max(f64::MIN_POSITIVE) * 1.1,
             )?;
         chart
@@ -172,14 +185,19 @@ mod drawing {
         let root = SVGBackend::with_string(text, size).into_drawing_area();
         root.fill(&WHITE)?;
         let root = root.titled(title, TITLE_FONT)?;
-        let ends = spans.iter().flat_map(|span| [span.low, span.high, span.middle]);
+        let ends = spans
+            .iter()
+            .flat_map(|span| [span.low, span.high, span.middle]);
         let probes = spans.iter().filter_map(|span| span.probe);
         let mut chart = ChartBuilder::on(&root)
             .margin(MARGIN)
             .margin_right(30)
             .margin_left(names)
             .x_label_area_size(48)
-            .build_cartesian_2d(around(ends.chain(probes)).log_scale(), 0.0..f64::from(count))?;
+            .build_cartesian_2d(
+                around(ends.chain(probes)).log_scale(),
+                0.0..f64::from(count),
+            )?;
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -196,7 +214,8 @@ mod drawing {
             chart.draw_series([PathElement::new(reach, OURS.stroke_width(2))])?;
             chart.draw_series([Circle::new((span.middle, y), 5, OURS.filled())])?;
             chart.draw_series(
-                span.probe.map(|probe| Cross::new((probe, y), 5, PROBE.stroke_width(2))),
+                span.probe
+                    .map(|probe| Cross::new((probe, y), 5, PROBE.stroke_width(2))),
             )?;
         }
         root.present()?;
@@ -211,30 +230,58 @@ mod tests {
 
     #[test]
     fn lines_and_spans_are_drawn() {
-        let point = |bytes| Point { bytes, ours: 40.0, probe: 50.0 };
+        let point = |bytes| Point {
+            bytes,
+            ours: 40.0,
+            probe: 50.0,
+        };
         let line = |name: &str, sizes: &[f64]| Line {
             name: name.to_owned(),
             points: sizes.iter().copied().map(point).collect(),
         };
-        let lines = [line("one & two", &[4096.0, 8192.0]), line("a single size", &[4096.0])];
+        let lines = [
+            line("one & two", &[4096.0, 8192.0]),
+            line("a single size", &[4096.0]),
+        ];
         let text = drawing::speeds("reduce", "in common", &lines).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
-        for part in ["reduce", "in common", "one &amp; two", "a single size", "4.0 KiB", "GB/s"] {
+        for part in [
+            "reduce",
+            "in common",
+            "one &amp; two",
+            "a single size",
+            "4.0 KiB",
+            "GB/s",
+        ] {
             assert!(text.contains(part), "no {part} in {text}");
         }
         let spans = [
             Span::of("a probe", &[1.0, 2.0, 3.0], None),
             Span::of("an operation", &[3.0, 2.0, 4.0], Some(&[1.0])),
         ];
-        assert_eq!((spans[1].low, spans[1].middle, spans[1].high), (2.5, 3.0, 3.5));
+        assert_eq!(
+            (spans[1].low, spans[1].middle, spans[1].high),
+            (2.5, 3.0, 3.5)
+        );
         let text = drawing::durations("run", &spans).unwrap();
-        assert!(text.contains("an operation") && text.matches("<circle").count() == 2, "{text}");
+        assert!(
+            text.contains("an operation") && text.matches("<circle").count() == 2,
+            "{text}"
+        );
     }
 
     #[test]
     fn nothing_measured_is_no_reason_to_fail() {
-        assert!(drawing::speeds("nothing", "", &[]).unwrap().contains("</svg>"));
-        assert!(drawing::durations("nothing", &[]).unwrap().contains("</svg>"));
+        assert!(
+            drawing::speeds("nothing", "", &[])
+                .unwrap()
+                .contains("</svg>")
+        );
+        assert!(
+            drawing::durations("nothing", &[])
+                .unwrap()
+                .contains("</svg>")
+        );
     }
 
     #[test]
@@ -243,12 +290,19 @@ mod tests {
             "a rule with a name, replicas 8, gradient bfloat16, copy bfloat16, clip true".repeat(2);
         let line = |number: usize| Line {
             name: format!("{long} {number}"),
-            points: vec![Point { bytes: 4096.0, ours: 40.0, probe: 50.0 }],
+            points: vec![Point {
+                bytes: 4096.0,
+                ours: 40.0,
+                probe: 50.0,
+            }],
         };
         let lines: Vec<Line> = (0..60).map(line).collect();
         assert_fits(&drawing::speeds(&long, &long.repeat(2), &lines).unwrap());
         assert_fits(&drawing::speeds("short", "", &lines[..1]).unwrap());
-        let spans = [Span::of(&long, &[1.0, 2.0], Some(&[1.0])), Span::of("short", &[1.0], None)];
+        let spans = [
+            Span::of(&long, &[1.0, 2.0], Some(&[1.0])),
+            Span::of("short", &[1.0], None),
+        ];
         assert_fits(&drawing::durations(&long.repeat(2), &spans).unwrap());
     }
 }

@@ -1,7 +1,9 @@
-//! The best possible speed of memory: a loop that only moves bytes, to compare it with operations that compute.
+//! The best possible speed of memory: a loop that only moves bytes, to compare it with operations
+//! that compute.
 //!
-//! A probe has the same streams as the operation with which it is compared. The same memory is read, written, or read
-//! and written, by the same workers in the same ranges. Its only computation is an exclusive or.
+//! A probe has the same streams as the operation with which it is compared. The same memory is
+//! read, written, or read and written, by the same workers in the same ranges. Its only computation
+//! is an exclusive or.
 
 use std::ops::Range;
 
@@ -16,13 +18,13 @@ use umbo_core::tensor::Tensor;
 
 type Line = [u64; LINE / 8];
 
-/// Moves the bytes that an operation would move, and does nothing else. It reads `reads`, writes any values to `write`,
-/// past the caches if `streaming`, and reads and writes back `in_place`. There are 1, 2, 4 or 8 `reads` and at most
-/// three tensors `in_place`.
+/// Moves the bytes that an operation would move, and does nothing else. It reads `reads`, writes
+/// any values to `write`, past the caches if `streaming`, and reads and writes back `in_place`.
+/// There are 1, 2, 4 or 8 `reads` and at most three tensors `in_place`.
 ///
-/// The tensors of one kind have equal numbers of bytes, and the bytes of all kinds are multiples of the smallest
-/// number. All tensors are contiguous, start at a cache line, and share no memory. If not, it fails with
-/// INVALID_ARGUMENT.
+/// The tensors of one kind have equal numbers of bytes, and the bytes of all kinds are multiples of
+/// the smallest number. All tensors are contiguous, start at a cache line, and share no memory. If
+/// not, it fails with INVALID_ARGUMENT.
 pub fn move_bytes(
     reads: &[Tensor],
     write: Option<&Tensor>,
@@ -37,15 +39,16 @@ pub fn move_bytes(
     move_views(&reads, write.as_mut(), &mut in_place, streaming)
 }
 
-/// Reads all of `reads`, of which there are 1, 2, 4 or 8. Writes any values to `write` (past the caches if
-/// `streaming`), and writes the old contents to each of `in_place`, of which there are at most three. Bytes after the
-/// last whole line are left out. It is possible to read only.
+/// Reads all of `reads`, of which there are 1, 2, 4 or 8. Writes any values to `write` (past the
+/// caches if `streaming`), and writes the old contents to each of `in_place`, of which there are at
+/// most three. Bytes after the last whole line are left out. It is possible to read only.
 ///
-/// The streams of one kind have equal sizes, and the sizes of all kinds are multiples of the smallest one: gradients or
-/// copies may be narrower than the weights, and results wider than the reduced tensors.
+/// The streams of one kind have equal sizes, and the sizes of all kinds are multiples of the
+/// smallest one: gradients or copies may be narrower than the weights, and results wider than the
+/// reduced tensors.
 ///
-/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if a stream is not contiguous or does not
-/// start at a line.
+/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if a stream is not
+/// contiguous or does not start at a line.
 fn move_views(
     reads: &[View],
     write: Option<&mut ViewMut>,
@@ -74,7 +77,10 @@ fn move_views(
     let smallest = sizes.clone().min().unwrap_or(0);
     if sizes.clone().any(|size| size % smallest.max(1) != 0) {
         let sizes: Vec<usize> = sizes.collect();
-        return Err(Error::invalid("value", format!("{sizes:?} bytes; not multiples of one")));
+        return Err(Error::invalid(
+            "value",
+            format!("{sizes:?} bytes; not multiples of one"),
+        ));
     }
     let lines_of = |size: Option<usize>| size.map_or(0, |size| size / smallest.max(1));
     let streams = Streams {
@@ -83,20 +89,29 @@ fn move_views(
         in_place,
         streaming,
         units: smallest / LINE,
-        lines: Unit { read: lines_of(read), written: lines_of(written), kept: lines_of(kept) },
+        lines: Unit {
+            read: lines_of(read),
+            written: lines_of(written),
+            kept: lines_of(kept),
+        },
     };
     match reads.len() {
         1 => streams.with_reads::<1>(),
         2 => streams.with_reads::<2>(),
         4 => streams.with_reads::<4>(),
         8 => streams.with_reads::<8>(),
-        other => Err(Error::invalid("value", format!("{other} components; not 1, 2, 4 or 8"))),
+        other => Err(Error::invalid(
+            "value",
+            format!("{other} components; not 1, 2, 4 or 8"),
+        )),
     }
 }
 
 /// The size of all streams of a kind, if it is the same; `Some(None)` if there are no streams.
 fn common(mut sizes: impl Iterator<Item = Option<usize>>) -> Option<Option<usize>> {
-    let Some(first) = sizes.next() else { return Some(None) };
+    let Some(first) = sizes.next() else {
+        return Some(None);
+    };
     first.filter(|_| sizes.all(|size| size == first)).map(Some)
 }
 
@@ -125,7 +140,10 @@ impl Streams<'_> {
             2 => self.run::<R, 2>(),
             3 => self.run::<R, 3>(),
             other => {
-                return Err(Error::invalid("in_place", format!("{other} streams; at most 3")));
+                return Err(Error::invalid(
+                    "in_place",
+                    format!("{other} streams; at most 3"),
+                ));
             }
         }
         Ok(())
@@ -133,7 +151,14 @@ impl Streams<'_> {
 
     fn run<const R: usize, const S: usize>(&self) {
         // Most probes move line by line, and have a specialised loop.
-        let single = matches!(self.lines, Unit { read: 1, written: 0 | 1, kept: 0 | 1 });
+        let single = matches!(
+            self.lines,
+            Unit {
+                read: 1,
+                written: 0 | 1,
+                kept: 0 | 1
+            }
+        );
         match (single, self.streaming) {
             (true, true) => self.run_in::<R, S, true, true>(),
             (true, false) => self.run_in::<R, S, true, false>(),
@@ -143,9 +168,14 @@ impl Streams<'_> {
     }
 
     fn run_in<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool>(&self) {
-        let Unit { read, written, kept } = self.lines;
+        let Unit {
+            read,
+            written,
+            kept,
+        } = self.lines;
         let lines = R * read + written + 2 * S * kept;
-        // The compiler must not know the value, because it could leave out a loop that changes nothing.
+        // The compiler must not know the value, because it could leave out a loop that changes
+        // nothing.
         let mask = std::hint::black_box(0);
         workers::for_each_range(self.units, lines * LINE, &|range| {
             let lines = Lines::<R, S, SINGLE, STREAMING> {
@@ -161,8 +191,8 @@ impl Streams<'_> {
     }
 }
 
-/// One worker's units. `move_views` has checked that all pointers have these units. With `SINGLE` a unit is one line of
-/// each stream. With `STREAMING`, lines are written past the caches.
+/// One worker's units. `move_views` has checked that all pointers have these units. With `SINGLE` a
+/// unit is one line of each stream. With `STREAMING`, lines are written past the caches.
 struct Lines<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> {
     reads: [*const Line; R],
     write: Option<*mut Line>,
@@ -177,27 +207,39 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
 {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let Unit { read, written, kept } = self.lines;
-        let (read, written, kept) = if SINGLE { (1, 1, 1) } else { (read, written, kept) };
+        let Unit {
+            read,
+            written,
+            kept,
+        } = self.lines;
+        let (read, written, kept) = if SINGLE {
+            (1, 1, 1)
+        } else {
+            (read, written, kept)
+        };
         for unit in self.range {
             let mut sum = [0; LINE / 8];
             for stream in self.reads {
                 for line in unit * read..(unit + 1) * read {
-                    // SAFETY: the views have this line, their builders guarantee that it can be read, and any bytes are
-                    // integers.
+                    // SAFETY: the views have this line, their builders guarantee that it can be
+                    // read, and any bytes are integers.
                     let more = unsafe { stream.add(line).read() };
-                    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
+                    sum.iter_mut()
+                        .zip(more)
+                        .for_each(|(sum, more)| *sum ^= more);
                     keep_to_blocks();
                 }
             }
             for stream in self.in_place {
                 for line in unit * kept..(unit + 1) * kept {
-                    // SAFETY: as above, and the line belongs only to this worker. With a mask of 0 it is written
-                    // unchanged.
+                    // SAFETY: as above, and the line belongs only to this worker. With a mask of 0
+                    // it is written unchanged.
                     unsafe {
                         let stream = stream.add(line);
                         let mut same = stream.read();
-                        same.iter_mut().zip(sum).for_each(|(same, sum)| *same ^= sum & self.mask);
+                        same.iter_mut()
+                            .zip(sum)
+                            .for_each(|(same, sum)| *same ^= sum & self.mask);
                         stream.write(same);
                     }
                 }
@@ -248,8 +290,19 @@ mod tests {
             let mut in_place = [exclusive(&kept).into_view().unwrap()];
             let mut write = exclusive(&output).into_view().unwrap();
             super::move_views(&reads, Some(&mut write), &mut in_place, streaming).unwrap();
-            assert!(output.to_vec::<i32>().unwrap().iter().all(|&value| value == 3 ^ 5));
-            assert!(kept.to_vec::<i32>().unwrap().iter().all(|&value| value == 7));
+            assert!(
+                output
+                    .to_vec::<i32>()
+                    .unwrap()
+                    .iter()
+                    .all(|&value| value == 3 ^ 5)
+            );
+            assert!(
+                kept.to_vec::<i32>()
+                    .unwrap()
+                    .iter()
+                    .all(|&value| value == 7)
+            );
             assert!(super::move_views(&reads[..0], Some(&mut write), &mut [], streaming).is_err());
         }
     }
@@ -263,20 +316,38 @@ mod tests {
         let moved = |read: usize, kept: usize, written: usize| -> Result<()> {
             let smallest = read.min(kept).min(written);
             // An even number of equal lines gives zero.
-            let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
+            let expected = if (read / smallest).is_multiple_of(2) {
+                0
+            } else {
+                3
+            };
             let [source, same, output] = [(read, 3), (kept, 7), (written, -1)]
                 .map(|(elements, value)| filled(elements, value));
             let views = [source.reading().unwrap()];
             let mut write = exclusive(&output).into_view().unwrap();
             let mut same_too = [exclusive(&same).into_view().unwrap()];
             super::move_views(&views, Some(&mut write), &mut same_too, false)?;
-            assert!(same.to_vec::<i16>().unwrap().iter().all(|&value| value == 7));
-            assert!(output.to_vec::<i16>().unwrap().iter().all(|&value| value == expected));
+            assert!(
+                same.to_vec::<i16>()
+                    .unwrap()
+                    .iter()
+                    .all(|&value| value == 7)
+            );
+            assert!(
+                output
+                    .to_vec::<i16>()
+                    .unwrap()
+                    .iter()
+                    .all(|&value| value == expected)
+            );
             Ok(())
         };
-        for (read, kept, written) in
-            [(4096, 4096, 2048), (2048, 4096, 2048), (2048, 4096, 4096), (2048, 2048, 8192)]
-        {
+        for (read, kept, written) in [
+            (4096, 4096, 2048),
+            (2048, 4096, 2048),
+            (2048, 4096, 4096),
+            (2048, 2048, 8192),
+        ] {
             moved(read, kept, written).unwrap();
         }
         assert!(moved(4096, 4096, 3072).is_err());

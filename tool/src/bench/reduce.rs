@@ -21,7 +21,8 @@ that reads and writes the same memory with the same threads, once through the ca
 them; the faster of the two is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, int16, int32,
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, \
+                        int16, int32,
                          int64, uint8, uint16, uint32, uint64
                          (default: float32,float64,bfloat16,float16,int32)
       --op LIST          some of: sum, mean (default: both)
@@ -29,7 +30,13 @@ Options:
 ";
 
 const CHOICES: Choices = Choices {
-    usual: &[DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32],
+    usual: &[
+        DType::Float32,
+        DType::Float64,
+        DType::BFloat16,
+        DType::Float16,
+        DType::Int32,
+    ],
     possible: DType::NUMERIC,
     devices: true,
     drawing: true,
@@ -60,7 +67,14 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
         for &op in ops {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    let what = What { dtype, op, replicas, bytes, fresh, device: options.device };
+                    let what = What {
+                        dtype,
+                        op,
+                        replicas,
+                        bytes,
+                        fresh,
+                        device: options.device,
+                    };
                     rows.push(row(options.rounds, &what)?);
                 }
             }
@@ -80,7 +94,14 @@ struct What {
 }
 
 fn row(rounds: usize, what: &What) -> Result<Row> {
-    let &What { dtype, op, replicas, bytes, fresh, device } = what;
+    let &What {
+        dtype,
+        op,
+        replicas,
+        bytes,
+        fresh,
+        device,
+    } = what;
     let shape = Shape::new(&[bytes / dtype.size()])?;
     let result = result_dtype(op, dtype)?;
     let components: Vec<Tensor> = (0..replicas)
@@ -124,19 +145,22 @@ pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
     from_iter(dtype, shape, pattern.iter().copied().cycle())
 }
 
-/// A tensor whose elements differ between positions and replicas. Floats are between 0.5 and 2. If all elements were
-/// equal, a probe, which computes an exclusive or, might write only zeros, and on some processors it costs less to
-/// write lines of zeros than other lines.
+/// A tensor whose elements differ between positions and replicas. Floats are between 0.5 and 2. If
+/// all elements were equal, a probe, which computes an exclusive or, might write only zeros, and on
+/// some processors it costs less to write lines of zeros than other lines.
 pub fn varied(dtype: DType, shape: Shape, replica: usize) -> Result<Tensor> {
     let mut state = replica as u64;
     let mut random = move || {
         // This is SplitMix64's sequence, with the first of its multiplications.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()
+        (state ^ state >> 30)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            .to_le_bytes()
     };
     let bytes = std::iter::repeat_with(move || {
         let mut bytes = random();
-        // The sign and all bits of the exponent except the last, at the place of each element's last bytes.
+        // The sign and all bits of the exponent except the last, at the place of each element's
+        // last bytes.
         let fixed: &[(u8, u8)] = match dtype {
             DType::Float16 => &[(0xff, 0), (0x03, 0x3c)],
             DType::BFloat16 => &[(0xff, 0), (0, 0x3f)],

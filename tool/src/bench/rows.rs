@@ -24,7 +24,8 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench rows [OPTIONS]
 
-Measures an optimizer's apply to a table of which replicas contribute some rows: each names the same
+Measures an optimizer's apply to a table of which replicas contribute some rows: each names the \
+                        same
 rows, in an order that looks random; they are merged and updated. Beside it a probe reads as many
 bytes of gradients, and reads and writes as many bytes of weights and state, all in one piece, with
 the same threads. The time does not depend on the size of the table but for its caches. Of all
@@ -60,8 +61,12 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         }
         Ok(true)
     })?;
-    let Some(options) = options else { return Ok(Asked::Help) };
-    options.measuring("rows", move |options| measure(options, &rules, width, share))
+    let Some(options) = options else {
+        return Ok(Asked::Help);
+    };
+    options.measuring("rows", move |options| {
+        measure(options, &rules, width, share)
+    })
 }
 
 fn measure(options: &Options, rules: &[&str], width: usize, share: usize) -> Result<Vec<Row>> {
@@ -71,7 +76,12 @@ fn measure(options: &Options, rules: &[&str], width: usize, share: usize) -> Res
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
                     let named = (bytes / dtype.size() / width).max(1);
-                    let table = Table { dtype, named, width, rows: named.saturating_mul(share) };
+                    let table = Table {
+                        dtype,
+                        named,
+                        width,
+                        rows: named.saturating_mul(share),
+                    };
                     rows.push(row(options.rounds, &table, rule, replicas)?);
                 }
             }
@@ -89,7 +99,8 @@ struct Table {
 }
 
 impl Table {
-    /// The rows that a replica names. They are the same for all replicas, but each replica has its own order.
+    /// The rows that a replica names. They are the same for all replicas, but each replica has its
+    /// own order.
     fn indices(&self, replica: usize) -> Vec<i64> {
         let distance = distance(self.rows);
         let row = |position: usize| {
@@ -105,13 +116,16 @@ impl Table {
     }
 }
 
-/// A step length through `rows` rows that reaches each of them once, and jumps between distant rows.
+/// A step length through `rows` rows that reaches each of them once, and jumps between distant
+/// rows.
 fn distance(rows: usize) -> usize {
     fn divisor(a: usize, b: usize) -> usize {
         if b == 0 { a } else { divisor(b, a % b) }
     }
     let golden = (rows as f64 * 0.618_033_988_749_895) as usize;
-    (golden.max(1)..).find(|&step| divisor(step, rows) == 1).unwrap_or(1)
+    (golden.max(1)..)
+        .find(|&step| divisor(step, rows) == 1)
+        .unwrap_or(1)
 }
 
 /// The gradients of a table. The replicas have written its rows once.
@@ -128,7 +142,9 @@ impl Model<'_> {
         self.step += 1;
         self.gradients.first_touch(self.step);
         for replica in 0..self.replicas {
-            let added = self.gradients.add_rows(replica, self.step, 0, self.table.named)?;
+            let added = self
+                .gradients
+                .add_rows(replica, self.step, 0, self.table.named)?;
             if !written {
                 let indices = self.table.indices(replica);
                 let shape = added.indices.shape();
@@ -150,7 +166,10 @@ impl Model<'_> {
 }
 
 fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row> {
-    let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
+    let options = StrategyOptions {
+        cpu_replicas: replicas,
+        ..StrategyOptions::default()
+    };
     let strategy = Strategy::new(&options)?;
     let new = NewVariable {
         name: "table".into(),
@@ -159,23 +178,41 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
         aggregation: Aggregation::None,
     };
     let whole_table = table.rows.checked_mul(table.width).ok_or_else(|| {
-        Error::invalid("share", "a table larger than memory can address; use a smaller one")
+        Error::invalid(
+            "share",
+            "a table larger than memory can address; use a smaller one",
+        )
     })?;
     let initial = filled(table.dtype, Shape::new(&[whole_table])?)?;
     let initial = initial.reshape(Shape::new(&[table.rows, table.width])?)?;
     let variable = create(Some(&strategy), new, Initial::Value(&initial))?;
     drop(initial);
     let devices = vec![strategy.parameter_device(); replicas];
-    let choice = GradientsOptions { row_sparse: &[true], ..GradientsOptions::default() };
-    let gradients =
-        Gradients::new(strategy.id(), &devices, vec![variable], LossReduction::Sum, choice)?;
-    let mut model = Model { table, gradients, replicas, step: 0 };
+    let choice = GradientsOptions {
+        row_sparse: &[true],
+        ..GradientsOptions::default()
+    };
+    let gradients = Gradients::new(
+        strategy.id(),
+        &devices,
+        vec![variable],
+        LossReduction::Sum,
+        choice,
+    )?;
+    let mut model = Model {
+        table,
+        gradients,
+        replicas,
+        step: 0,
+    };
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();
     model.contribute(false)?;
     apply(&optimizer, &model.gradients)?;
 
-    let reads: Vec<Tensor> = (0..replicas).map(|_| table.piece()).collect::<Result<_>>()?;
+    let reads: Vec<Tensor> = (0..replicas)
+        .map(|_| table.piece())
+        .collect::<Result<_>>()?;
     let mut in_place = vec![table.piece()?];
     for slot in 0..slots {
         in_place.push(state_like(table.dtype, in_place[0].shape(), slot)?);

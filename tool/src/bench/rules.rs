@@ -10,10 +10,12 @@ use umbo_core::optimizer::rmsprop::RmsProp;
 use umbo_core::optimizer::sgd::Sgd;
 
 /// The names of all rules.
-pub const RULES: [&str; 9] =
-    ["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl"];
+pub const RULES: [&str; 9] = [
+    "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl",
+];
 
-/// The rules that are measured by default: one without state, one with one tensor of state, and one with two.
+/// The rules that are measured by default: one without state, one with one tensor of state, and one
+/// with two.
 pub const USUAL: [&str; 3] = ["sgd", "momentum", "adamw"];
 
 /// The rule of this name, one of [`RULES`].

@@ -32,7 +32,8 @@ back, and one to a thread that sleeps.
 
 Options:
       --replicas N   replicas on logical CPUs (1 to 1024; default: 2)
-      --rounds N     rounds, each of 20 samples, or of one after a pause (1 to 100000; default: 200)
+      --rounds N     rounds, each of 20 samples, or of one after a pause (1 to 100000; default: \
+                        200)
       --idle-us N    microseconds of the pause (0 to 10000000; default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
@@ -71,7 +72,11 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
             plot.durations(&title, &spans(&rows))?;
         }
         Ok(Report::fine(if json {
-            as_json(&rows, rounds, &json!({ "replicas": replicas, "idle_us": idle_us }))
+            as_json(
+                &rows,
+                rounds,
+                &json!({ "replicas": replicas, "idle_us": idle_us }),
+            )
         } else {
             as_table(&rows)
         }))
@@ -79,7 +84,10 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 }
 
 fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Result<Vec<Row>> {
-    let options = Options { cpu_replicas: replicas, ..Options::default() };
+    let options = Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options)?;
     let empty = |context: &ReplicaContext| {
         black_box(context.replica());
@@ -89,8 +97,13 @@ fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Re
     let mut empty_run = || strategy.run(&empty, None).map(drop);
     let mut late_run = || {
         let deadline = Some(Instant::now() + Duration::from_secs(3600));
-        let limits = Limits { deadline, ..Limits::default() };
-        strategy.run_within(Arc::clone(&owned), None, limits, None).map(drop)
+        let limits = Limits {
+            deadline,
+            ..Limits::default()
+        };
+        strategy
+            .run_within(Arc::clone(&owned), None, limits, None)
+            .map(drop)
     };
     let mut all_reduce = || {
         let sum = |context: &ReplicaContext| {
@@ -186,7 +199,10 @@ impl Partner {
                 }
             }
         });
-        Partner { shared, thread: Some(thread) }
+        Partner {
+            shared,
+            thread: Some(thread),
+        }
     }
 
     fn spin(&self, spin: bool) {

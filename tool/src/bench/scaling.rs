@@ -1,4 +1,5 @@
-//! `umbo bench scaling`: measures steps with known work over several processes, which `docs/scale.py` predicts.
+//! `umbo bench scaling`: measures steps with known work over several processes, which
+//! `docs/scale.py` predicts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -25,10 +26,13 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: mpirun -n PROCESSES umbo bench scaling [OPTIONS]
 
-Measures whole steps of a training over processes with one replica each: a run that does a fixed amount of
-arithmetic in the first cache, and an update by SGD with gradients of a given size. Every process does as
+Measures whole steps of a training over processes with one replica each: a run that does a fixed \
+                        amount of
+arithmetic in the first cache, and an update by SGD with gradients of a given size. Every process \
+                        does as
 much as one alone. Shown are medians of rank 0, whose steps end with those of the others.
-scripts/check_scaling.py compares them with what docs/scale.py says. The MPI library needs the standard ABI,
+scripts/check_scaling.py compares them with what docs/scale.py says. The MPI library needs the \
+                        standard ABI,
 as for 'umbo bench exchange'.
 
 Options:
@@ -37,7 +41,8 @@ Options:
                         (0.01 to 10000; default: 20)
       --work N          the same as a number of units, which another run has shown
                         (1 to 1000000000000)
-      --steps N         steps, after a tenth as many that are not counted (1 to 1000000; default: 60)
+      --steps N         steps, after a tenth as many that are not counted (1 to 1000000; default: \
+                        60)
       --json            print one JSON object
   -h, --help            show this help
 ";
@@ -61,8 +66,14 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }
     Ok(Asked::measuring(move || {
         let units = work.unwrap_or_else(|| (compute_ms * 1e3 / Work::unit_us()).max(1.0) as u64);
-        let Some(measured) = measure(bytes.0, units, steps)? else { return Ok(Report::fine("")) };
-        Ok(Report::fine(if json { measured.as_json() } else { measured.as_table() }))
+        let Some(measured) = measure(bytes.0, units, steps)? else {
+            return Ok(Report::fine(""));
+        };
+        Ok(Report::fine(if json {
+            measured.as_json()
+        } else {
+            measured.as_table()
+        }))
     }))
 }
 
@@ -74,7 +85,8 @@ struct Measured {
     step: f64,
     /// The time of this process's arithmetic.
     compute: f64,
-    /// The time of the call that updates, including all communication between the processes for it.
+    /// The time of the call that updates, including all communication between the processes for
+    /// it.
     apply: f64,
 }
 
@@ -100,12 +112,22 @@ fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
     for step in 0..steps + steps.div_ceil(10) {
         let taken = training.step()?;
         if step >= steps.div_ceil(10) {
-            times.iter_mut().zip(taken).for_each(|(times, time)| times.push(time));
+            times
+                .iter_mut()
+                .zip(taken)
+                .for_each(|(times, time)| times.push(time));
         }
     }
     let [step, compute, apply] = times.map(|times| quantile(&times, 0.5));
     let work = units;
-    Ok((rank == 0).then_some(Measured { processes, bytes, work, step, compute, apply }))
+    Ok((rank == 0).then_some(Measured {
+        processes,
+        bytes,
+        work,
+        step,
+        compute,
+        apply,
+    }))
 }
 
 struct Training {
@@ -126,7 +148,8 @@ impl Training {
             nanoseconds.store(u64::try_from(taken).unwrap_or(u64::MAX), Ordering::Relaxed);
             for index in 0..self.gradients.variables().len() {
                 // The contents from the first step are kept.
-                self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+                self.gradients
+                    .view_in(context, index, GradientMode::Overwrite)?;
             }
             self.gradients.submit_in(context, Some(1.0))?;
             Ok(None)
@@ -137,7 +160,11 @@ impl Training {
         apply(&self.optimizer, &self.gradients)?;
         let all = start.elapsed();
         let compute = nanoseconds.load(Ordering::Relaxed) as f64 / 1e6;
-        Ok([all.as_secs_f64() * 1e3, compute, (all - ran).as_secs_f64() * 1e3])
+        Ok([
+            all.as_secs_f64() * 1e3,
+            compute,
+            (all - ran).as_secs_f64() * 1e3,
+        ])
     }
 }
 
@@ -172,7 +199,11 @@ impl Measured {
             self.compute,
             self.apply
         );
-        let _ = writeln!(text, "\n{} units of arithmetic in each step (--work).", self.work);
+        let _ = writeln!(
+            text,
+            "\n{} units of arithmetic in each step (--work).",
+            self.work
+        );
         text
     }
 }

@@ -19,7 +19,11 @@ pub struct Row {
 
 impl Row {
     pub fn new(name: &'static str, probe: Option<&'static str>) -> Row {
-        Row { name, probe, durations: Vec::new() }
+        Row {
+            name,
+            probe,
+            durations: Vec::new(),
+        }
     }
 
     pub fn add(&mut self, duration: Duration) {
@@ -31,7 +35,9 @@ impl Row {
         let mut sorted = self.durations.clone();
         sorted.sort_unstable();
         let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e6)
+        sorted
+            .get(rank - 1)
+            .map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e6)
     }
 
     fn probe_of<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
@@ -46,8 +52,15 @@ impl Row {
     /// The median of each round, in microseconds. All rounds have the same number of samples.
     fn medians(&self, rounds: usize) -> Vec<f64> {
         let samples = (self.durations.len() / rounds.max(1)).max(1);
-        let micros: Vec<f64> = self.durations.iter().map(|each| each.as_secs_f64() * 1e6).collect();
-        micros.chunks(samples).map(|round| quantile(round, 0.5)).collect()
+        let micros: Vec<f64> = self
+            .durations
+            .iter()
+            .map(|each| each.as_secs_f64() * 1e6)
+            .collect();
+        micros
+            .chunks(samples)
+            .map(|round| quantile(round, 0.5))
+            .collect()
     }
 
     /// For each round, the time of the probe in percent of this row's time.
@@ -93,7 +106,8 @@ pub fn as_table(rows: &[Row]) -> String {
     text
 }
 
-/// One line with a JSON object for each row, with `common` in each of them. A probe has no probe of its own.
+/// One line with a JSON object for each row, with `common` in each of them. A probe has no probe of
+/// its own.
 pub fn as_json(rows: &[Row], rounds: usize, common: &serde_json::Value) -> String {
     let mut text = String::new();
     for row in rows {
@@ -135,24 +149,35 @@ mod tests {
             probe.add(Duration::from_micros(micros));
             row.add(Duration::from_micros(3 * micros));
         }
-        assert_eq!([50, 90, 99].map(|percent| probe.percentile(percent)), [50.0, 90.0, 99.0]);
+        assert_eq!(
+            [50, 90, 99].map(|percent| probe.percentile(percent)),
+            [50.0, 90.0, 99.0]
+        );
         let rows = [probe, row];
         assert_eq!(rows[1].ratio(&rows), Some(3.0));
         assert_eq!(rows[0].ratio(&rows), None);
         assert_eq!(rows[1].medians(50)[..2], [4.5, 10.5]);
         assert_eq!(rows[0].percents(&rows, 50), None);
         let lines = as_json(&rows, 50, &json!({"replicas": 2}));
-        let lines: Vec<serde_json::Value> =
-            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<serde_json::Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         assert!(lines[0]["percent_of_roof"].is_null() && lines[0]["probe_us"].is_null());
         for name in ["", "_lower_quartile", "_upper_quartile"] {
             let percent = lines[1][format!("percent_of_roof{name}")].as_f64().unwrap();
             assert!((percent - 100.0 / 3.0).abs() < 1e-9, "{percent}");
         }
-        assert_eq!((&lines[1]["ours_us"], &lines[1]["probe_us"]), (&json!(150.0), &json!(50.0)));
+        assert_eq!(
+            (&lines[1]["ours_us"], &lines[1]["probe_us"]),
+            (&json!(150.0), &json!(50.0))
+        );
         assert_eq!(spans(&rows)[1].probe, Some(50.0));
         let table = as_table(&rows);
-        assert!(table.contains("3.00 (probe)") && !table.contains(ABOVE), "{table}");
+        assert!(
+            table.contains("3.00 (probe)") && !table.contains(ABOVE),
+            "{table}"
+        );
         let [mut probe, row] = rows;
         (1..=200).for_each(|_| probe.add(Duration::from_secs(1)));
         assert!(as_table(&[probe, row]).contains(&format!("(probe) {ABOVE}")));

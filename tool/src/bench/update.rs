@@ -24,18 +24,21 @@ Usage: umbo bench update [OPTIONS]
 
 Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
 in one pass. Beside it a probe reads the same gradients, reads and writes the same variable and as
-much state, and writes the same low-precision copy, with the same threads. Of all numbers medians are
+much state, and writes the same low-precision copy, with the same threads. Of all numbers medians \
+                        are
 shown. With several variables the probe runs over one that is as large as all of them.
 
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
-      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, \
+                        ftrl
                          (default: sgd,momentum,adamw). lamb reads everything twice, since it needs
                          norms of the whole variable; the probe does not
       --variables N      how many variables share the bytes of a row (1 to 1000000; default: 1)
       --gradient TYPE    gradients of float32 variables have one of: float16, bfloat16
       --copy TYPE        float32 variables have copies, kept in step, in one of: float16, bfloat16
-      --clip             clip by the norm of all gradients, which has to be known before the update.
+      --clip             clip by the norm of all gradients, which has to be known before the \
+                        update.
                          The probe reads the gradients twice, or writes their sum and then reads
                          that: whichever moves fewer bytes
 ";
@@ -57,8 +60,13 @@ struct Updates {
 }
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let mut updates =
-        Updates { rules: USUAL.to_vec(), variables: 1, gradient: None, copy: None, clip: false };
+    let mut updates = Updates {
+        rules: USUAL.to_vec(),
+        variables: 1,
+        gradient: None,
+        copy: None,
+        clip: false,
+    };
     let halves = by_name(&COPY_DTYPES);
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
@@ -71,7 +79,9 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         }
         Ok(true)
     })?;
-    let Some(options) = options else { return Ok(Asked::Help) };
+    let Some(options) = options else {
+        return Ok(Asked::Help);
+    };
     updates.check(&options)?;
     options.measuring("update", move |options| updates.measure(options))
 }
@@ -79,7 +89,12 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 impl Updates {
     /// Checks whether these options can be combined.
     fn check(&self, options: &Options) -> std::result::Result<(), Failure> {
-        let Updates { variables, gradient, copy, .. } = self;
+        let Updates {
+            variables,
+            gradient,
+            copy,
+            ..
+        } = self;
         if copy.is_some() && !options.device.is_host_memory() {
             // The copies would be converted at their next use, and not in the pass.
             return Err(Failure::wrong(
@@ -91,7 +106,12 @@ impl Updates {
                 "--gradient and --copy are for float32 variables; leave --dtype out",
             ));
         }
-        let largest = options.dtypes.iter().map(|dtype| dtype.size()).max().unwrap_or(1);
+        let largest = options
+            .dtypes
+            .iter()
+            .map(|dtype| dtype.size())
+            .max()
+            .unwrap_or(1);
         if options.from / largest < *variables {
             return Err(Failure::wrong(format!(
                 "--variables: {variables} do not fit in {} bytes; give a larger --from",
@@ -102,14 +122,28 @@ impl Updates {
     }
 
     fn measure(&self, options: &Options) -> Result<Vec<Row>> {
-        let &Updates { ref rules, variables, gradient, copy, clip } = self;
+        let &Updates {
+            ref rules,
+            variables,
+            gradient,
+            copy,
+            clip,
+        } = self;
         let mut rows = Vec::new();
         for &dtype in &options.dtypes {
             for rule in rules {
                 for &replicas in &options.replicas {
                     for bytes in options.sizes() {
-                        let what =
-                            What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
+                        let what = What {
+                            dtype,
+                            gradient,
+                            copy,
+                            clip,
+                            rule,
+                            replicas,
+                            bytes,
+                            variables,
+                        };
                         rows.push(row(options.rounds, options.device, &what)?);
                     }
                 }
@@ -120,24 +154,44 @@ impl Updates {
 }
 
 fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
-    let &What { dtype, gradient, copy, clip, rule, replicas, bytes, variables } = what;
+    let &What {
+        dtype,
+        gradient,
+        copy,
+        clip,
+        rule,
+        replicas,
+        bytes,
+        variables,
+    } = what;
     let parameter_device = Some(device.to_string());
-    let options =
-        StrategyOptions { cpu_replicas: replicas, parameter_device, ..StrategyOptions::default() };
+    let options = StrategyOptions {
+        cpu_replicas: replicas,
+        parameter_device,
+        ..StrategyOptions::default()
+    };
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, what, variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();
     if clip {
         // The limit is below every norm here, so that gradients are clipped.
-        let settings = Settings { global_clip_norm: Some(1e-6), ..Settings::default() };
+        let settings = Settings {
+            global_clip_norm: Some(1e-6),
+            ..Settings::default()
+        };
         optimizer.configure(settings)?;
     }
 
-    let whole_model = if variables == 1 { None } else { Some(Model::new(&strategy, what, 1)?) };
+    let whole_model = if variables == 1 {
+        None
+    } else {
+        Some(Model::new(&strategy, what, 1)?)
+    };
     let probed = whole_model.as_ref().unwrap_or(&model);
-    let reads: Vec<Tensor> =
-        (0..replicas).map(|replica| probed.buffer(replica, 0).cloned()).collect::<Result<_>>()?;
+    let reads: Vec<Tensor> = (0..replicas)
+        .map(|replica| probed.buffer(replica, 0).cloned())
+        .collect::<Result<_>>()?;
     // SAFETY: the strategy takes no step while the probe, on this thread, writes the weights.
     let weights = unsafe { probed.gradients.variables()[0].committed() };
     let mut in_place = vec![weights.clone()];
@@ -145,7 +199,9 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     for slot in 0..slots {
         in_place.push(state_like(dtype, shape, slot)?);
     }
-    let write = copy.map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device())).transpose()?;
+    let write = copy
+        .map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device()))
+        .transpose()?;
     if let Some(dtype) = copy {
         model.make_copies(dtype)?;
     }
@@ -166,7 +222,8 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     let read = gradient.unwrap_or(dtype).size() * replicas;
     let written = copy.map_or(0, DType::size);
     let state = 2 * (1 + slots) * dtype.size();
-    // For the norm, either the gradients are read once more, or their sum is written and read instead.
+    // For the norm, either the gradients are read once more, or their sum is written and read
+    // instead.
     let sums = clip && read > 2 * dtype.size();
     let norm = match (clip, sums) {
         (false, _) => 0,
@@ -181,7 +238,9 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         apply(&optimizer, &model.gradients)?;
         Ok(start.elapsed())
     });
-    let sum = sums.then(|| filled(dtype, shape).map(|sum| vec![sum])).transpose()?;
+    let sum = sums
+        .then(|| filled(dtype, shape).map(|sum| vec![sum]))
+        .transpose()?;
     let probe = |stream_sum, stream_copy| {
         let (reads, sum, write, in_place) = (&reads, &sum, write.as_ref(), &in_place);
         whole(move || {
@@ -192,7 +251,13 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         })
     };
     // Only tensors that are written have both ways.
-    let ways = |is_written: bool| if is_written { &[false, true][..] } else { &[false] };
+    let ways = |is_written: bool| {
+        if is_written {
+            &[false, true][..]
+        } else {
+            &[false]
+        }
+    };
     let probes = ways(sums)
         .iter()
         .flat_map(|&stream_sum| ways(copy.is_some()).iter().map(move |&it| (stream_sum, it)))
@@ -205,11 +270,13 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     Row::measure_on(device, labels, traffic, rounds, ours, probes)
 }
 
-/// A tensor of ones whose address differs from that of its siblings modulo the sizes of caches, like the address of an
-/// optimizer's state.
+/// A tensor of ones whose address differs from that of its siblings modulo the sizes of caches,
+/// like the address of an optimizer's state.
 pub(super) fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
     let skipped = (slot + 1) * 61 * 1024 / dtype.size();
     let elements = shape.elements();
     let whole = filled(dtype, Shape::new(&[elements + skipped])?)?;
-    whole.slice(0, skipped, skipped + elements, 1)?.reshape(shape)
+    whole
+        .slice(0, skipped, skipped + elements, 1)?
+        .reshape(shape)
 }

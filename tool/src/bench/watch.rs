@@ -20,7 +20,8 @@ Usage: umbo bench watch [OPTIONS]
 
 Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured
 (umbo_strategy_measure_steps), and with a trace. Rounds take turns, so that all three see the same
-machine; shown are the medians of the rounds and of what each adds in its round. Steps that take more
+machine; shown are the medians of the rounds and of what each adds in its round. Steps that take \
+                        more
 than four times the median count as interrupted by the system and are left out. The trace goes to a
 file in the folder for temporary files, which is removed.
 
@@ -55,7 +56,11 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }
     Ok(Asked::measuring(move || {
         let measured = measure(replicas, Duration::from_micros(work_us), rounds, steps)?;
-        Ok(Report::fine(if json { json_text(&as_json(&measured)) } else { as_table(&measured) }))
+        Ok(Report::fine(if json {
+            json_text(&as_json(&measured))
+        } else {
+            as_table(&measured)
+        }))
     }))
 }
 
@@ -79,7 +84,10 @@ struct Figures {
 }
 
 fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Result<Figures> {
-    let options = Options { cpu_replicas: replicas, ..Options::default() };
+    let options = Options {
+        cpu_replicas: replicas,
+        ..Options::default()
+    };
     let strategy = Strategy::new(&options)?;
     let callback = |_: &ReplicaContext| {
         let start = Instant::now();
@@ -122,11 +130,16 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
         // Steps that the system has interrupted say nothing about the library.
         let longest = INTERRUPTED * median(taken[0].clone());
         for (times, taken) in times.iter_mut().zip(&taken) {
-            let whole: Vec<f64> = taken.iter().copied().filter(|&time| time < longest).collect();
+            let whole: Vec<f64> = taken
+                .iter()
+                .copied()
+                .filter(|&time| time < longest)
+                .collect();
             times.push(whole.iter().sum::<f64>() / whole.len().max(1) as f64);
         }
     }
-    // Only the file that this function has made is removed. If it no longer exists, that is no problem.
+    // Only the file that this function has made is removed. If it no longer exists, that is no
+    // problem.
     let _ = std::fs::remove_file(&path);
     strategy.measure_steps(false)?;
     let start = Instant::now();
@@ -139,7 +152,13 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
         median(pairs.map(|(watched, not)| watched / not - 1.0).collect())
     });
     let steps = times.map(median);
-    Ok(Figures { steps, added, span, seen, measured: counted })
+    Ok(Figures {
+        steps,
+        added,
+        span,
+        seen,
+        measured: counted,
+    })
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -148,7 +167,13 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn as_json(figures: &Figures) -> serde_json::Value {
-    let Figures { steps, added, span, seen, measured } = figures;
+    let Figures {
+        steps,
+        added,
+        span,
+        seen,
+        measured,
+    } = figures;
     json!({
         "step_ns": steps[0],
         "measured_step_ns": steps[1],
@@ -162,16 +187,29 @@ fn as_json(figures: &Figures) -> serde_json::Value {
 }
 
 fn as_table(figures: &Figures) -> String {
-    let Figures { steps, added, span, seen, measured } = figures;
+    let Figures {
+        steps,
+        added,
+        span,
+        seen,
+        measured,
+    } = figures;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{:<12} {:>12} {:>10}", "", "a step", "adds");
     let _ = writeln!(text, "{:<12} {:>9.2} \u{b5}s", "unwatched", steps[0] / 1e3);
     for (name, at) in [("measured", 1), ("traced", 2)] {
         let percent = 100.0 * added[at - 1];
-        let _ = writeln!(text, "{name:<12} {:>9.2} \u{b5}s {percent:>8.2} %", steps[at] / 1e3);
+        let _ = writeln!(
+            text,
+            "{name:<12} {:>9.2} \u{b5}s {percent:>8.2} %",
+            steps[at] / 1e3
+        );
     }
-    let _ = writeln!(text, "\nOf {seen} steps that were to be measured, {measured} were.");
+    let _ = writeln!(
+        text,
+        "\nOf {seen} steps that were to be measured, {measured} were."
+    );
     let _ = writeln!(text, "A span that nobody watches takes {span:.2} ns.");
     text
 }

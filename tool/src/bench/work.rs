@@ -6,8 +6,8 @@ use std::time::Instant;
 /// The number of numbers that a unit reads. They fit into the first cache.
 const NUMBERS: usize = 256;
 
-/// A number of units of arithmetic. The number is fixed, and not the time, so that processors that share resources,
-/// such as threads of one core, take longer, as they would in a training.
+/// A number of units of arithmetic. The number is fixed, and not the time, so that processors that
+/// share resources, such as threads of one core, take longer, as they would in a training.
 #[derive(Clone, Copy)]
 pub struct Work(u64);
 

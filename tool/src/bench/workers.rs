@@ -1,5 +1,5 @@
-//! `umbo bench workers`: compares applies with the number of threads that the library chooses, with one, and with all,
-//! after a pause in which waiting threads have parked.
+//! `umbo bench workers`: compares applies with the number of threads that the library chooses, with
+//! one, and with all, after a pause in which waiting threads have parked.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -22,14 +22,18 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench workers [OPTIONS]
 
-Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands for
-the replicas' computing: with one thread, with all threads however little there is to do, and with as
-many as the library chooses. The three take turns. Of all numbers medians are shown, and in how many of
+Measures an optimizer's apply to one variable as a training loop does it, after a pause that \
+                        stands for
+the replicas' computing: with one thread, with all threads however little there is to do, and with \
+                        as
+many as the library chooses. The three take turns. Of all numbers medians are shown, and in how \
+                        many of
 a hundred applies the library's choice was to share the work.
 
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
-      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, \
+                        ftrl
                          (default: sgd)
       --pause-us N       microseconds of the pause (0 to 10000000; default: 200)
 ";
@@ -64,10 +68,16 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         }
         Ok(true)
     })?;
-    let Some(options) = options else { return Ok(Asked::Help) };
+    let Some(options) = options else {
+        return Ok(Asked::Help);
+    };
     Ok(Asked::measuring(move || {
         let rows = measure_all(&options, &rules, Duration::from_micros(pause_us))?;
-        Ok(Report::fine(if options.json { as_json(&rows) } else { as_table(&rows) }))
+        Ok(Report::fine(if options.json {
+            as_json(&rows)
+        } else {
+            as_table(&rows)
+        }))
     }))
 }
 
@@ -98,14 +108,18 @@ fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec
 /// The measurements for one size.
 struct Row {
     labels: [(&'static str, Value); 4],
-    /// The times in microseconds with one thread, with all threads, and with the number that the library chose.
+    /// The times in microseconds with one thread, with all threads, and with the number that the
+    /// library chose.
     medians: [f64; 3],
     /// The percentage of applies whose work the library shared.
     shared: f64,
 }
 
 fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
-    let options = StrategyOptions { cpu_replicas: what.replicas, ..StrategyOptions::default() };
+    let options = StrategyOptions {
+        cpu_replicas: what.replicas,
+        ..StrategyOptions::default()
+    };
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, what, 1)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
@@ -168,12 +182,23 @@ fn as_json(rows: &[Row]) -> String {
 }
 
 fn as_table(rows: &[Row]) -> String {
-    let Some(first) = rows.first() else { return String::new() };
-    let mut text: String = first.labels.iter().map(|(name, _)| format!("{name:>13}")).collect();
-    text += &format!("{:>13}{:>13}{:>13}{:>13}\n", "one us", "all us", "chosen us", "% shared");
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let mut text: String = first
+        .labels
+        .iter()
+        .map(|(name, _)| format!("{name:>13}"))
+        .collect();
+    text += &format!(
+        "{:>13}{:>13}{:>13}{:>13}\n",
+        "one us", "all us", "chosen us", "% shared"
+    );
     for row in rows {
         for (_, value) in &row.labels {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             text += &format!("{value:>13}");
         }
         let [one, all, chosen] = row.medians;
@@ -199,10 +224,17 @@ mod tests {
             shared: 0.0,
         };
         let line: Value = serde_json::from_str(&as_json(std::slice::from_ref(&row))).unwrap();
-        assert_eq!((&line["one_us"], &line["chosen_us"]), (&json!(11.0), &json!(12.0)));
+        assert_eq!(
+            (&line["one_us"], &line["chosen_us"]),
+            (&json!(11.0), &json!(12.0))
+        );
         let table = as_table(&[row]);
         assert!(
-            table.lines().nth(1).unwrap().ends_with("11.0         41.0         12.0            0")
+            table
+                .lines()
+                .nth(1)
+                .unwrap()
+                .ends_with("11.0         41.0         12.0            0")
         );
     }
 }

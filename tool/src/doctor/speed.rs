@@ -1,4 +1,5 @@
-//! What decides the speed of callbacks and is not Umbo's: computing libraries, frequencies, hyperthreads.
+//! What decides the speed of callbacks and is not Umbo's: computing libraries, frequencies,
+//! hyperthreads.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +13,8 @@ use super::{Finding, Verdict};
 pub(super) fn computing_libraries(loaded: &[Library], has: Option<Vectors>) -> Vec<Finding> {
     let subject = "computing libraries";
     if loaded.is_empty() {
-        let text = "none is loaded in this process; with LD_PRELOAD=libopenblas.so.0, or another one, \
-                    umbo doctor says which kernels it has chosen";
+        let text = "none is loaded in this process; with LD_PRELOAD=libopenblas.so.0, or another \
+                    one, umbo doctor says which kernels it has chosen";
         return vec![Finding::new(Verdict::Fine, subject, text)];
     }
     let finding = |library: &Library| match has.and_then(|has| library.old_kernels(has)) {
@@ -37,7 +38,9 @@ impl Frequency {
     pub(super) fn of(processors: &CpuSet) -> Vec<Frequency> {
         let read = |processor, name: &str| {
             let path = format!("/sys/devices/system/cpu/cpu{processor}/cpufreq/{name}");
-            fs::read_to_string(path).map(|text| text.trim().to_owned()).ok()
+            fs::read_to_string(path)
+                .map(|text| text.trim().to_owned())
+                .ok()
         };
         let of = |processor| {
             Some(Frequency {
@@ -49,7 +52,8 @@ impl Frequency {
         processors.processors().filter_map(of).collect()
     }
 
-    /// With these drivers the hardware chooses the frequency, also where the governor is called powersave.
+    /// With these drivers the hardware chooses the frequency, also where the governor is called
+    /// powersave.
     fn is_kept_low(&self) -> bool {
         let chooses =
             self.driver.starts_with("intel_pstate") || self.driver.starts_with("amd-pstate");
@@ -61,25 +65,39 @@ impl Frequency {
 pub(super) fn frequencies(all: &[Frequency]) -> Finding {
     let subject = "frequency";
     let Some(first) = all.first() else {
-        return Finding::new(Verdict::Fine, subject, "the system does not say how it is chosen");
+        return Finding::new(
+            Verdict::Fine,
+            subject,
+            "the system does not say how it is chosen",
+        );
     };
-    let low = all.iter().filter(|frequency| frequency.is_kept_low()).count();
+    let low = all
+        .iter()
+        .filter(|frequency| frequency.is_kept_low())
+        .count();
     if low > 0 {
         let text = format!(
-            "{low} of {} processors are set to save power, so steps are slower. As root: cpupower frequency-set \
-             -g performance",
+            "{low} of {} processors are set to save power, so steps are slower. As root: cpupower \
+             frequency-set -g performance",
             all.len()
         );
         return Finding::new(Verdict::Note, subject, text);
     }
-    Finding::new(Verdict::Fine, subject, format!("governor {}", first.governor))
+    Finding::new(
+        Verdict::Fine,
+        subject,
+        format!("governor {}", first.governor),
+    )
 }
 
-/// The lists of the processors that share a core, one for each of these processors, as far as the system says.
+/// The lists of the processors that share a core, one for each of these processors, as far as the
+/// system says.
 pub(super) fn siblings(processors: &CpuSet) -> Vec<String> {
     let read = |processor| {
         let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
-        fs::read_to_string(path).map(|text| text.trim().to_owned()).ok()
+        fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .ok()
     };
     processors.processors().filter_map(read).collect()
 }
@@ -92,14 +110,16 @@ pub(super) fn hyperthreads(siblings: &[String]) -> Finding {
         (0, _) => Finding::new(Verdict::Fine, subject, "the system does not say"),
         (cores, processors) if processors > cores => {
             let text = format!(
-                "the {processors} processors are hyperthreads of {cores} cores: two replicas on one core share its \
-                 arithmetic; compare {cores} replicas with {processors}"
+                "the {processors} processors are hyperthreads of {cores} cores: two replicas on \
+                 one core share its arithmetic; compare {cores} replicas with {processors}"
             );
             Finding::new(Verdict::Note, subject, text)
         }
-        (cores, _) => {
-            Finding::new(Verdict::Fine, subject, format!("{cores}, one for each processor"))
-        }
+        (cores, _) => Finding::new(
+            Verdict::Fine,
+            subject,
+            format!("{cores}, one for each processor"),
+        ),
     }
 }
 
@@ -123,7 +143,11 @@ mod tests {
         };
         check(&of("Prescott"), Verdict::Note, "OPENBLAS_CORETYPE=Haswell");
         check(&of("Haswell"), Verdict::Fine, "Haswell kernels, 1 thread");
-        check(&computing_libraries(&[], None)[0], Verdict::Fine, "none is loaded");
+        check(
+            &computing_libraries(&[], None)[0],
+            Verdict::Fine,
+            "none is loaded",
+        );
     }
 
     #[test]
@@ -136,18 +160,43 @@ mod tests {
             };
             frequencies(&[frequency])
         };
-        check(&of("powersave", "acpi-cpufreq", ""), Verdict::Note, "1 of 1 processors");
-        check(&of("powersave", "intel_pstate", "power"), Verdict::Note, "cpupower");
-        check(&of("powersave", "intel_pstate", "balance_performance"), Verdict::Fine, "powersave");
-        check(&of("powersave", "amd-pstate-epp", ""), Verdict::Fine, "powersave");
-        check(&of("performance", "acpi-cpufreq", ""), Verdict::Fine, "governor performance");
+        check(
+            &of("powersave", "acpi-cpufreq", ""),
+            Verdict::Note,
+            "1 of 1 processors",
+        );
+        check(
+            &of("powersave", "intel_pstate", "power"),
+            Verdict::Note,
+            "cpupower",
+        );
+        check(
+            &of("powersave", "intel_pstate", "balance_performance"),
+            Verdict::Fine,
+            "powersave",
+        );
+        check(
+            &of("powersave", "amd-pstate-epp", ""),
+            Verdict::Fine,
+            "powersave",
+        );
+        check(
+            &of("performance", "acpi-cpufreq", ""),
+            Verdict::Fine,
+            "governor performance",
+        );
         check(&frequencies(&[]), Verdict::Fine, "does not say");
     }
 
     #[test]
     fn hyperthreads_are_not_cores() {
         let of = |lists: &[&str]| {
-            hyperthreads(&lists.iter().map(|list| (*list).to_owned()).collect::<Vec<_>>())
+            hyperthreads(
+                &lists
+                    .iter()
+                    .map(|list| (*list).to_owned())
+                    .collect::<Vec<_>>(),
+            )
         };
         check(
             &of(&["0,2", "1,3", "0,2", "1,3"]),

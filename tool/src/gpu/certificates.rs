@@ -1,4 +1,5 @@
-//! Runs kernels of every kind on values that are difficult for them, and compares the results with those of the CPU.
+//! Runs kernels of every kind on values that are difficult for them, and compares the results with
+//! those of the CPU.
 
 use umbo_core::collectives::{self, Assignment, ReduceOp};
 use umbo_core::device::DeviceId;
@@ -21,11 +22,26 @@ use super::Checked;
 
 /// Numbers of every kind except NaN, whose payload is not guaranteed, in a mixed order.
 fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
-    let edges =
-        [0.0, -0.0, 1.0, -1.0, 1e-45, 3e-39, 1.2e-38, 65504.0, 3.4e38, -1e-7, 0.1, 1.0 / 3.0];
+    let edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        1e-45,
+        3e-39,
+        1.2e-38,
+        65504.0,
+        3.4e38,
+        -1e-7,
+        0.1,
+        1.0 / 3.0,
+    ];
     (0..count as u64)
         .map(|at| {
-            let mixed = (at + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ salt;
+            let mixed = (at + salt)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .rotate_left(23)
+                ^ salt;
             match mixed % 5 {
                 0 => edges[(mixed >> 8) as usize % edges.len()],
                 _ => f64::from((mixed >> 32) as i32) / 3e8,
@@ -38,12 +54,16 @@ fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
 fn hard(dtype: DType, shape: Shape, salt: u64) -> Result<Tensor> {
     let numbers = hard_numbers(shape.elements(), salt);
     let bytes: Vec<u8> = match dtype {
-        DType::Float64 => numbers.iter().flat_map(|number| number.to_ne_bytes()).collect(),
-        DType::Float32 => {
-            numbers.iter().flat_map(|number| (*number as f32).to_ne_bytes()).collect()
-        }
-        // The upper half of a float32 is a bfloat16. A float16 is made of bits of the float64. Two bits of its exponent
-        // are cleared, so that it is finite.
+        DType::Float64 => numbers
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect(),
+        DType::Float32 => numbers
+            .iter()
+            .flat_map(|number| (*number as f32).to_ne_bytes())
+            .collect(),
+        // The upper half of a float32 is a bfloat16. A float16 is made of bits of the float64. Two
+        // bits of its exponent are cleared, so that it is finite.
         DType::BFloat16 => numbers
             .iter()
             .flat_map(|number| (((*number as f32).to_bits() >> 16) as u16).to_ne_bytes())
@@ -73,9 +93,11 @@ pub fn check(device: DeviceId) -> Result<Checked> {
         values(&mut checked, device, dtype)?;
     }
     for (name, rule) in rules()? {
-        for (clip, dtype) in
-            [(None, DType::Float32), (Some(0.5), DType::Float32), (None, DType::Float64)]
-        {
+        for (clip, dtype) in [
+            (None, DType::Float32),
+            (Some(0.5), DType::Float32),
+            (None, DType::Float64),
+        ] {
             let there = train(device, rule()?, clip, dtype)?;
             let here = train(DeviceId::HOST, rule()?, clip, dtype)?;
             let what = || format!("{name} on {dtype}, clipping {clip:?}");
@@ -89,22 +111,35 @@ pub fn check(device: DeviceId) -> Result<Checked> {
 fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
     for rows in [1usize, 33, 200] {
         let shape = Shape::new(&[rows, 5, 3])?;
-        let here: Vec<Tensor> =
-            (0..3).map(|salt| hard(dtype, shape, salt)).collect::<Result<_>>()?;
-        let there: Vec<Tensor> =
-            here.iter().map(|tensor| tensor.copied_to(device)).collect::<Result<_>>()?;
+        let here: Vec<Tensor> = (0..3)
+            .map(|salt| hard(dtype, shape, salt))
+            .collect::<Result<_>>()?;
+        let there: Vec<Tensor> = here
+            .iter()
+            .map(|tensor| tensor.copied_to(device))
+            .collect::<Result<_>>()?;
         let odd = |tensor: &Tensor| tensor.transpose(&[2, 0, 1])?.slice(2, 1, 5, 2);
         let copies = (bytes(&odd(&there[0])?)?, bytes(&odd(&here[0])?)?);
-        checked.compare(|| format!("copies of {dtype} {shape}"), &copies.0, &copies.1);
+        checked.compare(
+            || format!("copies of {dtype} {shape}"),
+            &copies.0,
+            &copies.1,
+        );
         for assignment in [Assignment::Add, Assignment::Subtract] {
             let combined = |tensors: &[Tensor], device| -> Result<Vec<u8>> {
                 let mut to = tensors[0].copied_to(device)?;
-                let Some(mut target) = to.get_mut() else { return Ok(Vec::new()) };
+                let Some(mut target) = to.get_mut() else {
+                    return Ok(Vec::new());
+                };
                 collectives::combine_into(assignment, &mut target, &tensors[1])?;
                 bytes(&to)
             };
             let what = || format!("{assignment:?} of {dtype} {shape}");
-            checked.compare(what, &combined(&there, device)?, &combined(&here, DeviceId::HOST)?);
+            checked.compare(
+                what,
+                &combined(&there, device)?,
+                &combined(&here, DeviceId::HOST)?,
+            );
         }
         for op in [ReduceOp::Sum, ReduceOp::Mean] {
             for axes in [None, Some(&[0i64][..]), Some(&[0, 2])] {
@@ -112,7 +147,11 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
                     bytes(&collectives::reduce(op, parts, axes, device, None)?)
                 };
                 let what = || format!("{op:?} of {dtype} {shape} over axes {axes:?}");
-                checked.compare(what, &reduced(&there, device)?, &reduced(&here, DeviceId::HOST)?);
+                checked.compare(
+                    what,
+                    &reduced(&there, device)?,
+                    &reduced(&here, DeviceId::HOST)?,
+                );
             }
         }
     }
@@ -133,13 +172,16 @@ fn rules() -> Result<Vec<(&'static str, MakeRule)>> {
         ("adamw", || Adam::adamw(0.9, 0.999, 1e-7, 0.01).map(rule)),
         ("adagrad", || Adagrad::new(0.1, 1e-7).map(rule)),
         ("rmsprop", || RmsProp::new(0.9, 0.0, false, 1e-7).map(rule)),
-        ("rmsprop, momentum, centered", || RmsProp::new(0.9, 0.8, true, 1e-7).map(rule)),
+        ("rmsprop, momentum, centered", || {
+            RmsProp::new(0.9, 0.8, true, 1e-7).map(rule)
+        }),
         ("lamb", || Adam::lamb(0.9, 0.999, 1e-7, 0.01).map(rule)),
         ("ftrl", || Ftrl::new(1.0, 0.01, 0.02, 0.1).map(rule)),
     ])
 }
 
-/// Runs three steps of a training on one replica. Returns the bytes of the weights and of all state.
+/// Runs three steps of a training on one replica. Returns the bytes of the weights and of all
+/// state.
 fn train(
     device: DeviceId,
     rule: Box<dyn UpdateRule>,
@@ -162,8 +204,9 @@ fn train(
                 synchronization: Synchronization::Auto,
                 aggregation: Aggregation::None,
             };
-            let numbers: Vec<f64> =
-                (0..shape.elements()).map(|at| (at % 97) as f64 / 50.0 - 1.0).collect();
+            let numbers: Vec<f64> = (0..shape.elements())
+                .map(|at| (at % 97) as f64 / 50.0 - 1.0)
+                .collect();
             let start = floats(&numbers, dtype, *shape)?;
             variables::create(Some(&strategy), new, Initial::Value(&start))
         })
@@ -176,7 +219,10 @@ fn train(
         Default::default(),
     )?;
     let optimizer = Optimizer::new(strategy.id(), rule, 0.05)?;
-    optimizer.configure(Settings { global_clip_norm: clip, ..Settings::default() })?;
+    optimizer.configure(Settings {
+        global_clip_norm: clip,
+        ..Settings::default()
+    })?;
     for step in 0..3u64 {
         strategy.run(
             &|context| {

@@ -1,5 +1,6 @@
-//! `umbo doctor --gpu`: checks whether each GPU computes the bits of the CPU and keeps order under load, and measures
-//! the speed of its memory and its bus. The output is one report that can be pasted into an issue.
+//! `umbo doctor --gpu`: checks whether each GPU computes the bits of the CPU and keeps order under
+//! load, and measures the speed of its memory and its bus. The output is one report that can be
+//! pasted into an issue.
 
 mod certificates;
 mod order;
@@ -132,10 +133,17 @@ pub fn examine(bytes: usize, json: bool) -> Report {
     }
     let gpus = 0..registry::REGISTRY.logical_count(DeviceKind::Gpu);
     let all: Vec<(DeviceId, Outcome)> = gpus
-        .map(|index| DeviceId { kind: DeviceKind::Gpu, index })
+        .map(|index| DeviceId {
+            kind: DeviceKind::Gpu,
+            index,
+        })
         .map(|device| (device, examine_one(device, bytes)))
         .collect();
-    let worst = all.iter().map(|(_, found)| Verdict::of(found)).max().unwrap_or(Verdict::Fine);
+    let worst = all
+        .iter()
+        .map(|(_, found)| Verdict::of(found))
+        .max()
+        .unwrap_or(Verdict::Fine);
     let fine = worst == Verdict::Fine;
     let text = match json {
         true => json_text(&as_json(&all, fine)),
@@ -147,7 +155,9 @@ pub fn examine(bytes: usize, json: bool) -> Report {
 fn examine_one(device: DeviceId, bytes: usize) -> Outcome {
     let (major, minor) = cuda::capability(device.index)?;
     if let Some(why) = too_old((major, minor)) {
-        return Err(Unexamined::TooOld(format!("compute capability {major}.{minor} is {why}")));
+        return Err(Unexamined::TooOld(format!(
+            "compute capability {major}.{minor} is {why}"
+        )));
     }
     let gpu = registry::gpu(device)?;
     Ok(Findings {
@@ -198,13 +208,33 @@ fn as_text(all: &[(DeviceId, Outcome)], verdict: &str) -> String {
 }
 
 fn of_one(found: &Findings) -> String {
-    let Findings { device, model, capability, memory, certificates, order, roofs } = found;
+    let Findings {
+        device,
+        model,
+        capability,
+        memory,
+        certificates,
+        order,
+        roofs,
+    } = found;
     let (major, minor) = capability;
-    let mut text =
-        format!("{device}: {model}, compute capability {major}.{minor}, {}\n", bytes_text(*memory));
-    for (what, checked) in [("bits of the CPU", certificates), ("order under load", order)] {
-        let Checked { comparisons, differing } = checked;
-        let _ = writeln!(text, "  {what}: {comparisons} comparisons, {} differ", differing.len());
+    let mut text = format!(
+        "{device}: {model}, compute capability {major}.{minor}, {}\n",
+        bytes_text(*memory)
+    );
+    for (what, checked) in [
+        ("bits of the CPU", certificates),
+        ("order under load", order),
+    ] {
+        let Checked {
+            comparisons,
+            differing,
+        } = checked;
+        let _ = writeln!(
+            text,
+            "  {what}: {comparisons} comparisons, {} differ",
+            differing.len()
+        );
         for each in differing.iter().take(20) {
             let _ = writeln!(text, "    differs: {each}");
         }

@@ -10,12 +10,15 @@ use super::Checked;
 /// The number of links in a chain.
 const LINKS: u32 = 300;
 
-/// Checks chains on `device`, and between it and each other GPU, with blocks of at most `bytes` bytes.
+/// Checks chains on `device`, and between it and each other GPU, with blocks of at most `bytes`
+/// bytes.
 pub fn check(device: DeviceId, bytes: usize) -> Result<Checked> {
     let mut checked = Checked::default();
     for elements in [1, 1000, 300_000].map(|elements: usize| elements.min(bytes / 4)) {
-        let others = (0..registry::REGISTRY.logical_count(DeviceKind::Gpu))
-            .map(|index| DeviceId { kind: DeviceKind::Gpu, index });
+        let others = (0..registry::REGISTRY.logical_count(DeviceKind::Gpu)).map(|index| DeviceId {
+            kind: DeviceKind::Gpu,
+            index,
+        });
         for other in others {
             let (end, expected) = chain(device, other, elements)?;
             let what =
@@ -35,7 +38,11 @@ fn chain(one: DeviceId, other: DeviceId, elements: usize) -> Result<(Vec<i32>, V
     let [one_here, one_there] = ones;
     let (one_here, one_there) = (one_here?, one_there?);
     for link in 0..LINKS {
-        let (next, addend) = if link % 2 == 0 { (other, &one_there) } else { (one, &one_here) };
+        let (next, addend) = if link % 2 == 0 {
+            (other, &one_there)
+        } else {
+            (one, &one_here)
+        };
         let mut sum = value.copied_to(next)?;
         if let Some(mut target) = sum.get_mut() {
             combine_into(Assignment::Add, &mut target, addend)?;

@@ -24,7 +24,8 @@ pub struct Roofs {
     from_device: f64,
     /// The bytes per second that AdamW with float32 gradients moves: 28 for each parameter.
     update: f64,
-    /// The seconds of an apply to many small variables, which include the work of the host and of the GPU.
+    /// The seconds of an apply to many small variables, which include the work of the host and of
+    /// the GPU.
     small_apply: f64,
 }
 
@@ -102,8 +103,13 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
         .collect::<Result<Vec<_>>>()?;
     let count = variables.len();
     let devices = strategy.compute_devices();
-    let gradients =
-        Gradients::new(strategy.id(), devices, variables, LossReduction::Mean, Default::default())?;
+    let gradients = Gradients::new(
+        strategy.id(),
+        devices,
+        variables,
+        LossReduction::Mean,
+        Default::default(),
+    )?;
     let rule = Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01)?);
     let optimizer = Optimizer::new(strategy.id(), rule, 1e-3)?;
     let mut seconds = Vec::with_capacity(ROUNDS);
@@ -154,7 +160,10 @@ impl Roofs {
             let _ = writeln!(text, "  {what}: {:.1} GB/s", rate / 1e9);
         }
         let share = 100.0 * self.update / self.copy;
-        let _ = writeln!(text, "  AdamW moves {share:.0} % of the bytes that the copy does");
+        let _ = writeln!(
+            text,
+            "  AdamW moves {share:.0} % of the bytes that the copy does"
+        );
         let micros = 1e6 * self.small_apply;
         let _ = writeln!(text, "  an apply to 100 variables of 64: {micros:.0} us");
         text

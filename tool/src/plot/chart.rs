@@ -41,9 +41,15 @@ mod drawing {
     ];
 
     pub fn draw(text: &mut String, axis: &str, charts: &[Chart]) -> Result<(), Box<dyn Error>> {
-        let names = charts.iter().flat_map(|chart| &chart.curves).map(|curve| curve.name.as_str());
+        let names = charts
+            .iter()
+            .flat_map(|chart| &chart.curves)
+            .map(|curve| curve.name.as_str());
         let legend = SAMPLE + widest(names, FONT) + MARGIN;
-        let size = (CHART_WIDTH + legend, CHART_HEIGHT * u32::try_from(charts.len())?);
+        let size = (
+            CHART_WIDTH + legend,
+            CHART_HEIGHT * u32::try_from(charts.len())?,
+        );
         let root = SVGBackend::with_string(text, size).into_drawing_area();
         root.fill(&WHITE)?;
         let areas = root.split_evenly((charts.len(), 1));
@@ -77,7 +83,9 @@ mod drawing {
             .y_desc(&chart.subject)
             .x_label_formatter(&|value| label_of(*value))
             .draw()?;
-        let label = FONT.into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
+        let label = FONT
+            .into_text_style(area)
+            .pos(Pos::new(HPos::Left, VPos::Center));
         let beside = (CHART_WIDTH + MARGIN).cast_signed();
         let heights = (MARGIN.cast_signed() + 12..).step_by(HEIGHT_OF_NAME as usize);
         for ((curve, colour), y) in chart.curves.iter().zip(COLOURS.iter().cycle()).zip(heights) {
@@ -91,22 +99,27 @@ mod drawing {
         Ok(())
     }
 
-    /// The label of a number on an axis, without the digits that come from the rounding of sums of tenths.
+    /// The label of a number on an axis, without the digits that come from the rounding of sums of
+    /// tenths.
     pub fn label_of(value: f64) -> String {
         format!("{}", (value * 1e6).round() / 1e6)
     }
 
     /// A range for all values, with some space, even around a single one.
     fn reach(values: impl Iterator<Item = f64>) -> Range<f64> {
-        let (least, most) = values
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-                (least.min(value), most.max(value))
-            });
+        let (least, most) = values.fold(
+            (f64::INFINITY, f64::NEG_INFINITY),
+            |(least, most), value| (least.min(value), most.max(value)),
+        );
         if least > most {
             return 0.0..1.0;
         }
         let room = (most - least) * 0.05;
-        let room = if room > 0.0 { room } else { least.abs().max(1.0) * 0.05 };
+        let room = if room > 0.0 {
+            room
+        } else {
+            least.abs().max(1.0) * 0.05
+        };
         least - room..most + room
     }
 }

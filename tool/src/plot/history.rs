@@ -28,12 +28,20 @@ pub struct History {
 
 impl History {
     pub fn read(file: impl Read) -> Result<History, String> {
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(file);
-        let columns: Vec<String> =
-            reader.headers().map_err(said)?.iter().map(str::to_owned).collect();
+        let mut reader = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .from_reader(file);
+        let columns: Vec<String> = reader
+            .headers()
+            .map_err(said)?
+            .iter()
+            .map(str::to_owned)
+            .collect();
         if columns.len() < 2 {
-            return Err("its first line names no columns; it is to be like 'epoch,loss,accuracy'"
-                .to_owned());
+            return Err(
+                "its first line names no columns; it is to be like 'epoch,loss,accuracy'"
+                    .to_owned(),
+            );
         }
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for record in reader.records() {
@@ -75,7 +83,8 @@ impl History {
         self.rows.len()
     }
 
-    /// Charts of the columns in this list, or of the usual ones. Columns that end in the same word are in one chart.
+    /// Charts of the columns in this list, or of the usual ones. Columns that end in the same word
+    /// are in one chart.
     pub fn charts(&self, list: Option<&str>) -> Result<Vec<Chart>, String> {
         let known = &self.columns[1..];
         let there_are = || format!("there are {}", known.join(", "));
@@ -100,11 +109,17 @@ impl History {
             };
             let points = self.rows.iter().map(|row| (row[0], row[column + 1]));
             let points = points.filter(|(_, value)| value.is_finite()).collect();
-            let curve = Curve { name: name.to_owned(), points };
+            let curve = Curve {
+                name: name.to_owned(),
+                points,
+            };
             let subject = last_word(name).to_owned();
             match charts.iter_mut().find(|chart| chart.subject == subject) {
                 Some(chart) => chart.curves.push(curve),
-                None => charts.push(Chart { subject, curves: vec![curve] }),
+                None => charts.push(Chart {
+                    subject,
+                    curves: vec![curve],
+                }),
             }
         }
         Ok(charts)
@@ -113,12 +128,19 @@ impl History {
 
 fn said(error: csv::Error) -> String {
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { pos: Some(position), expected_len, len } => format!(
-            "line {} has {len} values, but the first line names {expected_len} columns; where there is no number, \
-             leave nothing between the commas",
+        csv::ErrorKind::UnequalLengths {
+            pos: Some(position),
+            expected_len,
+            len,
+        } => format!(
+            "line {} has {len} values, but the first line names {expected_len} columns; where \
+             there is no number, leave nothing between the commas",
             position.line()
         ),
-        csv::ErrorKind::Utf8 { pos: Some(position), .. } => {
+        csv::ErrorKind::Utf8 {
+            pos: Some(position),
+            ..
+        } => {
             format!("line {} is no text in UTF-8", position.line())
         }
         csv::ErrorKind::Io(error) => error.to_string(),
@@ -126,14 +148,21 @@ fn said(error: csv::Error) -> String {
     }
 }
 
-/// Reads a number. An empty cell is no error: a column may have begun later, or there may have been no loss.
+/// Reads a number. An empty cell is no error: a column may have begun later, or there may have been
+/// no loss.
 fn number(text: &str) -> Option<f64> {
-    if text.is_empty() { Some(f64::NAN) } else { text.parse().ok() }
+    if text.is_empty() {
+        Some(f64::NAN)
+    } else {
+        text.parse().ok()
+    }
 }
 
 /// The last word of a name, such as `accuracy` of `test_accuracy`.
 fn last_word(name: &str) -> &str {
-    name.rsplit(['_', '/', ' ', '-', '.']).next().unwrap_or(name)
+    name.rsplit(['_', '/', ' ', '-', '.'])
+        .next()
+        .unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -156,7 +185,12 @@ mod tests {
         assert_eq!((read.axis(), read.rows()), ("epoch", 2));
         let charts = read.charts(None).unwrap();
         let names = |chart: &Chart| {
-            chart.curves.iter().map(|curve| curve.name.clone()).collect::<Vec<_>>().join(" ")
+            chart
+                .curves
+                .iter()
+                .map(|curve| curve.name.clone())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(names(&charts[0]), "loss test_loss");
         assert_eq!(names(&charts[1]), "accuracy");
@@ -171,7 +205,10 @@ mod tests {
     fn of_two_lines_for_one_epoch_the_later_counts() {
         let read = history("epoch,loss\n1,4\n3,2\n2,3\n3,1\n");
         let charts = read.charts(None).unwrap();
-        assert_eq!(charts[0].curves[0].points, [(1.0, 4.0), (2.0, 3.0), (3.0, 1.0)]);
+        assert_eq!(
+            charts[0].curves[0].points,
+            [(1.0, 4.0), (2.0, 3.0), (3.0, 1.0)]
+        );
     }
 
     #[test]
@@ -181,12 +218,21 @@ mod tests {
         assert!(refused("epoch,loss\n1,0.5\n2,much\n").contains("line 3, column 'loss': 'much'"));
         assert!(refused("epoch,loss\n,0.5\n").contains("line 2: the first column, 'epoch'"));
         let uneven = refused("epoch,loss\n1,0.5\n2,0.4,7\n");
-        assert!(uneven.starts_with("line 3 has 3 values, but the first line names 2"), "{uneven}");
+        assert!(
+            uneven.starts_with("line 3 has 3 values, but the first line names 2"),
+            "{uneven}"
+        );
         assert!(!uneven.contains("CSV"), "{uneven}");
         let read = history("epoch,error,rate\n1,2,3\n");
         let wanted = read.charts(None).unwrap_err();
-        assert!(wanted.contains("--columns: there are error, rate"), "{wanted}");
+        assert!(
+            wanted.contains("--columns: there are error, rate"),
+            "{wanted}"
+        );
         let wanted = read.charts(Some("los")).unwrap_err();
-        assert!(wanted.contains("no column 'los'; there are error, rate"), "{wanted}");
+        assert!(
+            wanted.contains("no column 'los'; there are error, rate"),
+            "{wanted}"
+        );
     }
 }

@@ -18,7 +18,8 @@ use history::History;
 pub const HELP: &str = "\
 Usage: umbo plot FILE [OPTIONS]
 
-Draws how a training went, which FILE, a .csv, says. Its first line names its columns; each line after it has a
+Draws how a training went, which FILE, a .csv, says. Its first line names its columns; each line \
+                        after it has a
 number for each of them, or nothing where there is none. The first column, usually 'epoch', is the
 axis; if it says the same twice, as after a resumed training, the later line counts.
 
@@ -50,7 +51,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
         }
     }
     let Some(input) = input else {
-        return Err(Failure::wrong("which file? Give the history of a training, a .csv"));
+        return Err(Failure::wrong(
+            "which file? Give the history of a training, a .csv",
+        ));
     };
     let output = output.unwrap_or_else(|| input.with_extension("svg"));
     draw(&input, &output, columns.as_deref())
@@ -63,8 +66,11 @@ fn draw(input: &Path, output: &Path, columns: Option<&str>) -> Result<Report, Fa
     let charts = history.charts(columns).map_err(within)?;
     differs("output", output, input, "the history itself")?;
     let page = Page::create(output)?;
-    let drawn: Vec<String> =
-        charts.iter().flat_map(|chart| &chart.curves).map(|curve| curve.name.clone()).collect();
+    let drawn: Vec<String> = charts
+        .iter()
+        .flat_map(|chart| &chart.curves)
+        .map(|curve| curve.name.clone())
+        .collect();
     let said = format!(
         "{}: {} over {}, {} rows\n",
         page.path().display(),

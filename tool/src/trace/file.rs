@@ -1,4 +1,5 @@
-//! Reads a trace that the library wrote. It may be complete, or incomplete because its process ended.
+//! Reads a trace that the library wrote. It may be complete, or incomplete because its process
+//! ended.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -17,9 +18,11 @@ pub struct Trace {
     pub rows: Vec<Row>,
     /// The number of events that were dropped because there were too many.
     pub dropped: u64,
-    /// The threads that do not belong to the library: number, name, and nanoseconds on a processor.
+    /// The threads that do not belong to the library: number, name, and nanoseconds on a
+    /// processor.
     pub others: Vec<(u32, String, u64)>,
-    /// The load of other processes, if it is known. With several processes, it is that of the first.
+    /// The load of other processes, if it is known. With several processes, it is that of the
+    /// first.
     pub load: Option<Load>,
     /// Whether the file is complete.
     pub whole: bool,
@@ -40,7 +43,10 @@ pub struct Span {
 impl Span {
     /// A number among the span's arguments; 0 if there is none.
     pub fn number(&self, name: &str) -> u64 {
-        self.arguments.get(name).and_then(Value::as_u64).unwrap_or(0)
+        self.arguments
+            .get(name)
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
     }
 }
 
@@ -61,8 +67,8 @@ pub struct Row {
     pub order: u64,
 }
 
-/// No time is later, and no duration longer, than a century, so that the sum of two does not overflow, whatever a file
-/// contains.
+/// No time is later, and no duration longer, than a century, so that the sum of two does not
+/// overflow, whatever a file contains.
 const MOST_NANOSECONDS: u64 = 3_155_760_000_000_000_000;
 
 /// Reads a trace. If the file ends early, everything before its end is read.
@@ -112,7 +118,11 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
 impl Trace {
     fn add(&mut self, mut event: Map<String, Value>) {
         let text = |event: &Map<String, Value>, name: &str| {
-            event.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+            event
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         let whole = |event: &Map<String, Value>, name: &str| {
             event.get(name).and_then(Value::as_u64).unwrap_or(0)
@@ -166,10 +176,18 @@ impl Trace {
     }
 
     fn row(&mut self, process: u64, thread: u64) -> &mut Row {
-        let at = self.rows.iter().position(|row| (row.process, row.thread) == (process, thread));
+        let at = self
+            .rows
+            .iter()
+            .position(|row| (row.process, row.thread) == (process, thread));
         let at = at.unwrap_or_else(|| {
             let label = format!("thread {thread}");
-            self.rows.push(Row { process, thread, label, order: u64::MAX });
+            self.rows.push(Row {
+                process,
+                thread,
+                label,
+                order: u64::MAX,
+            });
             self.rows.len() - 1
         });
         &mut self.rows[at]
@@ -200,12 +218,24 @@ mod tests {
     fn a_whole_trace_is_read() {
         let trace = read_text("whole", WHOLE).unwrap();
         assert!(trace.whole);
-        assert_eq!((trace.spans[0].start, trace.spans[0].duration), (1500, 2250));
-        assert_eq!((trace.spans[0].number("step"), trace.spans[0].number("none")), (9, 0));
+        assert_eq!(
+            (trace.spans[0].start, trace.spans[0].duration),
+            (1500, 2250)
+        );
+        assert_eq!(
+            (trace.spans[0].number("step"), trace.spans[0].number("none")),
+            (9, 0)
+        );
         assert_eq!(trace.counts[0].bytes, [("copied".to_owned(), 7)]);
         assert_eq!(trace.rows[0].label, "replica 1");
         assert_eq!((trace.dropped, trace.others[0].1.as_str()), (5, "blas"));
-        assert_eq!(trace.load, Some(Load { others: 1.5, processors: 2 }));
+        assert_eq!(
+            trace.load,
+            Some(Load {
+                others: 1.5,
+                processors: 2
+            })
+        );
     }
 
     #[test]
@@ -213,7 +243,12 @@ mod tests {
         let text =
             "[\n{\"name\":\"step\",\"cat\":\"step\",\"ph\":\"X\",\"ts\":1e300,\"dur\":1e300}\n]\n";
         let trace = read_text("late", text).unwrap();
-        assert!(trace.spans[0].start.checked_add(trace.spans[0].duration).is_some());
+        assert!(
+            trace.spans[0]
+                .start
+                .checked_add(trace.spans[0].duration)
+                .is_some()
+        );
     }
 
     /// If the process died at any point, everything that it had written is read.
@@ -222,7 +257,11 @@ mod tests {
         for end in 2..WHOLE.len() {
             let trace = read_text("cut", &WHOLE[..end]).unwrap();
             assert!(trace.spans.len() <= 1 && trace.rows.len() <= 1);
-            assert_eq!(trace.whole, WHOLE[..end].trim_end().ends_with("\n]"), "{end}");
+            assert_eq!(
+                trace.whole,
+                WHOLE[..end].trim_end().ends_with("\n]"),
+                "{end}"
+            );
         }
     }
 
@@ -232,7 +271,9 @@ mod tests {
             let error = read_text("other", text).unwrap_err().to_string();
             assert!(error.contains("a trace is expected"), "{error}");
         }
-        let missing = read(Path::new("/nowhere/trace.json")).unwrap_err().to_string();
+        let missing = read(Path::new("/nowhere/trace.json"))
+            .unwrap_err()
+            .to_string();
         assert!(missing.starts_with("/nowhere/trace.json: "), "{missing}");
     }
 }

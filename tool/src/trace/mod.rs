@@ -21,15 +21,19 @@ pub const HELP: &str = "\
 Usage: umbo trace FILE --html FILE [OPTIONS]
        umbo trace FILE --plot FILE [--step N]
 
-Makes a page of a trace that umbo_trace_start() or UMBO_TRACE wrote: a row for each replica and each
-other thread, to be zoomed and moved. The page is one file and needs no network. Or draws one step of
+Makes a page of a trace that umbo_trace_start() or UMBO_TRACE wrote: a row for each replica and \
+                        each
+other thread, to be zoomed and moved. The page is one file and needs no network. Or draws one step \
+                        of
 it. 'umbo doctor FILE' says in words what keeps the steps from being faster.
 
 Options:
       --html FILE  where the page is written
-      --most N     the most spans that the page has; the earliest count (1 to 1000000000; default: 200000)
+      --most N     the most spans that the page has; the earliest count (1 to 1000000000; default: \
+                        200000)
       --plot FILE  draw a step, from the end of the one before it (.svg)
-      --step N     the number of that step (0 to 1000000000000; default: one whose time is the median)
+      --step N     the number of that step (0 to 1000000000000; default: one whose time is the \
+                        median)
   -h, --help       show this help
 ";
 
@@ -52,7 +56,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
         return Err(Failure::wrong("which trace? Give the name of its file"));
     };
     if step.is_some() && plot.is_none() {
-        return Err(Failure::wrong("--step is for a drawing; give --plot and its name"));
+        return Err(Failure::wrong(
+            "--step is for a drawing; give --plot and its name",
+        ));
     }
     if html.is_none() && plot.is_none() {
         return Err(Failure::wrong(
@@ -68,24 +74,42 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
         differs("plot", plot, html, "the page of --html")?;
     }
     let trace = file::read(&file)?;
-    let picture = plot.as_ref().map(|_| step::picture(&trace, step)).transpose();
+    let picture = plot
+        .as_ref()
+        .map(|_| step::picture(&trace, step))
+        .transpose();
     let picture = picture.map_err(|problem| Failure::of_file(&file, problem))?;
-    // The drawing is made before the page. If its name is not that of a drawing, nothing is written.
-    let drawn = plot.zip(picture).map(|(plot, picture)| draw(&plot, &picture)).transpose()?;
-    let made = html.map(|html| make(&file, &trace, &html, most)).transpose()?;
-    Ok(Report::fine(made.unwrap_or_default() + &drawn.unwrap_or_default()))
+    // The drawing is made before the page. If its name is not that of a drawing, nothing is
+    // written.
+    let drawn = plot
+        .zip(picture)
+        .map(|(plot, picture)| draw(&plot, &picture))
+        .transpose()?;
+    let made = html
+        .map(|html| make(&file, &trace, &html, most))
+        .transpose()?;
+    Ok(Report::fine(
+        made.unwrap_or_default() + &drawn.unwrap_or_default(),
+    ))
 }
 
 /// Draws a step, and returns a message.
 fn draw(plot: &Path, picture: &Picture) -> Result<String, Failure> {
     Page::create(plot)?.write(step::draw(picture))?;
     let (plot, threads) = (plot.display(), picture.lanes.len());
-    Ok(format!("{plot}: step {} on {threads} threads\n", picture.number))
+    Ok(format!(
+        "{plot}: step {} on {threads} threads\n",
+        picture.number
+    ))
 }
 
 /// Makes a page, and returns a message.
 fn make(file: &Path, trace: &Trace, html: &Path, most: usize) -> Result<String, Failure> {
-    let title = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let title = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let (report, _) = report::report(trace);
     let page = page::page(&title, trace, &report, most);
     let mut output = AtomicFile::create(html).map_err(Failure::of_output)?;
@@ -96,5 +120,9 @@ fn make(file: &Path, trace: &Trace, html: &Path, most: usize) -> Result<String, 
         true => format!("the first {most} of {spans} spans; give --most {spans} for all"),
         false => format!("{spans} spans"),
     };
-    Ok(format!("{}: {shown} in {} rows\n", html.display(), trace.rows.len()))
+    Ok(format!(
+        "{}: {shown} in {} rows\n",
+        html.display(),
+        trace.rows.len()
+    ))
 }

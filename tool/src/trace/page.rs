@@ -19,14 +19,22 @@ pub fn page(title: &str, trace: &Trace, report: &str, most: usize) -> String {
 
 fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Value {
     let mut order: Vec<usize> = (0..trace.spans.len()).collect();
-    order.sort_by_key(|&at| (trace.spans[at].start, std::cmp::Reverse(trace.spans[at].duration)));
+    order.sort_by_key(|&at| {
+        (
+            trace.spans[at].start,
+            std::cmp::Reverse(trace.spans[at].duration),
+        )
+    });
     order.truncate(most);
     let begin = order.first().map_or(0, |&at| trace.spans[at].start);
 
     let mut rows: Vec<&Row> = trace.rows.iter().collect();
     rows.sort_by_key(|row| (row.process, row.order, row.thread));
-    let of_thread: BTreeMap<(u64, u64), usize> =
-        rows.iter().enumerate().map(|(at, row)| ((row.process, row.thread), at)).collect();
+    let of_thread: BTreeMap<(u64, u64), usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| ((row.process, row.thread), at))
+        .collect();
     let several = rows.iter().any(|row| row.process != rows[0].process);
     let label = |row: &Row| match several {
         true => format!("{}: {}", row.process, row.label),
@@ -38,7 +46,9 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     let mut open: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
     let mut spans = Vec::with_capacity(order.len());
     for span in order.iter().map(|&at| &trace.spans[at]) {
-        let Some(&row) = of_thread.get(&(span.process, span.thread)) else { continue };
+        let Some(&row) = of_thread.get(&(span.process, span.thread)) else {
+            continue;
+        };
         let end = span.start + span.duration;
         while open[row].last().is_some_and(|&until| until <= span.start) {
             open[row].pop();
@@ -49,7 +59,15 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
         let name = *names.entry((&span.name, &span.category)).or_insert(next);
         let step = span.arguments.get("step").cloned().unwrap_or_default();
         let bytes = span.arguments.get("bytes").cloned().unwrap_or_default();
-        spans.push(json!([row, name, span.start - begin, span.duration, depth, step, bytes]));
+        spans.push(json!([
+            row,
+            name,
+            span.start - begin,
+            span.duration,
+            depth,
+            step,
+            bytes
+        ]));
     }
     let mut by_number = vec![("", ""); names.len()];
     for (name, at) in names {
@@ -60,7 +78,10 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     let mut counters: BTreeMap<&str, Vec<[u64; 2]>> = BTreeMap::new();
     for counts in counts.iter().filter(|counts| counts.time >= begin) {
         for (name, bytes) in &counts.bytes {
-            counters.entry(name).or_default().push([counts.time - begin, *bytes]);
+            counters
+                .entry(name)
+                .or_default()
+                .push([counts.time - begin, *bytes]);
         }
     }
     counters.retain(|_, points| points.last().is_some_and(|last| last[1] > 0));
@@ -93,8 +114,12 @@ mod tests {
     }
 
     fn trace() -> Trace {
-        let row =
-            |thread, label: &str, order| Row { process: 1, thread, label: label.into(), order };
+        let row = |thread, label: &str, order| Row {
+            process: 1,
+            thread,
+            label: label.into(),
+            order,
+        };
         Trace {
             spans: vec![
                 span(5, "inside", 1200, 100),

@@ -34,10 +34,17 @@ pub fn report(trace: &Trace) -> (String, bool) {
     if strategies.is_empty() {
         text.push_str("No step of a strategy is in the trace.\n");
     }
-    let callers: Vec<u64> =
-        trace.spans.iter().filter(|span| span.category == "step").map(|span| span.thread).collect();
+    let callers: Vec<u64> = trace
+        .spans
+        .iter()
+        .filter(|span| span.category == "step")
+        .map(|span| span.thread)
+        .collect();
     let is_other = |thread: u32| !callers.contains(&thread.into());
-    let others = trace.others.iter().filter(|&&(thread, ..)| is_other(thread));
+    let others = trace
+        .others
+        .iter()
+        .filter(|&&(thread, ..)| is_other(thread));
     let others: Vec<Other> = others
         .map(|(thread, name, nanoseconds)| Other {
             thread: *thread,
@@ -63,19 +70,32 @@ pub fn report(trace: &Trace) -> (String, bool) {
 
 /// How long a callback worked: the time on a processor, if that is known.
 fn at_work(replica: &ReplicaSample) -> u64 {
-    replica.clocks.map_or(replica.wall, |clocks| clocks.on_processor)
+    replica
+        .clocks
+        .map_or(replica.wall, |clocks| clocks.on_processor)
 }
 
-/// The steps of all strategies, by process and number. Steps are left out if some of their replicas are not in the
-/// trace.
+/// The steps of all strategies, by process and number. Steps are left out if some of their replicas
+/// are not in the trace.
 fn strategies(trace: &Trace) -> BTreeMap<(u64, u64), Steps> {
     let mut replicas: BTreeMap<(u64, u64, u64), BTreeMap<u64, ReplicaSample>> = BTreeMap::new();
-    for span in trace.spans.iter().filter(|span| span.arguments.contains_key("wall_ns")) {
+    for span in trace
+        .spans
+        .iter()
+        .filter(|span| span.arguments.contains_key("wall_ns"))
+    {
         let place = (span.process, span.number("strategy"), span.number("step"));
-        replicas.entry(place).or_default().insert(span.number("replica"), replica(span));
+        replicas
+            .entry(place)
+            .or_default()
+            .insert(span.number("replica"), replica(span));
     }
     let mut found: BTreeMap<(u64, u64), Steps> = BTreeMap::new();
-    for span in trace.spans.iter().filter(|span| span.category == "step" && span.name == "step") {
+    for span in trace
+        .spans
+        .iter()
+        .filter(|span| span.category == "step" && span.name == "step")
+    {
         let (strategy, count) = (span.number("strategy"), span.number("replicas"));
         let Some(of_step) = replicas.get(&(span.process, strategy, span.number("step"))) else {
             continue;
@@ -104,10 +124,13 @@ fn strategies(trace: &Trace) -> BTreeMap<(u64, u64), Steps> {
 }
 
 fn replica(span: &Span) -> ReplicaSample {
-    let clocks = span.arguments.contains_key("on_processor_ns").then(|| Clocks {
-        on_processor: span.number("on_processor_ns"),
-        ready: span.number("ready_ns"),
-    });
+    let clocks = span
+        .arguments
+        .contains_key("on_processor_ns")
+        .then(|| Clocks {
+            on_processor: span.number("on_processor_ns"),
+            ready: span.number("ready_ns"),
+        });
     ReplicaSample {
         begun: span.number("begun_ns"),
         wall: span.number("wall_ns"),

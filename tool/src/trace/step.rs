@@ -31,23 +31,30 @@ pub struct Picture {
     pub lanes: Vec<Lane>,
 }
 
-/// The step with this number. Without a number, it is the step with the median time, of the strategy with the most
-/// steps.
+/// The step with this number. Without a number, it is the step with the median time, of the
+/// strategy with the most steps.
 pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
-    let all: Vec<&Span> = trace.spans.iter().filter(|span| span.category == "step").collect();
+    let all: Vec<&Span> = trace
+        .spans
+        .iter()
+        .filter(|span| span.category == "step")
+        .collect();
     let Some(strategy) = most_frequent(all.iter().map(|span| span.number("strategy"))) else {
         return Err("there is no step in it".to_owned());
     };
-    let mut steps: Vec<&Span> =
-        all.into_iter().filter(|span| span.number("strategy") == strategy).collect();
+    let mut steps: Vec<&Span> = all
+        .into_iter()
+        .filter(|span| span.number("strategy") == strategy)
+        .collect();
     let step = match number {
-        Some(number) => {
-            *steps.iter().find(|span| span.number("step") == number).ok_or_else(|| {
+        Some(number) => *steps
+            .iter()
+            .find(|span| span.number("step") == number)
+            .ok_or_else(|| {
                 let numbers = || steps.iter().map(|span| span.number("step"));
                 let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
                 format!("it has no step {number} of strategy {strategy}; it has {first} to {last}")
-            })?
-        }
+            })?,
         None => {
             steps.sort_by_key(|span| span.duration);
             steps[steps.len() / 2]
@@ -59,7 +66,10 @@ pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
 fn most_frequent(numbers: impl Iterator<Item = u64>) -> Option<u64> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     numbers.for_each(|number| *counts.entry(number).or_default() += 1);
-    counts.into_iter().max_by_key(|&(_, count)| count).map(|(number, _)| number)
+    counts
+        .into_iter()
+        .max_by_key(|&(_, count)| count)
+        .map(|(number, _)| number)
 }
 
 fn end_of(span: &Span) -> u64 {
@@ -68,13 +78,18 @@ fn end_of(span: &Span) -> u64 {
 
 fn around(trace: &Trace, step: &Span) -> Picture {
     let end = end_of(step);
-    // A step includes the time of its thread since the step before, but at most as much time as the step itself takes.
+    // A step includes the time of its thread since the step before, but at most as much time as the
+    // step itself takes.
     let before = trace.spans.iter().filter(|span| {
         span.category == "step" && span.thread == step.thread && end_of(span) <= step.start
     });
     let earliest = step.start.saturating_sub(step.duration);
     let begin = before.map(end_of).max().unwrap_or(0).max(earliest);
-    let mut rows: Vec<&Row> = trace.rows.iter().filter(|row| row.process == step.process).collect();
+    let mut rows: Vec<&Row> = trace
+        .rows
+        .iter()
+        .filter(|row| row.process == step.process)
+        .collect();
     rows.sort_by_key(|row| (row.order, row.thread));
     let mut lanes: Vec<Lane> = rows
         .iter()
@@ -82,11 +97,18 @@ fn around(trace: &Trace, step: &Span) -> Picture {
             let own = |span: &&Span| (span.process, span.thread) == (row.process, row.thread);
             let inside = |span: &&Span| end_of(span) > begin && span.start < end;
             let spans: Vec<&Span> = trace.spans.iter().filter(own).filter(inside).collect();
-            Lane { label: row.label.clone(), pieces: pieces(spans, begin, end) }
+            Lane {
+                label: row.label.clone(),
+                pieces: pieces(spans, begin, end),
+            }
         })
         .collect();
     lanes.retain(|lane| !lane.pieces.is_empty());
-    Picture { number: step.number("step"), length: (end - begin) as f64, lanes }
+    Picture {
+        number: step.number("step"),
+        length: (end - begin) as f64,
+        lanes,
+    }
 }
 
 fn pieces(mut spans: Vec<&Span>, begin: u64, end: u64) -> Vec<Piece> {
@@ -154,11 +176,14 @@ mod drawing {
     const OTHER: RGBColor = RGBColor(119, 119, 119);
 
     fn colour(category: &str) -> RGBColor {
-        PHASES.iter().find(|(name, _)| *name == category).map_or(OTHER, |&(_, colour)| colour)
+        PHASES
+            .iter()
+            .find(|(name, _)| *name == category)
+            .map_or(OTHER, |&(_, colour)| colour)
     }
 
-    /// The label of a piece: the legend's name for its phase, or the piece's own name if it has none or is the
-    /// program's.
+    /// The label of a piece: the legend's name for its phase, or the piece's own name if it has
+    /// none or is the program's.
     pub fn label_of(piece: &Piece) -> &str {
         let is_phase = PHASES.iter().any(|(name, _)| *name == piece.category);
         match is_phase && piece.category != "program" {
@@ -167,12 +192,15 @@ mod drawing {
         }
     }
 
-    /// The distance between two ticks of an axis of this length: 1, 2 or 5 times a power of ten, so that there are four
-    /// to ten ticks.
+    /// The distance between two ticks of an axis of this length: 1, 2 or 5 times a power of ten, so
+    /// that there are four to ten ticks.
     pub fn distance(length: f64) -> f64 {
         let power = 10f64.powf((length.max(1.0) / 4.0).log10().floor());
         let fits = |&&times: &&f64| length / (times * power) >= 4.0;
-        [5.0, 2.0].iter().find(fits).map_or(power, |times| times * power)
+        [5.0, 2.0]
+            .iter()
+            .find(fits)
+            .map_or(power, |times| times * power)
     }
 
     pub fn draw(text: &mut String, picture: &Picture) -> Result<(), Box<dyn Error>> {
@@ -181,9 +209,19 @@ mod drawing {
         let lanes: Vec<u32> = picture
             .lanes
             .iter()
-            .map(|lane| 1 + lane.pieces.iter().map(|piece| piece.depth).max().unwrap_or(0) as u32)
+            .map(|lane| {
+                1 + lane
+                    .pieces
+                    .iter()
+                    .map(|piece| piece.depth)
+                    .max()
+                    .unwrap_or(0) as u32
+            })
             .collect();
-        let rows = lanes.iter().map(|depth| depth * HEIGHT_OF_PIECE + GAP).sum::<u32>();
+        let rows = lanes
+            .iter()
+            .map(|depth| depth * HEIGHT_OF_PIECE + GAP)
+            .sum::<u32>();
         let pieces = || picture.lanes.iter().flat_map(|lane| &lane.pieces);
         let used: Vec<&str> = PHASES
             .iter()
@@ -196,10 +234,18 @@ mod drawing {
         let height = HEIGHT_OF_TITLE + rows + HEIGHT_OF_AXIS + HEIGHT_OF_NAME + MARGIN;
         let root = SVGBackend::with_string(text, (width, height)).into_drawing_area();
         root.fill(&WHITE)?;
-        let middle = FONT.into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Center));
-        let big = TITLE_FONT.into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Center));
-        let small = NAME_FONT.into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Center));
-        let ticks = FONT.into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Center));
+        let middle = FONT
+            .into_text_style(&root)
+            .pos(Pos::new(HPos::Left, VPos::Center));
+        let big = TITLE_FONT
+            .into_text_style(&root)
+            .pos(Pos::new(HPos::Left, VPos::Center));
+        let small = NAME_FONT
+            .into_text_style(&root)
+            .pos(Pos::new(HPos::Left, VPos::Center));
+        let ticks = FONT
+            .into_text_style(&root)
+            .pos(Pos::new(HPos::Center, VPos::Center));
         let at =
             |time: f64| (f64::from(left) + time / picture.length * f64::from(CHART_WIDTH)) as i32;
         root.draw_text(&title, &big, (left.cast_signed(), 20))?;
@@ -208,9 +254,19 @@ mod drawing {
         let distance = distance(picture.length);
         for tick in 0..=(picture.length / distance) as u32 {
             let time = f64::from(tick) * distance;
-            let line = [(at(time), HEIGHT_OF_TITLE.cast_signed()), (at(time), bottom)];
-            root.draw(&PathElement::new(line, RGBColor(230, 230, 230).stroke_width(1)))?;
-            root.draw_text(&format!("{} µs", time / 1e3), &ticks, (at(time), bottom + 16))?;
+            let line = [
+                (at(time), HEIGHT_OF_TITLE.cast_signed()),
+                (at(time), bottom),
+            ];
+            root.draw(&PathElement::new(
+                line,
+                RGBColor(230, 230, 230).stroke_width(1),
+            ))?;
+            root.draw_text(
+                &format!("{} µs", time / 1e3),
+                &ticks,
+                (at(time), bottom + 16),
+            )?;
         }
         let mut top = HEIGHT_OF_TITLE;
         for (lane, depth) in picture.lanes.iter().zip(&lanes) {
@@ -247,23 +303,45 @@ mod tests {
 
     fn span(thread: u64, category: &str, start: u64, duration: u64, step: u64) -> Span {
         let arguments = serde_json::json!({ "step": step, "strategy": 1 });
-        let serde_json::Value::Object(arguments) = arguments else { unreachable!() };
+        let serde_json::Value::Object(arguments) = arguments else {
+            unreachable!()
+        };
         let (name, category) = (category.to_owned(), category.to_owned());
-        Span { process: 1, thread, name, category, start, duration, arguments }
+        Span {
+            process: 1,
+            thread,
+            name,
+            category,
+            start,
+            duration,
+            arguments,
+        }
     }
 
     fn row(thread: u64, order: u64) -> Row {
-        Row { process: 1, thread, label: format!("replica {order}"), order }
+        Row {
+            process: 1,
+            thread,
+            label: format!("replica {order}"),
+            order,
+        }
     }
 
     /// A trace of three steps on two replicas, and of a thread that does nothing in them.
     fn trace() -> Trace {
-        let mut trace = Trace { rows: vec![row(8, 1), row(7, 0), row(9, 2)], ..Trace::default() };
+        let mut trace = Trace {
+            rows: vec![row(8, 1), row(7, 0), row(9, 2)],
+            ..Trace::default()
+        };
         for (step, start, duration) in [(1, 1000, 100), (2, 2000, 300), (3, 2500, 200)] {
             trace.spans.push(span(7, "input", start - 50, 40, step));
             trace.spans.push(span(7, "step", start, duration, step));
-            trace.spans.push(span(7, "compute", start + 10, duration - 20, step));
-            trace.spans.push(span(8, "compute", start + 15, duration - 30, step));
+            trace
+                .spans
+                .push(span(7, "compute", start + 10, duration - 20, step));
+            trace
+                .spans
+                .push(span(8, "compute", start + 15, duration - 30, step));
         }
         trace
     }
@@ -272,8 +350,11 @@ mod tests {
     fn a_step_is_shown_from_the_end_of_the_one_before() {
         let picture = picture(&trace(), Some(3)).unwrap();
         assert_eq!((picture.number, picture.length), (3, 400.0));
-        let shown: Vec<(&str, usize)> =
-            picture.lanes.iter().map(|lane| (lane.label.as_str(), lane.pieces.len())).collect();
+        let shown: Vec<(&str, usize)> = picture
+            .lanes
+            .iter()
+            .map(|lane| (lane.label.as_str(), lane.pieces.len()))
+            .collect();
         assert_eq!(shown, [("replica 0", 3), ("replica 1", 1)]);
         let piece = |category: &str, start, end, depth| Piece {
             name: category.to_owned(),
@@ -291,22 +372,36 @@ mod tests {
     #[test]
     fn without_a_number_it_is_a_usual_step() {
         assert_eq!(picture(&trace(), None).unwrap().number, 3);
-        // The step before ended long ago. The time shown before this step is no longer than the step itself.
+        // The step before ended long ago. The time shown before this step is no longer than the
+        // step itself.
         assert_eq!(picture(&trace(), Some(2)).unwrap().length, 600.0);
     }
 
     #[test]
     fn what_is_not_there_is_named() {
         let refused = picture(&trace(), Some(9)).unwrap_err();
-        assert!(refused.contains("no step 9") && refused.contains("1 to 3"), "{refused}");
-        assert!(picture(&Trace::default(), None).unwrap_err().contains("no step"));
+        assert!(
+            refused.contains("no step 9") && refused.contains("1 to 3"),
+            "{refused}"
+        );
+        assert!(
+            picture(&Trace::default(), None)
+                .unwrap_err()
+                .contains("no step")
+        );
     }
 
     #[cfg(feature = "plot")]
     #[test]
     fn threads_and_phases_are_drawn() {
         let text = draw(&picture(&trace(), Some(3)).unwrap()).unwrap();
-        for part in ["Step 3: 0.4 µs", "replica 0", "replica 1", "compute", "input"] {
+        for part in [
+            "Step 3: 0.4 µs",
+            "replica 0",
+            "replica 1",
+            "compute",
+            "input",
+        ] {
             assert!(text.contains(part), "no {part} in {text}");
         }
         assert!(!text.contains("replica 2"));
@@ -329,7 +424,10 @@ mod tests {
         for (name, colour) in drawing::PHASES {
             let plotters::style::RGBColor(red, green, blue) = colour;
             let of_the_page = format!("{name}: '#{red:02x}{green:02x}{blue:02x}'");
-            assert!(include_str!("page.js").contains(&of_the_page), "{of_the_page}");
+            assert!(
+                include_str!("page.js").contains(&of_the_page),
+                "{of_the_page}"
+            );
         }
         crate::drawing::assert_fits(&text);
     }

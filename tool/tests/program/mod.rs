@@ -4,7 +4,10 @@ use std::process::{Command, Output};
 
 /// What becomes of a command line.
 pub fn umbo(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_umbo")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_umbo"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 /// What one that is right prints.

@@ -1,8 +1,9 @@
 //! Lists whose length depends on the caller.
 //!
-//! Memory whose size the caller decides is allocated by functions that can fail. If one fails, the call returns
-//! RESOURCE_EXHAUSTED. Tensors do so themselves (`tensor::storage`). Lists are allocated by these functions, or by
-//! `Vec::try_reserve`. All other allocations are small, and the process ends if the system refuses one.
+//! Memory whose size the caller decides is allocated by functions that can fail. If one fails, the
+//! call returns RESOURCE_EXHAUSTED. Tensors do so themselves (`tensor::storage`). Lists are
+//! allocated by these functions, or by `Vec::try_reserve`. All other allocations are small, and the
+//! process ends if the system refuses one.
 
 use crate::error::{Error, Result};
 
@@ -12,8 +13,8 @@ pub fn exhausted(count: usize, what: &str) -> Error {
     Error::ResourceExhausted(format!("memory for {count} {what}"))
 }
 
-/// Reserves memory for `more` elements in a list, so that adding them cannot fail. If there is no memory, returns
-/// RESOURCE_EXHAUSTED and leaves the list unchanged.
+/// Reserves memory for `more` elements in a list, so that adding them cannot fail. If there is no
+/// memory, returns RESOURCE_EXHAUSTED and leaves the list unchanged.
 pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: &str) -> Result<()> {
     list.try_reserve(more).map_err(|_| exhausted(more, what))
 }
@@ -21,7 +22,8 @@ pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: &str) -> Result<()> {
 /// An empty list with capacity for `count` elements. RESOURCE_EXHAUSTED if there is no memory.
 pub fn list<T>(count: usize, what: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
-    list.try_reserve_exact(count).map_err(|_| exhausted(count, what))?;
+    list.try_reserve_exact(count)
+        .map_err(|_| exhausted(count, what))?;
     Ok(list)
 }
 
@@ -32,8 +34,8 @@ pub fn filled<T: Clone>(count: usize, value: T, what: &str) -> Result<Vec<T>> {
     Ok(all)
 }
 
-/// A list of the items of an iterator, whose number is known. RESOURCE_EXHAUSTED if there is no memory. If not, the
-/// error is that of the first item that failed.
+/// A list of the items of an iterator, whose number is known. RESOURCE_EXHAUSTED if there is no
+/// memory. If not, the error is that of the first item that failed.
 pub fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>, what: &str) -> Result<Vec<T>> {
     let mut all = list(items.len(), what)?;
     for item in items {

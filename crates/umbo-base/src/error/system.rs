@@ -6,10 +6,11 @@ use std::io;
 use crate::error::{Error, Status};
 
 impl Error {
-    /// The error for an operation that the system has refused. `what` names the file and the operation.
+    /// The error for an operation that the system has refused. `what` names the file and the
+    /// operation.
     ///
-    /// If the path itself is wrong, it is INVALID_ARGUMENT for `path`. It is never DATA_LOSS: if the system did not
-    /// return a file's bytes, nothing is known about them.
+    /// If the path itself is wrong, it is INVALID_ARGUMENT for `path`. It is never DATA_LOSS: if
+    /// the system did not return a file's bytes, nothing is known about them.
     pub fn of_system(what: impl Display, cause: &io::Error) -> Error {
         let message = format!("{what}: {cause}");
         match status_of(cause) {
@@ -49,7 +50,8 @@ fn status_of(cause: &io::Error) -> Status {
         | libc::ENAMETOOLONG
         | libc::EILSEQ
         | libc::EINVAL => Status::InvalidArgument,
-        // These errors may pass: EIO, EAGAIN, EBUSY, EINTR, ESTALE, ETIMEDOUT, and errors of networks.
+        // These errors may pass: EIO, EAGAIN, EBUSY, EINTR, ESTALE, ETIMEDOUT, and errors of
+        // networks.
         _ => Status::Unavailable,
     }
 }

@@ -1,8 +1,8 @@
 //! Explains in text why a strategy is slower than its number of replicas allows.
 //!
-//! The functions are pure: they make text from a [`Summary`]. Each cause has its own condition on shares of a step, so
-//! that irrelevant causes are not named. If one cause explains another, the other one is not named: replicas that
-//! outnumber the processors also wait for each other.
+//! The functions are pure: they make text from a [`Summary`]. Each cause has its own condition on
+//! shares of a step, so that irrelevant causes are not named. If one cause explains another, the
+//! other one is not named: replicas that outnumber the processors also wait for each other.
 
 use super::libraries::{self, Library};
 use super::phase::Phase;
@@ -66,9 +66,9 @@ pub fn of(summary: &Summary) -> Vec<Advice> {
     // Replicas that take turns on a processor wait for each other in any case.
     let of_replicas = match &few_processors {
         Some(_) => None,
-        None => {
-            small_step(summary).or_else(|| serialised(summary)).or_else(|| slow_replica(summary))
-        }
+        None => small_step(summary)
+            .or_else(|| serialised(summary))
+            .or_else(|| slow_replica(summary)),
     };
     let all = [
         old_kernels(summary),
@@ -121,19 +121,31 @@ fn some(cause: Cause, text: String) -> Option<Advice> {
 
 fn old_kernels(summary: &Summary) -> Option<Advice> {
     let texts = libraries::old_kernels(&summary.libraries);
-    if texts.is_empty() { None } else { some(Cause::OldKernels, texts.join("; ")) }
+    if texts.is_empty() {
+        None
+    } else {
+        some(Cause::OldKernels, texts.join("; "))
+    }
 }
 
 fn few_processors(summary: &Summary) -> Option<Advice> {
-    let Setup { cpu_devices, processors, .. } = summary.setup;
+    let Setup {
+        cpu_devices,
+        processors,
+        ..
+    } = summary.setup;
     if cpu_devices <= processors || processors == 0 {
         return None;
     }
     let (at_once, has) = (at_once(summary), counted(processors.into(), "processor"));
-    some(Cause::FewProcessors, format!("{at_once} on {has} take turns: use at most {processors}"))
+    some(
+        Cause::FewProcessors,
+        format!("{at_once} on {has} take turns: use at most {processors}"),
+    )
 }
 
-/// The units that compute on CPUs at the same time: replicas, or devices that several replicas share.
+/// The units that compute on CPUs at the same time: replicas, or devices that several replicas
+/// share.
 fn at_once(summary: &Summary) -> String {
     counted(summary.setup.cpu_devices.into(), unit(summary))
 }
@@ -141,7 +153,11 @@ fn at_once(summary: &Summary) -> String {
 /// What computes at one time: a replica, or a device that several replicas share.
 fn unit(summary: &Summary) -> &'static str {
     let is_shared = summary.setup.devices < summary.setup.replicas;
-    if is_shared { "compute device" } else { "replica" }
+    if is_shared {
+        "compute device"
+    } else {
+        "replica"
+    }
 }
 
 fn small_step(summary: &Summary) -> Option<Advice> {
@@ -168,7 +184,12 @@ fn small_step(summary: &Summary) -> Option<Advice> {
 
 fn serialised(summary: &Summary) -> Option<Advice> {
     let overlap = summary.overlap?;
-    let Setup { replicas, devices, cpu_devices, .. } = summary.setup;
+    let Setup {
+        replicas,
+        devices,
+        cpu_devices,
+        ..
+    } = summary.setup;
     let side_by_side = f64::from(devices);
     if cpu_devices != devices
         || devices < 2
@@ -182,9 +203,10 @@ fn serialised(summary: &Summary) -> Option<Advice> {
     some(
         Cause::Serialised,
         format!(
-            "a lock serialises your callbacks: of {replicas} replicas {:.1} work at a time, and {:.0} % \
-             of the callbacks' time is spent waiting. If it is an interpreter's lock, release it around \
-             the computation, or call back into compiled code; else let each replica lock its own data",
+            "a lock serialises your callbacks: of {replicas} replicas {:.1} work at a time, and \
+             {:.0} % of the callbacks' time is spent waiting. If it is an interpreter's lock, \
+             release it around the computation, or call back into compiled code; else let each \
+             replica lock its own data",
             overlap.at_work,
             100.0 * overlap.blocked
         ),
@@ -192,8 +214,11 @@ fn serialised(summary: &Summary) -> Option<Advice> {
 }
 
 fn slow_replica(summary: &Summary) -> Option<Advice> {
-    let (slow, slowest) =
-        summary.replicas.iter().enumerate().max_by_key(|(_, replica)| replica.unhampered)?;
+    let (slow, slowest) = summary
+        .replicas
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, replica)| replica.unhampered)?;
     let mut others: Vec<u64> = summary
         .replicas
         .iter()
@@ -214,9 +239,9 @@ fn slow_replica(summary: &Summary) -> Option<Advice> {
     some(
         Cause::SlowReplica,
         format!(
-            "one replica is slow: replica {slow} computes {}, the others {}, and they wait for it. Give \
-             all the same number of examples and the same work; if they have, look at what its device \
-             does besides",
+            "one replica is slow: replica {slow} computes {}, the others {}, and they wait for \
+             it. Give all the same number of examples and the same work; if they have, look at \
+             what its device does besides",
             duration(slowest.unhampered),
             duration(usual)
         ),
@@ -227,13 +252,21 @@ fn other_threads(summary: &Summary) -> Option<Advice> {
     fighting_threads(summary).and_then(|text| some(Cause::OtherThreads, text))
 }
 
-/// What is said of threads that are not the library's and compete with the replicas. Of a summary it needs the setup,
-/// the other threads, the processor time of the library's, and the computing libraries.
+/// What is said of threads that are not the library's and compete with the replicas. Of a summary
+/// it needs the setup, the other threads, the processor time of the library's, and the computing
+/// libraries.
 pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
     let all: u64 = summary.others.iter().map(|other| other.nanoseconds).sum();
-    let busy: Vec<_> =
-        summary.others.iter().filter(|other| reaches(other.nanoseconds, 10, all)).collect();
-    let Setup { cpu_devices, processors, .. } = summary.setup;
+    let busy: Vec<_> = summary
+        .others
+        .iter()
+        .filter(|other| reaches(other.nanoseconds, 10, all))
+        .collect();
+    let Setup {
+        cpu_devices,
+        processors,
+        ..
+    } = summary.setup;
     if !reaches(all, 25, summary.own_on_processor)
         || all == 0
         || busy.len() as u64 + u64::from(cpu_devices) <= u64::from(processors)
@@ -244,7 +277,8 @@ pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
     names.sort_unstable();
     names.dedup();
     Some(format!(
-        "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time, Umbo's {}. {}",
+        "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time, Umbo's \
+         {}. {}",
         counted(busy.len() as u64, "thread"),
         names.join(", "),
         at_once(summary),
@@ -257,7 +291,11 @@ pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
 
 /// How the threads of computing libraries become as few as there are processors for.
 fn fewer_threads(summary: &Summary) -> String {
-    let Setup { cpu_devices, processors, .. } = summary.setup;
+    let Setup {
+        cpu_devices,
+        processors,
+        ..
+    } = summary.setup;
     let share = processors / cpu_devices.max(1);
     let too_many = |library: &&Library| library.has_too_many_threads(cpu_devices, processors);
     let mut named: Vec<String> = Vec::new();
@@ -265,16 +303,17 @@ fn fewer_threads(summary: &Summary) -> String {
     for library in summary.libraries.iter().filter(too_many) {
         let threads = u64::from(library.threads.unwrap_or(1));
         let (maker, file) = (library.maker.name(), &library.file);
-        named.push(format!("{maker} ({file}) computes with {}", counted(threads, "thread")));
+        named.push(format!(
+            "{maker} ({file}) computes with {}",
+            counted(threads, "thread")
+        ));
         variables.push(format!("{}={}", library.maker.variable(), share.max(1)));
     }
     variables.dedup();
     match named.is_empty() {
-        true => {
-            "If they are those of BLAS or OpenMP, set OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1 or \
-                 OMP_NUM_THREADS=1; if they load data, use fewer replicas"
-                .into()
-        }
+        true => "If they are those of BLAS or OpenMP, set OPENBLAS_NUM_THREADS=1, \
+                 MKL_NUM_THREADS=1 or OMP_NUM_THREADS=1; if they load data, use fewer replicas"
+            .into(),
         false => format!(
             "{} in each of them: set {}, or the number in options.replica_thread_start",
             named.join(" and "),
@@ -291,8 +330,8 @@ fn input(summary: &Summary) -> Option<Advice> {
     some(
         Cause::Input,
         format!(
-            "the input holds you up: {} of a step's {} are spent on it: prefetch, map in parallel, or \
-             cache what it makes",
+            "the input holds you up: {} of a step's {} are spent on it: prefetch, map in \
+             parallel, or cache what it makes",
             duration(input),
             duration(summary.period)
         ),
@@ -310,25 +349,28 @@ fn update(summary: &Summary) -> Option<Advice> {
         return some(
             Cause::Update,
             format!(
-                "the update is at the memory's speed: it moves {:.0} MB a step at {gigabytes:.1} GB/s and \
-                 takes {takes} of a step's {period}: use larger batches, or accumulate gradients over \
-                 several steps",
+                "the update is at the memory's speed: it moves {:.0} MB a step at {gigabytes:.1} \
+                 GB/s and takes {takes} of a step's {period}: use larger batches, or accumulate \
+                 gradients over several steps",
                 summary.updated as f64 / 1e6,
             ),
         );
     }
-    let others =
-        Phase::ALL.into_iter().filter(|phase| !matches!(phase, Phase::Update | Phase::Wait));
-    let others = others.map(|phase| summary.longest(phase)).chain([summary.outside]);
+    let others = Phase::ALL
+        .into_iter()
+        .filter(|phase| !matches!(phase, Phase::Update | Phase::Wait));
+    let others = others
+        .map(|phase| summary.longest(phase))
+        .chain([summary.outside]);
     if summary.updated == 0 || update < 5_000 || others.max() >= Some(update) {
         return None;
     }
     some(
         Cause::Update,
         format!(
-            "the update is the greatest part of a step: {takes} of {period}. It is made once for all \
-             replicas, so more of them do not make it faster: use larger batches, or accumulate gradients \
-             over several steps"
+            "the update is the greatest part of a step: {takes} of {period}. It is made once for \
+             all replicas, so more of them do not make it faster: use larger batches, or \
+             accumulate gradients over several steps"
         ),
     )
 }
@@ -336,9 +378,18 @@ fn update(summary: &Summary) -> Option<Advice> {
 /// Uses the kernel's figures about the machine or, without them, those of the replicas' threads.
 fn busy_machine(summary: &Summary) -> Option<Advice> {
     let needs = summary.setup.cpu_devices;
-    let ready = summary.replicas.iter().filter_map(|replica| replica.ready).max().unwrap_or(0);
+    let ready = summary
+        .replicas
+        .iter()
+        .filter_map(|replica| replica.ready)
+        .max()
+        .unwrap_or(0);
     let why = match summary.load.filter(|load| load.is_busy_for(needs)) {
-        Some(load) => format!("{}, which {} needed", load.in_words("used"), at_once(summary)),
+        Some(load) => format!(
+            "{}, which {} needed",
+            load.in_words("used"),
+            at_once(summary)
+        ),
         None if reaches(ready, 25, summary.period)
             && ready > 0
             && few_processors(summary).is_none()
@@ -350,7 +401,10 @@ fn busy_machine(summary: &Summary) -> Option<Advice> {
         None => return None,
     };
     let advice = "Measure again when it is quiet, or use fewer replicas";
-    some(Cause::BusyMachine, format!("the machine was busy: {why}. {advice}"))
+    some(
+        Cause::BusyMachine,
+        format!("the machine was busy: {why}. {advice}"),
+    )
 }
 
 fn uneven_steps(summary: &Summary) -> Option<Advice> {
@@ -358,8 +412,9 @@ fn uneven_steps(summary: &Summary) -> Option<Advice> {
     some(
         Cause::UnevenSteps,
         format!(
-            "some steps take far longer than most: the middle one {}, the mean {}. What differs most is \
-             {place}, {} more in the mean: look at what the program or the machine does now and then",
+            "some steps take far longer than most: the middle one {}, the mean {}. What differs \
+             most is {place}, {} more in the mean: look at what the program or the machine does \
+             now and then",
             duration(summary.period),
             duration(summary.mean),
             duration(longer)
@@ -377,18 +432,30 @@ mod tests {
 
     /// A summary of two replicas that compute side by side for two milliseconds.
     fn healthy() -> Summary {
-        let mut replica =
-            ReplicaTimes { busy: 2_000_000, unhampered: 2_000_000, ..ReplicaTimes::default() };
+        let mut replica = ReplicaTimes {
+            busy: 2_000_000,
+            unhampered: 2_000_000,
+            ..ReplicaTimes::default()
+        };
         replica.spent[Phase::Compute as usize] = 2_000_000;
         Summary {
-            setup: Setup { replicas: 2, devices: 2, cpu_devices: 2, processors: 2 },
+            setup: Setup {
+                replicas: 2,
+                devices: 2,
+                cpu_devices: 2,
+                processors: 2,
+            },
             measured: 100,
             seen: 100,
             period: 2_200_000,
             run: 2_100_000,
             coordination: 5_000,
             replicas: vec![replica; 2],
-            overlap: Some(Overlap { at_work: 1.9, blocked: 0.01, least: 0.95 }),
+            overlap: Some(Overlap {
+                at_work: 1.9,
+                blocked: 0.01,
+                least: 0.95,
+            }),
             own_on_processor: 400_000_000,
             ..Summary::default()
         }
@@ -401,7 +468,11 @@ mod tests {
     }
 
     fn other(name: &str, nanoseconds: u64) -> Other {
-        Other { thread: 1, name: name.into(), nanoseconds }
+        Other {
+            thread: 1,
+            name: name.into(),
+            nanoseconds,
+        }
     }
 
     #[track_caller]
@@ -409,7 +480,11 @@ mod tests {
         let found = of(summary);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].cause, cause, "{found:?}");
-        assert!(found[0].text.contains(part), "no '{part}' in: {}", found[0].text);
+        assert!(
+            found[0].text.contains(part),
+            "no '{part}' in: {}",
+            found[0].text
+        );
         assert!(report(summary, &found).contains(&found[0].text));
         assert!(in_one_line(summary, &found).contains(&found[0].text));
     }
@@ -448,7 +523,11 @@ mod tests {
         // A single replica needs no coordination.
         let mut alone = healthy();
         alone.replicas.truncate(1);
-        (alone.setup.replicas, alone.setup.devices, alone.setup.cpu_devices) = (1, 1, 1);
+        (
+            alone.setup.replicas,
+            alone.setup.devices,
+            alone.setup.cpu_devices,
+        ) = (1, 1, 1);
         replica(&mut alone, 0, 1_000);
         (alone.period, alone.run, alone.coordination, alone.overlap) = (3_000, 2_900, 1_900, None);
         is_silent(&alone);
@@ -457,10 +536,18 @@ mod tests {
     #[test]
     fn replicas_that_take_turns_get_that_advice_alone() {
         let mut summary = healthy();
-        (summary.setup.replicas, summary.setup.devices, summary.setup.cpu_devices) = (4, 4, 4);
+        (
+            summary.setup.replicas,
+            summary.setup.devices,
+            summary.setup.cpu_devices,
+        ) = (4, 4, 4);
         summary.replicas = vec![summary.replicas[0]; 4];
         replica(&mut summary, 3, 9_000_000);
-        summary.overlap = Some(Overlap { at_work: 1.0, blocked: 0.5, least: 1.0 });
+        summary.overlap = Some(Overlap {
+            at_work: 1.0,
+            blocked: 0.5,
+            least: 1.0,
+        });
         names(&summary, Cause::FewProcessors, "4 replicas on 2 processors");
         // Replicas on GPUs need no processor.
         summary.setup.cpu_devices = 0;
@@ -474,7 +561,11 @@ mod tests {
         let mut summary = healthy();
         summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
         names(&summary, Cause::OtherThreads, "OMP_NUM_THREADS=1");
-        names(&summary, Cause::OtherThreads, "2 threads that are not Umbo's (blas)");
+        names(
+            &summary,
+            Cause::OtherThreads,
+            "2 threads that are not Umbo's (blas)",
+        );
         // A library that says how many threads it has is named with what makes them fewer.
         summary.libraries = vec![Library {
             maker: Maker::OpenMp,
@@ -483,7 +574,8 @@ mod tests {
             chooses: false,
             threads: Some(2),
         }];
-        let named = "OpenMP (libgomp.so.1) computes with 2 threads in each of them: set OMP_NUM_THREADS=1, or";
+        let named = "OpenMP (libgomp.so.1) computes with 2 threads in each of them: set \
+                     OMP_NUM_THREADS=1, or";
         names(&summary, Cause::OtherThreads, named);
         // If there are processors for all replicas, they do not compete.
         summary.setup.processors = 8;
@@ -510,7 +602,11 @@ mod tests {
         let mut summary = healthy();
         replica(&mut summary, 1, 5_000_000);
         summary.period = 5_200_000;
-        names(&summary, Cause::SlowReplica, "replica 1 computes 5.00 ms, the others 2.00 ms");
+        names(
+            &summary,
+            Cause::SlowReplica,
+            "replica 1 computes 5.00 ms, the others 2.00 ms",
+        );
         // The replica does not cause the time in which its thread is kept from a processor.
         summary.replicas[1].unhampered = 2_100_000;
         is_silent(&summary);
@@ -521,10 +617,23 @@ mod tests {
         let mut summary = healthy();
         replica(&mut summary, 1, 4_000_000);
         summary.period = 4_200_000;
-        summary.overlap = Some(Overlap { at_work: 1.02, blocked: 0.33, least: 0.98 });
-        names(&summary, Cause::Serialised, "of 2 replicas 1.0 work at a time");
-        // If no replica works at that time, the blocked ones do not wait for a lock that another one holds.
-        summary.overlap = Some(Overlap { at_work: 0.1, blocked: 0.9, least: 0.98 });
+        summary.overlap = Some(Overlap {
+            at_work: 1.02,
+            blocked: 0.33,
+            least: 0.98,
+        });
+        names(
+            &summary,
+            Cause::Serialised,
+            "of 2 replicas 1.0 work at a time",
+        );
+        // If no replica works at that time, the blocked ones do not wait for a lock that another
+        // one holds.
+        summary.overlap = Some(Overlap {
+            at_work: 0.1,
+            blocked: 0.9,
+            least: 0.98,
+        });
         replica(&mut summary, 1, 2_000_000);
         is_silent(&summary);
     }
@@ -539,12 +648,17 @@ mod tests {
         names(&summary, Cause::Update, "moves 100 MB a step at 12.5 GB/s");
         // Memory does not limit an update that fits into caches.
         summary.updated = 1_000_000;
-        names(&summary, Cause::Update, "the greatest part of a step: 8.00 ms of 10.2 ms");
+        names(
+            &summary,
+            Cause::Update,
+            "the greatest part of a step: 8.00 ms of 10.2 ms",
+        );
         // A commit without an update is not reported as an update.
         summary.updated = 0;
         is_silent(&summary);
         summary.updated = 1_000_000;
-        // No advice follows if the callbacks, or the other work of the program, take as long as the update.
+        // No advice follows if the callbacks, or the other work of the program, take as long as the
+        // update.
         (0..2).for_each(|at| replica(&mut summary, at, 8_000_000));
         is_silent(&summary);
         (0..2).for_each(|at| replica(&mut summary, at, 2_000_000));
@@ -555,14 +669,28 @@ mod tests {
     #[test]
     fn a_busy_machine_is_named() {
         let mut summary = healthy();
-        summary.load = Some(Load { others: 1.5, processors: 2 });
-        names(&summary, Cause::BusyMachine, "used 1.5 of 2 processors, which 2 replicas needed");
-        summary.load = Some(Load { others: 1.5, processors: 8 });
+        summary.load = Some(Load {
+            others: 1.5,
+            processors: 2,
+        });
+        names(
+            &summary,
+            Cause::BusyMachine,
+            "used 1.5 of 2 processors, which 2 replicas needed",
+        );
+        summary.load = Some(Load {
+            others: 1.5,
+            processors: 8,
+        });
         is_silent(&summary);
         // If the kernel has no figures, those of the threads are used.
         summary.load = None;
         summary.replicas[1].ready = Some(1_000_000);
-        names(&summary, Cause::BusyMachine, "no processor for 1.00 ms of a step's 2.20 ms");
+        names(
+            &summary,
+            Cause::BusyMachine,
+            "no processor for 1.00 ms of a step's 2.20 ms",
+        );
         summary.replicas[1].ready = Some(100_000);
         is_silent(&summary);
         // If threads of the program are named, other processes are not.

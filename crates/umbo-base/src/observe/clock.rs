@@ -23,14 +23,19 @@ pub fn on_processor() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds for which the calling thread was ready and had no processor; 0 if the system does not report it.
+/// Nanoseconds for which the calling thread was ready and had no processor; 0 if the system does
+/// not report it.
 pub fn ready() -> u64 {
-    // The text has three numbers. It is read to the stack, so that a measured step allocates nothing.
+    // The text has three numbers. It is read to the stack, so that a measured step allocates
+    // nothing.
     let mut text = [0u8; 96];
     let file = File::open("/proc/thread-self/schedstat");
     let length = file.and_then(|mut file| file.read(&mut text)).unwrap_or(0);
     let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
-    text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+    text.split_ascii_whitespace()
+        .nth(1)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
 }
 
 /// The system's id of the calling thread.
@@ -44,7 +49,10 @@ pub fn thread_name() -> String {
     let mut name = [0u8; 16];
     // SAFETY: a thread reads its own name, and the buffer is large enough for the longest name.
     unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    let end = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 

@@ -1,6 +1,9 @@
 //! The settings of the environment: `UMBO_LOG` and `UMBO_TRACE`.
 
-#![expect(unsafe_code, reason = "the end of the process is noticed by a function of C's")]
+#![expect(
+    unsafe_code,
+    reason = "the end of the process is noticed by a function of C's"
+)]
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::log::{self, Level};
 use super::trace;
 
-/// Applies the settings of the environment, once in a process. A program that begins to use the library calls it. No
-/// thread waits for another one here, because in the child of a fork the other one may be missing.
+/// Applies the settings of the environment, once in a process. A program that begins to use the
+/// library calls it. No thread waits for another one here, because in the child of a fork the other
+/// one may be missing.
 pub fn apply() {
     static TRACE_IS_BEGUN: AtomicBool = AtomicBool::new(false);
     if TRACE_IS_BEGUN.load(Ordering::Acquire) {
@@ -26,8 +30,8 @@ pub fn apply() {
             Err(error) => log::log_anyway(
                 Level::Warning,
                 &format!(
-                    "UMBO_TRACE: no trace is written: {error}; give the name of a file that can be \
-                     made, where %p stands for the number of the process"
+                    "UMBO_TRACE: no trace is written: {error}; give the name of a file that can \
+                     be made, where %p stands for the number of the process"
                 ),
             ),
         }
@@ -45,11 +49,13 @@ fn path(given: &OsStr, process: u32) -> PathBuf {
 /// Ends the trace at the end of the process, so that its last events are in the file.
 fn at_exit() {
     extern "C" fn end() {
-        // A panic must not leave this function. If one occurs, the last events are missing in the trace.
+        // A panic must not leave this function. If one occurs, the last events are missing in the
+        // trace.
         let _ = std::panic::catch_unwind(trace::stop);
     }
-    // SAFETY: the function may be called when the process ends, or when the library is unloaded. It uses only the
-    // library's own memory, and no thread of the library is left for which it would wait.
+    // SAFETY: the function may be called when the process ends, or when the library is unloaded. It
+    // uses only the library's own memory, and no thread of the library is left for which it
+    // would wait.
     unsafe { libc::atexit(end) };
 }
 

@@ -1,10 +1,11 @@
-//! Warns of what slows every run down and is not the library's: computing libraries with old kernels, and with more
-//! threads than there are processors.
+//! Warns of what slows every run down and is not the library's: computing libraries with old
+//! kernels, and with more threads than there are processors.
 //!
-//! This happens whether or not steps are measured, so nearly all runs must cost nothing. The libraries are looked at
-//! after the first run, which has loaded them. Later, at the runs whose numbers are powers of two, the run is timed;
-//! after one of a millisecond or more, the threads of the process are watched for a tenth of a second of runs. What they
-//! do between the runs cannot fight with replicas, so nothing is said of a program that is mostly outside of runs.
+//! This happens whether or not steps are measured, so nearly all runs must cost nothing. The
+//! libraries are looked at after the first run, which has loaded them. Later, at the runs whose
+//! numbers are powers of two, the run is timed; after one of a millisecond or more, the threads of
+//! the process are watched for a tenth of a second of runs. What they do between the runs cannot
+//! fight with replicas, so nothing is said of a program that is mostly outside of runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,7 +62,12 @@ struct ThreadWatch {
 impl FirstRuns {
     pub fn new(setup: Setup) -> FirstRuns {
         let (runs, next) = (AtomicU64::new(0), AtomicU64::new(1));
-        FirstRuns { setup, runs, next, state: Mutex::default() }
+        FirstRuns {
+            setup,
+            runs,
+            next,
+            state: Mutex::default(),
+        }
     }
 
     /// Begins a run. Returns whether it is looked at.
@@ -96,15 +102,25 @@ impl FirstRuns {
         let Some(watch) = &mut state.watch else {
             let is_long = run > 1 && took >= LEAST_RUN;
             state.watch = is_long.then(ThreadWatch::begin);
-            self.next.store(if is_long { run + 1 } else { after(run) }, Ordering::Relaxed);
+            self.next.store(
+                if is_long { run + 1 } else { after(run) },
+                Ordering::Relaxed,
+            );
             return;
         };
         watch.note(took);
         if now.saturating_sub(watch.began) < WATCHED {
             return;
         }
-        let warning = state.watch.take().and_then(|watch| watch.fight(self.setup, now));
-        let next = if warning.is_some() { u64::MAX } else { after(run) };
+        let warning = state
+            .watch
+            .take()
+            .and_then(|watch| watch.fight(self.setup, now));
+        let next = if warning.is_some() {
+            u64::MAX
+        } else {
+            after(run)
+        };
         self.next.store(next, Ordering::Relaxed);
         drop(state);
         if let Some(warning) = warning {
@@ -115,7 +131,11 @@ impl FirstRuns {
 
 /// The number of the run that is looked at after this one.
 fn after(run: u64) -> u64 {
-    if run < LAST { (run + 1).next_power_of_two() } else { u64::MAX }
+    if run < LAST {
+        (run + 1).next_power_of_two()
+    } else {
+        u64::MAX
+    }
 }
 
 fn warn_of_kernels() {
@@ -131,7 +151,12 @@ fn warn_of_kernels() {
 
 impl ThreadWatch {
     fn begin() -> ThreadWatch {
-        ThreadWatch { began: clock::now(), usage: Usage::now(), in_runs: 0, callers: Vec::new() }
+        ThreadWatch {
+            began: clock::now(),
+            usage: Usage::now(),
+            in_runs: 0,
+            callers: Vec::new(),
+        }
     }
 
     /// Notes a run of the calling thread.
@@ -143,23 +168,40 @@ impl ThreadWatch {
         self.in_runs = self.in_runs.saturating_add(took);
     }
 
-    /// A warning if, until `now`, a computing library with too many threads had some of them fight with the replicas.
-    /// Other threads, such as those that load data, may be as the program wants them.
+    /// A warning if, until `now`, a computing library with too many threads had some of them fight
+    /// with the replicas. Other threads, such as those that load data, may be as the program
+    /// wants them.
     fn fight(self, setup: Setup, now: u64) -> Option<String> {
         let all = now.saturating_sub(self.began);
         if self.in_runs < all / 10 * 8 {
             return None;
         }
         let (others, own_on_processor) = self.usage.since(&self.callers);
-        let summary = Summary { setup, others, own_on_processor, ..Summary::default() };
+        let summary = Summary {
+            setup,
+            others,
+            own_on_processor,
+            ..Summary::default()
+        };
         advice::fighting_threads(&summary)?;
-        let summary = Summary { libraries: libraries::loaded(), ..summary };
-        let Setup { cpu_devices, processors, .. } = setup;
+        let summary = Summary {
+            libraries: libraries::loaded(),
+            ..summary
+        };
+        let Setup {
+            cpu_devices,
+            processors,
+            ..
+        } = setup;
         let are_too_many = summary
             .libraries
             .iter()
             .any(|library| library.has_too_many_threads(cpu_devices, processors));
-        if are_too_many { advice::fighting_threads(&summary) } else { None }
+        if are_too_many {
+            advice::fighting_threads(&summary)
+        } else {
+            None
+        }
     }
 }
 
@@ -169,7 +211,12 @@ mod tests {
 
     #[test]
     fn few_runs_are_looked_at() {
-        let setup = Setup { replicas: 2, devices: 2, cpu_devices: 2, processors: 2 };
+        let setup = Setup {
+            replicas: 2,
+            devices: 2,
+            cpu_devices: 2,
+            processors: 2,
+        };
         let runs = FirstRuns::new(setup);
         let looked_at = (1..=1000u64).filter(|_| {
             let looked_at = runs.begin();
@@ -178,13 +225,21 @@ mod tests {
             }
             looked_at
         });
-        assert_eq!(looked_at.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        assert_eq!(
+            looked_at.collect::<Vec<_>>(),
+            [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+        );
         assert_eq!((after(LAST - 1), after(LAST)), (LAST, u64::MAX));
     }
 
     #[test]
     fn runs_that_take_long_are_watched_for_some_time() {
-        let setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 1 };
+        let setup = Setup {
+            replicas: 1,
+            devices: 1,
+            cpu_devices: 1,
+            processors: 1,
+        };
         let runs = FirstRuns::new(setup);
         let mut looked_at = 0;
         let begun = clock::now();

@@ -1,10 +1,15 @@
-//! The computing libraries that the process has loaded: with which kernels, and with how many threads, they compute.
+//! The computing libraries that the process has loaded: with which kernels, and with how many
+//! threads, they compute.
 //!
-//! They are asked through functions of their own, which are looked up in what is loaded already. Nothing is loaded for
-//! it. Wheels of Python carry OpenBLAS with other names of its functions, and load it so that only they see it; so files
-//! whose names look like those of a computing library are looked up one by one.
+//! They are asked through functions of their own, which are looked up in what is loaded already.
+//! Nothing is loaded for it. Wheels of Python carry OpenBLAS with other names of its functions, and
+//! load it so that only they see it; so files whose names look like those of a computing library
+//! are looked up one by one.
 
-#![expect(unsafe_code, reason = "functions of other libraries are found and called")]
+#![expect(
+    unsafe_code,
+    reason = "functions of other libraries are found and called"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::{mem, ptr};
@@ -82,12 +87,14 @@ impl Vectors {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl");
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            Some(match (avx512 && avx2, avx2, is_x86_feature_detected!("avx")) {
-                (true, ..) => Vectors::Avx512,
-                (_, true, _) => Vectors::Avx2,
-                (_, _, true) => Vectors::Avx,
-                _ => Vectors::Sse,
-            })
+            Some(
+                match (avx512 && avx2, avx2, is_x86_feature_detected!("avx")) {
+                    (true, ..) => Vectors::Avx512,
+                    (_, true, _) => Vectors::Avx2,
+                    (_, _, true) => Vectors::Avx,
+                    _ => Vectors::Sse,
+                },
+            )
         }
         #[cfg(not(target_arch = "x86_64"))]
         None
@@ -136,8 +143,8 @@ impl Vectors {
 }
 
 impl Library {
-    /// A text if the library computes with kernels that are older than a processor that has `has`: what it does, and
-    /// what mends it.
+    /// A text if the library computes with kernels that are older than a processor that has `has`:
+    /// what it does, and what mends it.
     pub fn old_kernels(&self, has: Vectors) -> Option<String> {
         let kernels = self.kernels.as_deref()?;
         let used = Vectors::of_kernels(kernels).filter(|_| has >= Vectors::Avx2)?;
@@ -145,19 +152,24 @@ impl Library {
         let mends = match (self.maker, self.chooses) {
             (Maker::OpenBlas, true) => format!(
                 "Set OPENBLAS_CORETYPE={} before the program starts, or use a newer OpenBLAS",
-                if has == Vectors::Avx512 { "SkylakeX" } else { "Haswell" }
+                if has == Vectors::Avx512 {
+                    "SkylakeX"
+                } else {
+                    "Haswell"
+                }
             ),
             _ => format!("Use {maker} in a newer version, or built for this processor"),
         };
         Some(format!(
-            "{maker} ({file}) computes with its {kernels} kernels, which use {} on a processor that has {}: matrix \
-             products take several times as long as they need. {mends}",
+            "{maker} ({file}) computes with its {kernels} kernels, which use {} on a processor \
+             that has {}: matrix products take several times as long as they need. {mends}",
             used.name(),
             has.name()
         ))
     }
 
-    /// Whether its threads are more than `processors`, if `at_once` of the program's threads call it at the same time.
+    /// Whether its threads are more than `processors`, if `at_once` of the program's threads call
+    /// it at the same time.
     pub fn has_too_many_threads(&self, at_once: u32, processors: u32) -> bool {
         let threads = u64::from(self.threads.unwrap_or(1));
         threads > 1 && threads * u64::from(at_once) > u64::from(processors)
@@ -180,23 +192,33 @@ impl Library {
 
 /// The old kernels with which libraries of this process compute, as texts.
 pub fn old_kernels(libraries: &[Library]) -> Vec<String> {
-    let Some(has) = Vectors::of_processor() else { return Vec::new() };
-    libraries.iter().filter_map(|library| library.old_kernels(has)).collect()
+    let Some(has) = Vectors::of_processor() else {
+        return Vec::new();
+    };
+    libraries
+        .iter()
+        .filter_map(|library| library.old_kernels(has))
+        .collect()
 }
 
-/// The computing libraries that are loaded now. A process that has loaded many files is searched for some milliseconds.
+/// The computing libraries that are loaded now. A process that has loaded many files is searched
+/// for some milliseconds.
 pub fn loaded() -> Vec<Library> {
     let mut found = Found::default();
     let files = files();
-    let has_core = files.iter().any(|file| file_name(file).starts_with("libmkl_core"));
+    let has_core = files
+        .iter()
+        .any(|file| file_name(file).starts_with("libmkl_core"));
     // All that the program sees.
     found.look_in(libc::RTLD_DEFAULT, has_core);
     for file in files.iter().filter(|file| may_compute(&file_name(file))) {
-        // SAFETY: the name ends with a zero byte. A file that is not loaded is not loaded now, either.
+        // SAFETY: the name ends with a zero byte. A file that is not loaded is not loaded now,
+        // either.
         let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if !handle.is_null() {
             found.look_in(handle, has_core);
-            // SAFETY: the handle is the one that was opened above. The program's own keeps the file loaded.
+            // SAFETY: the handle is the one that was opened above. The program's own keeps the file
+            // loaded.
             unsafe { libc::dlclose(handle) };
         }
     }
@@ -205,7 +227,9 @@ pub fn loaded() -> Vec<Library> {
 
 /// Whether a file with this name may have functions of a computing library.
 fn may_compute(name: &str) -> bool {
-    ["blas", "mkl", "blis", "omp", "torch"].iter().any(|part| name.contains(part))
+    ["blas", "mkl", "blis", "omp", "torch"]
+        .iter()
+        .any(|part| name.contains(part))
 }
 
 fn file_name(path: &CStr) -> String {
@@ -220,8 +244,8 @@ fn files() -> Vec<CString> {
         _: usize,
         files: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader gives a description with a name that ends with a zero byte, and the list that was given to
-        // it below.
+        // SAFETY: the loader gives a description with a name that ends with a zero byte, and the
+        // list that was given to it below.
         unsafe {
             let (name, files) = ((*info).dlpi_name, &mut *files.cast::<Vec<CString>>());
             if !name.is_null() {
@@ -231,7 +255,8 @@ fn files() -> Vec<CString> {
         0
     }
     let mut files: Vec<CString> = Vec::new();
-    // SAFETY: the function is called during the call only, with the list, which nothing else uses meanwhile.
+    // SAFETY: the function is called during the call only, with the list, which nothing else uses
+    // meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
     files
 }
@@ -259,14 +284,12 @@ impl Found {
         }
         if let Some((function, file)) = self.new_function(handle, "bli_arch_query_id") {
             let kernels = symbol(handle, "bli_arch_string").and_then(|text| {
-                // SAFETY: these are BLIS's functions: the first takes nothing, the second the number that it returns.
+                // SAFETY: these are BLIS's functions: the first takes nothing, the second the
+                // number that it returns.
                 unsafe {
-                    text_of(mem::transmute::<*mut c_void, TextOf>(text)(mem::transmute::<
-                        *mut c_void,
-                        Number,
-                    >(
-                        function
-                    )()))
+                    text_of(mem::transmute::<*mut c_void, TextOf>(text)(
+                        mem::transmute::<*mut c_void, Number>(function)(),
+                    ))
                 }
             });
             let threads = symbol(handle, "bli_thread_get_num_threads").and_then(|function| {
@@ -287,7 +310,9 @@ impl Found {
     }
 
     fn find_open_blas(&mut self, handle: *mut c_void, name: &dyn Fn(&str) -> String) {
-        let Some((function, file)) = self.new_function(handle, &name("corename")) else { return };
+        let Some((function, file)) = self.new_function(handle, &name("corename")) else {
+            return;
+        };
         // SAFETY: OpenBLAS's functions of these names take nothing and return a text.
         let text = |function| unsafe { text_of(mem::transmute::<*mut c_void, Text>(function)()) };
         let config = symbol(handle, &name("config")).and_then(text);
@@ -299,7 +324,13 @@ impl Found {
     }
 
     fn add(&mut self, maker: Maker, file: String, kernels: Option<String>, threads: Option<u32>) {
-        self.libraries.push(Library { maker, file, kernels, chooses: false, threads });
+        self.libraries.push(Library {
+            maker,
+            file,
+            kernels,
+            chooses: false,
+            threads,
+        });
     }
 
     /// A function by which no library was found yet, and the file that has it.
@@ -312,10 +343,15 @@ impl Found {
             dli_sname: ptr::null(),
             dli_saddr: ptr::null_mut(),
         };
-        // SAFETY: there is memory for the description, whose name is that of a file that stays loaded meanwhile.
+        // SAFETY: there is memory for the description, whose name is that of a file that stays
+        // loaded meanwhile.
         let file = unsafe {
             let is_known = libc::dladdr(function, &mut info) != 0 && !info.dli_fname.is_null();
-            if is_known { file_name(CStr::from_ptr(info.dli_fname)) } else { "the program".into() }
+            if is_known {
+                file_name(CStr::from_ptr(info.dli_fname))
+            } else {
+                "the program".into()
+            }
         };
         Some((function, file))
     }
@@ -341,8 +377,12 @@ fn number_of(function: *mut c_void) -> Option<u32> {
 /// # Safety
 /// It is NULL, or ends with a zero byte.
 unsafe fn text_of(text: *const c_char) -> Option<String> {
-    // SAFETY: the caller's promise.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().trim().to_owned())
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: it is not NULL, so it ends with a zero byte, as the caller promises.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().trim().to_owned())
 }
 
 #[cfg(test)]
@@ -368,7 +408,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("OPENBLAS_CORETYPE=SkylakeX"), "{text}");
-        assert!(of("Sandybridge", Vectors::Avx2).unwrap().contains("OPENBLAS_CORETYPE=Haswell"));
+        assert!(
+            of("Sandybridge", Vectors::Avx2)
+                .unwrap()
+                .contains("OPENBLAS_CORETYPE=Haswell")
+        );
         // These fit the processor, or are kernels of which nothing is known.
         for (kernels, has) in [
             ("Haswell", Vectors::Avx2),
@@ -382,13 +426,21 @@ mod tests {
             assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
         }
         // A library with one set of kernels cannot be told to use others.
-        let text = open_blas("NEHALEM", false).old_kernels(Vectors::Avx2).unwrap();
-        assert!(!text.contains("CORETYPE") && text.contains("built for this processor"), "{text}");
+        let text = open_blas("NEHALEM", false)
+            .old_kernels(Vectors::Avx2)
+            .unwrap();
+        assert!(
+            !text.contains("CORETYPE") && text.contains("built for this processor"),
+            "{text}"
+        );
     }
 
     #[test]
     fn threads_are_too_many_if_they_outnumber_the_processors() {
-        let library = |threads| Library { threads, ..open_blas("Zen", true) };
+        let library = |threads| Library {
+            threads,
+            ..open_blas("Zen", true)
+        };
         for (threads, at_once, processors, expected) in [
             (Some(2), 2, 2, true),
             (Some(1), 4, 2, false),
@@ -398,7 +450,11 @@ mod tests {
             (None, 8, 1, false),
         ] {
             let library = library(threads);
-            assert_eq!(library.has_too_many_threads(at_once, processors), expected, "{threads:?}");
+            assert_eq!(
+                library.has_too_many_threads(at_once, processors),
+                expected,
+                "{threads:?}"
+            );
         }
         assert_eq!(
             library(Some(2)).in_words(),

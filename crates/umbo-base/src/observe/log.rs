@@ -1,5 +1,6 @@
-//! The process-wide log. Messages go to a sink that the caller sets, or to standard error. The environment selects what
-//! goes to standard error. If it does not, these are warnings and errors, and each distinct message is printed once.
+//! The process-wide log. Messages go to a sink that the caller sets, or to standard error. The
+//! environment selects what goes to standard error. If it does not, these are warnings and errors,
+//! and each distinct message is printed once.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -37,10 +38,10 @@ impl Level {
 /// A function that receives the messages. Several threads may call it at once.
 pub type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
 
-/// From now on, sends messages up to `most_verbose` to `sink`, which replaces the sink before. It does not wait: if
-/// another thread is in a call of the old sink, this call continues, and the old sink is dropped after the last of such
-/// calls. A sink may log (which has no effect) and may set or clear the sink. A panic of the sink is caught, and the
-/// message is lost.
+/// From now on, sends messages up to `most_verbose` to `sink`, which replaces the sink before. It
+/// does not wait: if another thread is in a call of the old sink, this call continues, and the old
+/// sink is dropped after the last of such calls. A sink may log (which has no effect) and may set
+/// or clear the sink. A panic of the sink is caught, and the message is lost.
 ///
 /// If the environment sets a level, it replaces `most_verbose`.
 pub fn set_sink(most_verbose: Level, sink: Sink) {
@@ -48,8 +49,8 @@ pub fn set_sink(most_verbose: Level, sink: Sink) {
     LOG.set(Some(ProgramSink { most_verbose, sink }));
 }
 
-/// Sends messages to standard error again, as if there had been no sink. The sink is dropped as described at
-/// [`set_sink`].
+/// Sends messages to standard error again, as if there had been no sink. The sink is dropped as
+/// described at [`set_sink`].
 pub fn clear_sink() {
     HAS_SINK.store(false, Ordering::Relaxed);
     LOG.set(None);
@@ -58,7 +59,8 @@ pub fn clear_sink() {
 /// Applies the environment's setting, once in a process.
 pub(super) fn apply_environment() {
     static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
-    // If several threads come first at the same time, each of them sets the level, so that none begins without it.
+    // If several threads come first at the same time, each of them sets the level, so that none
+    // begins without it.
     if LEVEL_IS_SET.load(Ordering::Acquire) {
         return;
     }
@@ -82,15 +84,15 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
         "info" | "3" => Ok(Some(Level::Info)),
         "debug" | "4" => Ok(Some(Level::Debug)),
         _ => Err(format!(
-            "UMBO_LOG is '{}'; off, error, warning, info and debug are possible, or 0 to 4. It is as \
-             if it were not set",
+            "UMBO_LOG is '{}'; off, error, warning, info and debug are possible, or 0 to 4. It is \
+             as if it were not set",
             text.chars().take(80).collect::<String>()
         )),
     }
 }
 
-/// The text of a message with what a terminal would obey (control characters other than the ends of lines) escaped.
-/// Messages have names in them, which may come from a file.
+/// The text of a message with what a terminal would obey (control characters other than the ends of
+/// lines) escaped. Messages have names in them, which may come from a file.
 pub fn without_controls(message: &str) -> Cow<'_, str> {
     let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
     if !message.contains(is_obeyed) {
@@ -111,7 +113,8 @@ pub fn is_wanted(level: Level) -> bool {
     level as i32 <= LOG.wanted.load(Ordering::Relaxed)
 }
 
-/// Logs a message that must be seen, even if it was logged before. If no sink wants it, it goes to standard error.
+/// Logs a message that must be seen, even if it was logged before. If no sink wants it, it goes to
+/// standard error.
 pub fn log_anyway(level: Level, message: &str) {
     if HAS_SINK.load(Ordering::Relaxed) && is_wanted(level) {
         log(level, || message.to_owned());
@@ -137,7 +140,8 @@ fn print_once(level: Level, message: &str) {
         Some(_) => print(
             level,
             &format!(
-                "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback gets them)"
+                "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log \
+                 callback gets them)"
             ),
         ),
         None => {}
@@ -147,7 +151,8 @@ fn print_once(level: Level, message: &str) {
 /// The most verbose level without a sink and a setting.
 const BY_DEFAULT: Level = Level::Warning;
 
-/// Prints one line to standard error, in one call, so that lines of other processes do not interrupt it.
+/// Prints one line to standard error, in one call, so that lines of other processes do not
+/// interrupt it.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
     #[expect(
@@ -155,8 +160,8 @@ fn print(level: Level, message: &str) {
         reason = "a function of C's, for want of one in Rust that takes no lock"
     )]
     broken_pipe::without_signal(|| {
-        // SAFETY: the bytes exist and are only read. If standard error is closed, or nobody reads it any more, the
-        // message is lost.
+        // SAFETY: the bytes exist and are only read. If standard error is closed, or nobody reads
+        // it any more, the message is lost.
         unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) }
     });
 }
@@ -164,8 +169,8 @@ fn print(level: Level, message: &str) {
 /// How many distinct messages are printed. One more says that it is the last.
 const MOST_LOGGED: usize = 64;
 
-/// The number of a message among those in `logged`, hashes of printed messages, to which it is added. None if it was
-/// printed before, or too many were.
+/// The number of a message among those in `logged`, hashes of printed messages, to which it is
+/// added. None if it was printed before, or too many were.
 fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
@@ -176,7 +181,8 @@ fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
     })
 }
 
-/// Logs a message. `message` is called only if a sink wants this level. If not, the call costs one relaxed load.
+/// Logs a message. `message` is called only if a sink wants this level. If not, the call costs one
+/// relaxed load.
 pub fn log(level: Level, message: impl FnOnce() -> String) {
     if is_wanted(level) {
         // A message may come before any other call that applies the environment's settings.
@@ -185,8 +191,8 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
     }
 }
 
-/// Logs a message where the caller holds locks, or others wait for it, so that the program's code must not run: if
-/// there is a sink, the message is kept until [`log_kept`].
+/// Logs a message where the caller holds locks, or others wait for it, so that the program's code
+/// must not run: if there is a sink, the message is kept until [`log_kept`].
 pub fn keep(level: Level, message: impl FnOnce() -> String) {
     if !HAS_SINK.load(Ordering::Relaxed) {
         return log(level, message);
@@ -207,7 +213,8 @@ pub fn log_kept() {
             HAS_KEPT.store(false, Ordering::Relaxed);
             std::mem::take(&mut *kept)
         };
-        kept.into_iter().for_each(|(level, message)| log(level, || message));
+        kept.into_iter()
+            .for_each(|(level, message)| log(level, || message));
     }
     if HAS_KEPT.load(Ordering::Relaxed) {
         log_all();
@@ -239,7 +246,10 @@ struct Log {
 
 impl Log {
     const fn new() -> Log {
-        Log { wanted: AtomicI32::new(BY_DEFAULT as i32), sink: Mutex::new(None) }
+        Log {
+            wanted: AtomicI32::new(BY_DEFAULT as i32),
+            sink: Mutex::new(None),
+        }
     }
 
     fn set(&self, sink: Option<ProgramSink>) {
@@ -249,11 +259,13 @@ impl Log {
             self.note_wanted(&current);
             old
         };
-        // It is dropped without the lock, because dropping the sink runs the caller's code, which may call this module.
+        // It is dropped without the lock, because dropping the sink runs the caller's code, which
+        // may call this module.
         drop(old);
     }
 
-    /// Notes which messages are wanted: those that the environment sets or, without a setting, those of the sink.
+    /// Notes which messages are wanted: those that the environment sets or, without a setting,
+    /// those of the sink.
     fn note_wanted(&self, sink: &Option<Arc<ProgramSink>>) {
         let wanted = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
             UNSET => sink.as_ref().map_or(BY_DEFAULT, |sink| sink.most_verbose) as i32,
@@ -278,8 +290,9 @@ impl Log {
     }
 }
 
-/// Makes `call`, which calls a sink: [`log`] does so, and a sink that calls another one later. What this thread logs
-/// meanwhile has no effect. A panic must not abort the step that logged, so it is caught, and the message is lost.
+/// Makes `call`, which calls a sink: [`log`] does so, and a sink that calls another one later. What
+/// this thread logs meanwhile has no effect. A panic must not abort the step that logged, so it is
+/// caught, and the message is lost.
 pub fn call_sink(call: impl FnOnce()) {
     let was = IN_SINK.replace(true);
     let _ = catch_unwind(AssertUnwindSafe(call));
@@ -311,13 +324,19 @@ mod tests {
         }
         for text in ["verbose", "5", "-1", "debug,info"] {
             let warning = level(OsStr::new(text)).unwrap_err();
-            assert!(warning.contains(text) && warning.contains("off, error"), "{warning}");
+            assert!(
+                warning.contains(text) && warning.contains("off, error"),
+                "{warning}"
+            );
         }
     }
 
     #[test]
     fn no_terminal_obeys_a_message() {
-        assert_eq!(without_controls("one\ntwo\r\u{7f}\t"), "one\ntwo\\r\\u{7f}\\t");
+        assert_eq!(
+            without_controls("one\ntwo\r\u{7f}\t"),
+            "one\ntwo\\r\\u{7f}\\t"
+        );
         assert_eq!(without_controls("w\u{e4}"), "w\u{e4}");
     }
 
@@ -354,7 +373,10 @@ mod tests {
                 (Some(place), None)
             );
         }
-        assert_eq!((place_of_new(logged, "65"), place_of_new(logged, "2")), (None, None));
+        assert_eq!(
+            (place_of_new(logged, "65"), place_of_new(logged, "2")),
+            (None, None)
+        );
     }
 
     #[test]
@@ -364,7 +386,9 @@ mod tests {
         log.set(Some(recorder(Level::Info, &second)));
         log.log(Level::Info, || "hello".into());
         log.log(Level::Debug, || unreachable!("nobody wants it"));
-        Log::new().log(Level::Info, || unreachable!("by default there are warnings and errors"));
+        Log::new().log(Level::Info, || {
+            unreachable!("by default there are warnings and errors")
+        });
         assert!(first.lock().is_empty());
         assert_eq!(*second.lock(), ["INFO: hello"]);
     }

@@ -26,13 +26,26 @@ pub struct Meter {
 impl Meter {
     /// Starts at the beginning of the callback.
     pub fn start(opened: Opened) -> Meter {
-        let (before, inside, running) = LOCAL
-            .with(|local| (local.spent(), local.inside.replace(0), local.running.replace(true)));
+        let (before, inside, running) = LOCAL.with(|local| {
+            (
+                local.spent(),
+                local.inside.replace(0),
+                local.running.replace(true),
+            )
+        });
         let clocks = read_clocks(opened.with_clocks);
-        Meter { opened, start: clock::now(), clocks, before, inside, running }
+        Meter {
+            opened,
+            start: clock::now(),
+            clocks,
+            before,
+            inside,
+            running,
+        }
     }
 
-    /// Stops at the end of the callback. Returns the replica's sample and the time at which the callback began.
+    /// Stops at the end of the callback. Returns the replica's sample and the time at which the
+    /// callback began.
     pub fn stop(self) -> (ReplicaSample, u64) {
         let wall = clock::now().saturating_sub(self.start);
         let clocks = read_clocks(self.opened.with_clocks);
@@ -49,14 +62,25 @@ impl Meter {
             std::array::from_fn(|at| spent[at].saturating_sub(self.before[at]))
         });
         let begun = self.start.saturating_sub(self.opened.at);
-        (ReplicaSample { begun, wall, spent, clocks }, self.start)
+        (
+            ReplicaSample {
+                begun,
+                wall,
+                spent,
+                clocks,
+            },
+            self.start,
+        )
     }
 }
 
 /// Reads the clocks of this thread, if `read`.
 fn read_clocks(read: bool) -> Clocks {
     match read {
-        true => Clocks { on_processor: clock::on_processor(), ready: clock::ready() },
+        true => Clocks {
+            on_processor: clock::on_processor(),
+            ready: clock::ready(),
+        },
         false => Clocks::default(),
     }
 }

@@ -1,13 +1,14 @@
 //! Tools that observe a running program: the log, measured steps and their reports, the trace.
 //!
-//! Relevant work has a [`span()`] around it and counts bytes with [`count`]. If no tool is active, this costs one
-//! relaxed load (`watching`). The tools are:
+//! Relevant work has a [`span()`] around it and counts bytes with [`count`]. If no tool is active,
+//! this costs one relaxed load (`watching`). The tools are:
 //!
 //! - [`report`] measures the steps of a strategy, and keeps a fixed number of them. [`summary`]
 //!   makes figures of them, and [`advice`] makes text.
 //! - [`trace`] writes every span to a file, for each thread.
 //!
-//! This module is at the bottom of the library: it uses phases and threads, but neither strategies nor tensors.
+//! This module is at the bottom of the library: it uses phases and threads, but neither strategies
+//! nor tensors.
 
 pub mod advice;
 mod broken_pipe;

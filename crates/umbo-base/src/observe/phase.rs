@@ -27,8 +27,9 @@ listed! {
 impl Phase {
     /// `input`, `split` and so on.
     pub fn name(self) -> &'static str {
-        const NAMES: ByPhase<&str> =
-            ["input", "split", "copy", "compute", "wait", "reduce", "update", "exchange"];
+        const NAMES: ByPhase<&str> = [
+            "input", "split", "copy", "compute", "wait", "reduce", "update", "exchange",
+        ];
         NAMES[self as usize]
     }
 }

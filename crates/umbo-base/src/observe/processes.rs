@@ -50,17 +50,21 @@ pub struct Other {
 impl Usage {
     /// The processor time of the threads until now.
     pub fn now() -> Usage {
-        Usage { threads: threads().collect() }
+        Usage {
+            threads: threads().collect(),
+        }
     }
 
-    /// The processor time since then of threads that are neither the library's nor among `callers`, the thread that
-    /// used most first, and that of all other threads together, in nanoseconds.
+    /// The processor time since then of threads that are neither the library's nor among `callers`,
+    /// the thread that used most first, and that of all other threads together, in nanoseconds.
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
         let of_library = OWN.lock().clone();
         for (thread, used) in threads() {
             let nanoseconds = used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0));
-            let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else { continue };
+            let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else {
+                continue;
+            };
             if callers.contains(&thread) || of_library.contains(&thread) {
                 own += nanoseconds;
                 continue;
@@ -70,16 +74,24 @@ impl Usage {
                 true => format!("started by {name}"),
                 false => name,
             };
-            others.push(Other { thread, name, nanoseconds });
+            others.push(Other {
+                thread,
+                name,
+                nanoseconds,
+            });
         }
         others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
         (others, own)
     }
 }
 
-/// The id and the processor time of each thread of the process. It is empty if the system does not report them.
+/// The id and the processor time of each thread of the process. It is empty if the system does not
+/// report them.
 fn threads() -> impl Iterator<Item = (u32, u64)> {
-    let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let entries = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     entries.filter_map(|entry| {
         let thread: u32 = entry.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(entry.path().join("schedstat")).ok()?;

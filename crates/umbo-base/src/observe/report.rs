@@ -1,12 +1,12 @@
 //! Measures the steps of a strategy.
 //!
-//! A measured step costs some reads of clocks, about a microsecond. The latest steps are kept, in memory of a fixed
-//! size.
+//! A measured step costs some reads of clocks, about a microsecond. The latest steps are kept, in
+//! memory of a fixed size.
 //!
-//! A step includes everything that its thread did since the step before it, because programs take the next element and
-//! apply the gradients of the step before outside of runs as often as inside. So the thread is measured from the end of
-//! the run before (`running`). If that is not known, as with the first step, the measurement contains nothing about the
-//! time before the run.
+//! A step includes everything that its thread did since the step before it, because programs take
+//! the next element and apply the gradients of the step before outside of runs as often as inside.
+//! So the thread is measured from the end of the run before (`running`). If that is not known, as
+//! with the first step, the measurement contains nothing about the time before the run.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -107,7 +107,11 @@ impl Recorder {
 
     /// The identity of a step of the strategy with number `strategy`.
     pub fn place(&self, strategy: u64, step: u64) -> StepPlace {
-        StepPlace { strategy, step, setup: self.setup }
+        StepPlace {
+            strategy,
+            step,
+            setup: self.setup,
+        }
     }
 
     /// Whether someone looks at the run of the strategy that begins, measured or not.
@@ -140,8 +144,8 @@ impl Recorder {
         }
     }
 
-    /// The summary of all measurements since [`Recorder::start`]; nothing if it was never called, or no step was
-    /// measured since.
+    /// The summary of all measurements since [`Recorder::start`]; nothing if it was never called,
+    /// or no step was measured since.
     pub fn summary(&self) -> Option<Summary> {
         let kept = self.kept.lock();
         let kept = kept.as_ref().filter(|kept| !kept.steps.is_empty())?;
@@ -151,7 +155,9 @@ impl Recorder {
     /// Keeps a step if it was committed. Returns whether advice may be logged.
     pub(super) fn keep(&self, sample: StepSample, committed: bool) -> bool {
         let mut kept = self.kept.lock();
-        let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return false };
+        let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else {
+            return false;
+        };
         kept.seen += 1;
         if !committed {
             return false;
@@ -181,7 +187,9 @@ impl Recorder {
         if !log::is_wanted(Level::Info) {
             return;
         }
-        let Some(summary) = self.summary() else { return };
+        let Some(summary) = self.summary() else {
+            return;
+        };
         let advice = advice::of(&summary);
         // Causes that come and go with other programs are not logged again.
         let causes = advice.iter().map(|advice| advice.cause);
@@ -193,7 +201,10 @@ impl Recorder {
             .is_some_and(|kept| kept.logged.replace(causes.clone()).as_ref() != Some(&causes));
         if is_new {
             log::log(Level::Info, || {
-                format!("strategy {strategy}: {}", advice::in_one_line(&summary, &advice))
+                format!(
+                    "strategy {strategy}: {}",
+                    advice::in_one_line(&summary, &advice)
+                )
             });
         }
     }
@@ -222,7 +233,12 @@ mod tests {
     use super::*;
     use crate::observe::phase::{Counter, Phase};
 
-    const SETUP: Setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 2 };
+    const SETUP: Setup = Setup {
+        replicas: 1,
+        devices: 1,
+        cpu_devices: 1,
+        processors: 2,
+    };
 
     /// Runs one step whose callback takes this number of nanoseconds.
     fn step(recorder: &Recorder, nanoseconds: u64) -> bool {
@@ -302,7 +318,10 @@ mod tests {
             assert!(step.updated > 0, "{step:?}");
         }
         let summary = kept.summary(SETUP);
-        assert!(summary.is_whole && summary.outside >= OUTSIDE, "{summary:?}");
+        assert!(
+            summary.is_whole && summary.outside >= OUTSIDE,
+            "{summary:?}"
+        );
         assert!(summary.central(Phase::Input) >= INPUT, "{summary:?}");
     }
 
@@ -342,7 +361,11 @@ mod tests {
         step(&recorder, 0);
         let summary = recorder.summary().unwrap();
         assert!(!summary.is_whole && summary.period == summary.run);
-        assert!(summary.table().contains("between the runs: not known"), "{}", summary.table());
+        assert!(
+            summary.table().contains("between the runs: not known"),
+            "{}",
+            summary.table()
+        );
         // Each step runs on its own thread, where no run follows another one.
         for _ in 0..50 {
             std::thread::scope(|scope| {

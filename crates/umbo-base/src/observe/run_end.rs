@@ -17,6 +17,11 @@ pub(super) struct RunEnd {
 impl RunEnd {
     pub fn now(local: &Local) -> RunEnd {
         let (spent, updated) = (local.spent(), local.updated.get());
-        RunEnd { at: clock::now(), place: watching::place(), spent, updated }
+        RunEnd {
+            at: clock::now(),
+            place: watching::place(),
+            spent,
+            updated,
+        }
     }
 }

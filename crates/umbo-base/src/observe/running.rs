@@ -23,16 +23,22 @@ pub struct WatchedRun<'a> {
     pub opened: Opened,
     /// The end of the run before, if it is known.
     before: Option<RunEnd>,
-    /// The time that its thread had spent when the run began; `updated` is the bytes that it had updated.
+    /// The time that its thread had spent when the run began; `updated` is the bytes that it had
+    /// updated.
     spent: ByPhase<u64>,
     updated: u64,
 }
 
 impl Recorder {
-    /// Begins a run of the strategy with number `strategy` on the calling thread. `None` if it is not measured.
+    /// Begins a run of the strategy with number `strategy` on the calling thread. `None` if it is
+    /// not measured.
     #[inline]
     pub fn begin(&self, strategy: u64) -> Option<WatchedRun<'_>> {
-        if watching::is_watched() { self.begin_watched(strategy) } else { None }
+        if watching::is_watched() {
+            self.begin_watched(strategy)
+        } else {
+            None
+        }
     }
 
     #[cold]
@@ -42,24 +48,43 @@ impl Recorder {
             if local.running.get() || !(self.is_on() || watching::is_traced()) {
                 return None;
             }
-            let before = self.end.lock().take().filter(|end| end.place == watching::place());
+            let before = self
+                .end
+                .lock()
+                .take()
+                .filter(|end| end.place == watching::place());
             local.running.set(true);
             local.inside.set(0);
             let with_clocks = self.last_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
             let (spent, updated) = (local.spent(), local.updated.get());
-            let opened = Opened { at: clock::now(), with_clocks };
-            Some(WatchedRun { recorder: self, strategy, opened, before, spent, updated })
+            let opened = Opened {
+                at: clock::now(),
+                with_clocks,
+            };
+            Some(WatchedRun {
+                recorder: self,
+                strategy,
+                opened,
+                before,
+                spent,
+                updated,
+            })
         })
     }
 }
 
 impl WatchedRun<'_> {
-    /// Ends the run. `kept` says whether it was committed. A run that was not committed is left out of the report.
+    /// Ends the run. `kept` says whether it was committed. A run that was not committed is left out
+    /// of the report.
     pub fn finish(self, place: StepPlace, kept: bool) {
         let (sample, recorder, strategy) = (self.sample(), self.recorder, self.strategy);
         recorder.last_run.store(sample.run, Ordering::Relaxed);
         if watching::is_traced() {
-            let name = if kept { "step" } else { "step that was rolled back" };
+            let name = if kept {
+                "step"
+            } else {
+                "step that was rolled back"
+            };
             trace::record(Event {
                 name: name.into(),
                 category: "step",

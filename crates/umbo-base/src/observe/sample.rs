@@ -7,7 +7,8 @@ use super::phase::ByPhase;
 pub struct Setup {
     /// The number of replicas.
     pub replicas: u32,
-    /// The number of compute devices to which the replicas are assigned in turn. As many replicas compute at a time.
+    /// The number of compute devices to which the replicas are assigned in turn. As many replicas
+    /// compute at a time.
     pub devices: u32,
     /// The number of devices that are CPUs.
     pub cpu_devices: u32,
@@ -29,8 +30,8 @@ pub struct StepPlace {
 /// The times of a step without its callbacks, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepSample {
-    /// The time from the end of the step before to the end of this one; 0 if it is not known. The time between the two
-    /// steps is then not known, either.
+    /// The time from the end of the step before to the end of this one; 0 if it is not known. The
+    /// time between the two steps is then not known, either.
     pub period: u64,
     /// The time of the run.
     pub run: u64,

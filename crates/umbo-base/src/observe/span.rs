@@ -1,7 +1,7 @@
 //! Spans record how a thread spends its time.
 //!
-//! While a tool is active, each thread adds up the times of its spans, without the spans inside of them. While there is
-//! a trace, it passes every span to the trace.
+//! While a tool is active, each thread adds up the times of its spans, without the spans inside of
+//! them. While there is a trace, it passes every span to the trace.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -28,25 +28,48 @@ struct Open {
     bytes: u64,
 }
 
-/// From now until the span is dropped, the calling thread's time belongs to `phase`, and not to the phase of the span
-/// around it. It costs one relaxed load if no tool is active.
+/// From now until the span is dropped, the calling thread's time belongs to `phase`, and not to the
+/// phase of the span around it. It costs one relaxed load if no tool is active.
 #[inline]
 pub fn span(phase: Phase) -> PhaseSpan {
-    let open = if is_watched() { Some(open(phase)) } else { None };
-    PhaseSpan { open, _own: PhantomData }
+    let open = if is_watched() {
+        Some(open(phase))
+    } else {
+        None
+    };
+    PhaseSpan {
+        open,
+        _own: PhantomData,
+    }
 }
 
-/// Starts a span as [`span`] does, for a share of work that belongs to another thread's span. It is only in the trace.
+/// Starts a span as [`span`] does, for a share of work that belongs to another thread's span. It is
+/// only in the trace.
 #[inline]
 pub fn share(name: &'static str) -> PhaseSpan {
-    let shared = || Open { phase: None, name, start: clock::now(), inside: 0, bytes: 0 };
-    PhaseSpan { open: is_traced().then(shared), _own: PhantomData }
+    let shared = || Open {
+        phase: None,
+        name,
+        start: clock::now(),
+        inside: 0,
+        bytes: 0,
+    };
+    PhaseSpan {
+        open: is_traced().then(shared),
+        _own: PhantomData,
+    }
 }
 
 #[cold]
 fn open(phase: Phase) -> Open {
     let inside = LOCAL.with(|local| local.inside.replace(0));
-    Open { phase: Some(phase), name: phase.name(), start: clock::now(), inside, bytes: 0 }
+    Open {
+        phase: Some(phase),
+        name: phase.name(),
+        start: clock::now(),
+        inside,
+        bytes: 0,
+    }
 }
 
 impl PhaseSpan {
@@ -58,7 +81,8 @@ impl PhaseSpan {
         self
     }
 
-    /// Adds a number of bytes to the span in the trace. `bytes` is called only if the span is recorded.
+    /// Adds a number of bytes to the span in the trace. `bytes` is called only if the span is
+    /// recorded.
     #[inline]
     pub fn of_bytes(&mut self, bytes: impl FnOnce() -> u64) {
         if let Some(open) = &mut self.open {
@@ -78,7 +102,13 @@ impl Drop for PhaseSpan {
 
 #[cold]
 fn close(open: Open) {
-    let Open { phase, name, start, inside, bytes } = open;
+    let Open {
+        phase,
+        name,
+        start,
+        inside,
+        bytes,
+    } = open;
     let duration = clock::now().saturating_sub(start);
     if let Some(phase) = phase {
         LOCAL.with(|local| {

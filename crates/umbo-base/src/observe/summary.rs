@@ -1,4 +1,5 @@
-//! Figures of measured steps. They are medians, so that a step that the system interrupted has no effect.
+//! Figures of measured steps. They are medians, so that a step that the system interrupted has no
+//! effect.
 
 use std::fmt::Write;
 
@@ -29,7 +30,8 @@ pub struct Summary {
     pub run: u64,
     /// The time that the program spent between the runs, outside of the library.
     pub outside: u64,
-    /// The part of a run that is neither central work nor the work of the busiest device's replicas.
+    /// The part of a run that is neither central work nor the work of the busiest device's
+    /// replicas.
     pub coordination: u64,
     /// The number of bytes that the updates of a step move.
     pub updated: u64,
@@ -63,7 +65,8 @@ pub struct ReplicaTimes {
 /// How far callbacks overlapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlap {
-    /// The mean number of callbacks that worked at the same time, from the first beginning to the last end.
+    /// The mean number of callbacks that worked at the same time, from the first beginning to the
+    /// last end.
     pub at_work: f64,
     /// The part of their time in which they waited for something other than a processor.
     pub blocked: f64,
@@ -81,7 +84,10 @@ impl Summary {
             .map(|(step, replicas)| Step::of(step, replicas, setup.devices))
             .collect();
         if steps.is_empty() {
-            return Summary { setup, ..Summary::default() };
+            return Summary {
+                setup,
+                ..Summary::default()
+            };
         }
         let measured = steps.len() as u64;
         let is_whole = steps.iter().any(|step| step.is_whole);
@@ -96,17 +102,28 @@ impl Summary {
         let longer = |what: &dyn Fn(&Step) -> u64| mean(what).saturating_sub(middle(what));
         let of_phase = |phase: Phase| {
             let longest = |step: &Step| {
-                step.replicas.iter().map(|replica| replica.spent[phase as usize]).max().unwrap_or(0)
+                step.replicas
+                    .iter()
+                    .map(|replica| replica.spent[phase as usize])
+                    .max()
+                    .unwrap_or(0)
             };
             (phase.name(), longer(&longest))
         };
-        // If one replica takes longer, the others wait, so waiting is named only if nothing else explains the time.
+        // If one replica takes longer, the others wait, so waiting is named only if nothing else
+        // explains the time.
         let waits = of_phase(Phase::Wait);
-        let others = Phase::ALL.into_iter().filter(|&phase| phase != Phase::Wait).map(of_phase);
-        let others =
-            others.chain([("the program, between the runs", longer(&|step| step.outside))]);
-        let longest =
-            others.max_by_key(|&(_, longer)| longer).filter(|&(_, most)| most >= waits.1 / 2);
+        let others = Phase::ALL
+            .into_iter()
+            .filter(|&phase| phase != Phase::Wait)
+            .map(of_phase);
+        let others = others.chain([(
+            "the program, between the runs",
+            longer(&|step| step.outside),
+        )]);
+        let longest = others
+            .max_by_key(|&(_, longer)| longer)
+            .filter(|&(_, most)| most >= waits.1 / 2);
         let longer = Some(longest.unwrap_or(waits)).filter(|&(_, longer)| longer > 0);
         let replicas = (0..count)
             .map(|at| ReplicaTimes {
@@ -156,12 +173,20 @@ impl Summary {
 
     /// The time of work that is done once for all replicas of a step.
     pub fn central(&self, phase: Phase) -> u64 {
-        self.replicas.iter().map(|replica| replica.spent[phase as usize]).min().unwrap_or(0)
+        self.replicas
+            .iter()
+            .map(|replica| replica.spent[phase as usize])
+            .min()
+            .unwrap_or(0)
     }
 
     /// The time of the replica that spends most on the phase.
     pub fn longest(&self, phase: Phase) -> u64 {
-        self.replicas.iter().map(|replica| replica.spent[phase as usize]).max().unwrap_or(0)
+        self.replicas
+            .iter()
+            .map(|replica| replica.spent[phase as usize])
+            .max()
+            .unwrap_or(0)
     }
 
     /// The work of the device that works longest, which is the work of its replicas.
@@ -176,7 +201,12 @@ impl Summary {
 
     /// The figures as a table.
     pub fn table(&self) -> String {
-        let Setup { replicas, devices, processors, .. } = self.setup;
+        let Setup {
+            replicas,
+            devices,
+            processors,
+            ..
+        } = self.setup;
         let on = match devices < replicas {
             true => format!(" on {}", counted(devices.into(), "device")),
             false => String::new(),
@@ -208,11 +238,16 @@ impl Summary {
         }
         let _ = match self.is_whole {
             true => {
-                writeln!(text, "\nbetween the runs, in the program: {}", duration(self.outside))
+                writeln!(
+                    text,
+                    "\nbetween the runs, in the program: {}",
+                    duration(self.outside)
+                )
             }
             false => writeln!(
                 text,
-                "\nbetween the runs: not known, since no two runs followed each other on one thread"
+                "\nbetween the runs: not known, since no two runs followed each other on one \
+                 thread"
             ),
         };
         let _ = writeln!(
@@ -264,14 +299,17 @@ impl Step {
             .iter()
             .map(|replica| {
                 let mut own = replica.spent;
-                let inside: u64 =
-                    Phase::ALL.iter().map(|&phase| own[phase as usize]).sum::<u64>() - own[compute];
+                let inside: u64 = Phase::ALL
+                    .iter()
+                    .map(|&phase| own[phase as usize])
+                    .sum::<u64>()
+                    - own[compute];
                 own[compute] = replica.wall.saturating_sub(inside);
                 own
             })
             .collect();
-        // The functions of merge calls run on the calling thread, which usually runs replica 0 as well. The time that
-        // it spends on them is work for all replicas.
+        // The functions of merge calls run on the calling thread, which usually runs replica 0 as
+        // well. The time that it spends on them is work for all replicas.
         for phase in [Phase::Reduce, Phase::Update, Phase::Exchange].map(|phase| phase as usize) {
             let of_others = own.iter().skip(1).map(|own| own[phase]).min().unwrap_or(0);
             if let Some(first) = own.first_mut() {
@@ -293,14 +331,23 @@ impl Step {
                 });
                 let ready = replica.clocks.map(|clocks| clocks.ready);
                 let unhampered = own[compute].saturating_sub(ready.unwrap_or(0));
-                ReplicaTimes { spent, busy, unhampered, ready }
+                ReplicaTimes {
+                    spent,
+                    busy,
+                    unhampered,
+                    ready,
+                }
             })
             .collect();
         let work = total(&central) + busiest(&times, devices);
         let coordination = step.run.saturating_sub(work);
         let before = total(&step.before) - step.before[compute] - step.before[wait];
         Step {
-            period: if step.period > 0 { step.period } else { step.run },
+            period: if step.period > 0 {
+                step.period
+            } else {
+                step.run
+            },
             is_whole: step.period > 0,
             run: step.run,
             outside: step.period.saturating_sub(step.run + before),
@@ -320,8 +367,8 @@ fn busiest(replicas: &[ReplicaTimes], devices: u32) -> u64 {
     (0..devices).map(work).max().unwrap_or(0)
 }
 
-/// How far callbacks overlapped. It is not known if clocks were not read, or if callbacks took part in merge calls,
-/// because then the program makes them wait for each other.
+/// How far callbacks overlapped. It is not known if clocks were not read, or if callbacks took part
+/// in merge calls, because then the program makes them wait for each other.
 fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
     let met = |replica: &ReplicaSample| replica.spent[Phase::Wait as usize] > 0;
     if replicas.len() < 2 || replicas.iter().any(met) {
@@ -333,7 +380,10 @@ fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
         at_work.push(replica.wall.min(clocks.on_processor + clocks.ready) as f64);
     }
     let begin = replicas.iter().map(|replica| replica.begun).min()?;
-    let end = replicas.iter().map(|replica| replica.begun + replica.wall).max()?;
+    let end = replicas
+        .iter()
+        .map(|replica| replica.begun + replica.wall)
+        .max()?;
     let walls: u64 = replicas.iter().map(|replica| replica.wall).sum();
     let all: f64 = at_work.iter().sum();
     if end <= begin || walls == 0 || all == 0.0 {
@@ -347,8 +397,8 @@ fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
     })
 }
 
-/// The median. For an even number of values, it is the upper of the two in the middle. There must be at least one
-/// value.
+/// The median. For an even number of values, it is the upper of the two in the middle. There must
+/// be at least one value.
 fn median(mut all: Vec<u64>) -> u64 {
     let middle = all.len() / 2;
     *all.select_nth_unstable(middle).1
@@ -381,13 +431,25 @@ mod tests {
     use super::*;
 
     fn sample(begun: u64, wall: u64, on_processor: u64, ready: u64) -> ReplicaSample {
-        let clocks = Some(super::super::report::Clocks { on_processor, ready });
-        ReplicaSample { begun, wall, spent: [0; 8], clocks }
+        let clocks = Some(super::super::report::Clocks {
+            on_processor,
+            ready,
+        });
+        ReplicaSample {
+            begun,
+            wall,
+            spent: [0; 8],
+            clocks,
+        }
     }
 
     #[test]
     fn each_replica_s_phases_add_up_to_the_step() {
-        let mut step = StepSample { period: 1000, run: 700, ..StepSample::default() };
+        let mut step = StepSample {
+            period: 1000,
+            run: 700,
+            ..StepSample::default()
+        };
         step.before[Phase::Input as usize] = 100;
         step.before[Phase::Update as usize] = 150;
         step.central[Phase::Update as usize] = 50;
@@ -398,7 +460,12 @@ mod tests {
         let mut second = sample(20, 450, 450, 0);
         second.spent[Phase::Wait as usize] = 110;
         second.spent[Phase::Copy as usize] = 30;
-        let setup = Setup { replicas: 2, devices: 2, cpu_devices: 2, processors: 2 };
+        let setup = Setup {
+            replicas: 2,
+            devices: 2,
+            cpu_devices: 2,
+            processors: 2,
+        };
         let summary = Summary::of(setup, &[step], &[first, second]);
         assert_eq!(summary.outside, 50);
         for replica in &summary.replicas {
@@ -416,10 +483,23 @@ mod tests {
 
     #[test]
     fn medians_ignore_the_step_that_was_interrupted() {
-        let step = |run| StepSample { period: run, run, ..StepSample::default() };
-        let setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 1 };
+        let step = |run| StepSample {
+            period: run,
+            run,
+            ..StepSample::default()
+        };
+        let setup = Setup {
+            replicas: 1,
+            devices: 1,
+            cpu_devices: 1,
+            processors: 1,
+        };
         let steps = [step(100), step(1_000_000), step(120)];
-        let replicas = [sample(0, 90, 90, 0), sample(0, 999_000, 90, 0), sample(0, 100, 90, 0)];
+        let replicas = [
+            sample(0, 90, 90, 0),
+            sample(0, 999_000, 90, 0),
+            sample(0, 100, 90, 0),
+        ];
         let summary = Summary::of(setup, &steps, &replicas);
         assert_eq!((summary.run, summary.period), (120, 120));
         assert_eq!(summary.replicas[0].busy, 100);
@@ -433,14 +513,18 @@ mod tests {
         assert!((in_turn.at_work - 1.0).abs() < 1e-9 && in_turn.blocked > 0.3);
         assert!((in_turn.least - 1.0).abs() < 1e-9);
         assert_eq!(overlap(&[sample(0, 100, 100, 0)]), None);
-        let unknown = ReplicaSample { clocks: None, ..sample(0, 1, 1, 1) };
+        let unknown = ReplicaSample {
+            clocks: None,
+            ..sample(0, 1, 1, 1)
+        };
         assert_eq!(overlap(&[unknown, unknown]), None);
     }
 
     #[test]
     fn durations_read_well() {
-        let all =
-            [0, 7, 999, 1000, 12_345, 999_499, 999_500, 1_500_000_000].map(duration).join(", ");
+        let all = [0, 7, 999, 1000, 12_345, 999_499, 999_500, 1_500_000_000]
+            .map(duration)
+            .join(", ");
         assert_eq!(
             all,
             "0, 7 ns, 999 ns, 1.00 \u{b5}s, 12.3 \u{b5}s, 999 \u{b5}s, 1.00 ms, 1.50 s"

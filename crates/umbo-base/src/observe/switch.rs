@@ -22,10 +22,15 @@ pub struct Switch {
 impl Switch {
     /// The switch for the variable with this name. `meaning` describes the effect of 1 and 0.
     pub const fn new(variable: &'static str, meaning: &'static str) -> Switch {
-        Switch { variable, meaning, value: OnceLock::new() }
+        Switch {
+            variable,
+            meaning,
+            value: OnceLock::new(),
+        }
     }
 
-    /// The variable is read once, so that the setting does not change during the life of the process.
+    /// The variable is read once, so that the setting does not change during the life of the
+    /// process.
     fn value(&self) -> Option<&str> {
         let read = || std::env::var_os(self.variable).map(|text| text.to_string_lossy().into());
         self.value.get_or_init(read).as_deref()
@@ -42,7 +47,9 @@ impl Switch {
             return;
         };
         log::log(Level::Warning, || {
-            let Switch { variable, meaning, .. } = self;
+            let Switch {
+                variable, meaning, ..
+            } = self;
             format!("{variable} is '{text}', which means nothing and counts as 0: {meaning}")
         });
     }
@@ -56,10 +63,19 @@ mod tests {
     fn one_switches_on_and_nothing_else_does() {
         let of = |text: Option<&str>| {
             let value = OnceLock::from(text.map(str::to_owned));
-            Switch { variable: "", meaning: "", value }.is_on()
+            Switch {
+                variable: "",
+                meaning: "",
+                value,
+            }
+            .is_on()
         };
         assert!(of(Some("1")));
-        for text in ["", "0", "2", "true", " 1", "on", "-1"].map(Some).into_iter().chain([None]) {
+        for text in ["", "0", "2", "true", " 1", "on", "-1"]
+            .map(Some)
+            .into_iter()
+            .chain([None])
+        {
             assert!(!of(text), "{text:?}");
         }
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use super::clock;
 use super::phase::{ByPhase, Counter};
 
-/// The active tools: bit 0 is set while there is a trace, and the other bits count the tools that measure.
+/// The active tools: bit 0 is set while there is a trace, and the other bits count the tools that
+/// measure.
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
 
 const TRACE: u32 = 1;
@@ -21,8 +22,8 @@ pub(super) static COUNTS: [AtomicU64; Counter::ALL.len()] = [const { AtomicU64::
 /// The rank of this process among those that train together; negative if it trains alone.
 static RANK: AtomicI64 = AtomicI64::new(-1);
 
-/// Sets the rank of this process among those that train together. In a trace, a process that trains alone has its
-/// process id instead.
+/// Sets the rank of this process among those that train together. In a trace, a process that trains
+/// alone has its process id instead.
 pub fn note_rank(rank: u32) {
     RANK.store(rank.into(), Ordering::Relaxed);
 }
@@ -44,7 +45,9 @@ pub(super) fn is_traced() -> bool {
 
 pub(super) fn set_traced(traced: bool) {
     if traced {
-        COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        COUNTS
+            .iter()
+            .for_each(|count| count.store(0, Ordering::Relaxed));
         note_begin(WATCHERS.fetch_or(TRACE, Ordering::Relaxed));
     } else {
         WATCHERS.fetch_and(!TRACE, Ordering::Relaxed);

@@ -7,8 +7,8 @@ use crate::report::{Finding, Verdict};
 use crate::vectors::{LinearCombination, difference};
 
 impl GradientCase<'_> {
-    /// The results of each replica in the runs that were made twice, with the replica's number and whether the split
-    /// was the usual one.
+    /// The results of each replica in the runs that were made twice, with the replica's number and
+    /// whether the split was the usual one.
     fn twice(&self) -> impl Iterator<Item = (&DryRunPart, &DryRunPart, usize, bool)> {
         self.evidence.repeated().flat_map(|(once, again)| {
             let is_split = std::ptr::eq(once, &self.evidence.split);
@@ -25,7 +25,10 @@ impl GradientCase<'_> {
             let first_stale = (0..once.len()).find(|&element| stale(element))?;
             let count = (0..once.len()).filter(|&element| stale(element)).count();
             let what = match count {
-                1 => format!("{} of replica {replica}'s buffer is", self.place(first_stale)),
+                1 => format!(
+                    "{} of replica {replica}'s buffer is",
+                    self.place(first_stale)
+                ),
                 _ => format!(
                     "{} elements of replica {replica}'s buffer, {} first, are",
                     count,
@@ -36,13 +39,14 @@ impl GradientCase<'_> {
             let added_to = |element| stale(element) && once[element] != 0.0;
             let text = match (0..once.len()).any(added_to) {
                 true => format!(
-                    "{what} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that what an \
-                     earlier step left there is added in; view it with UMBO_GRADIENT_ADD, which zeroes it"
+                    "{what} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that \
+                     what an earlier step left there is added in; view it with UMBO_GRADIENT_ADD, \
+                     which zeroes it"
                 ),
                 false => format!(
-                    "{what} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that what an \
-                     earlier step left there counts; write all elements, or view it with UMBO_GRADIENT_ADD, \
-                     which zeroes it"
+                    "{what} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
+                     that what an earlier step left there counts; write all elements, or view it \
+                     with UMBO_GRADIENT_ADD, which zeroes it"
                 ),
             };
             Some(self.finding(Verdict::NotOverwritten, text).at(first_stale))
@@ -70,8 +74,15 @@ impl GradientCase<'_> {
             let examples = once.examples.max(1) as f64;
             // The text uses the units of a mean, if the callback reduces as declared.
             let factor = to_mean(self.declared, self.evidence.rows as f64, examples);
-            let once = LinearCombination::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
-            let again = LinearCombination::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let once = LinearCombination::of(
+                once.counted(self.index)
+                    .map(|(_, gradient)| (factor, gradient)),
+            );
+            let again = LinearCombination::of(
+                again
+                    .counted(self.index)
+                    .map(|(_, gradient)| (factor, gradient)),
+            );
             let found = difference(&once, &again, &self.measure);
             if !found.exceeds {
                 return None;
@@ -86,10 +97,14 @@ impl GradientCase<'_> {
                  the next"
             };
             let text = format!(
-                "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} and \
-                 then {b:.6e}; {cause}"
+                "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} \
+                 and then {b:.6e}; {cause}"
             );
-            Some(self.finding(Verdict::NotRepeatable, text).at(element).by(found.relative))
+            Some(
+                self.finding(Verdict::NotRepeatable, text)
+                    .at(element)
+                    .by(found.relative),
+            )
         })
     }
 }

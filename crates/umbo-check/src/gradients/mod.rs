@@ -1,5 +1,5 @@
-//! Checks the gradient of a variable: for `flaws` that a single split shows, and if there are none, by comparing
-//! several `splits`.
+//! Checks the gradient of a variable: for `flaws` that a single split shows, and if there are none,
+//! by comparing several `splits`.
 
 mod flaws;
 mod splits;
@@ -16,21 +16,30 @@ use umbo_tensor::values::variable::Variable;
 
 /// Adds a finding for each variable.
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
-    let Some(gradients) = evidence.gradients else { return Ok(()) };
+    let Some(gradients) = evidence.gradients else {
+        return Ok(());
+    };
     let additive = example_weights::are_additive(evidence);
-    let cases = evidence.variables().iter().enumerate().map(|(index, variable)| GradientCase {
-        evidence,
-        declared: gradients.loss_reduction(),
-        additive,
-        index,
-        variable,
-        measure: evidence.measure(index, variable),
-    });
+    let cases = evidence
+        .variables()
+        .iter()
+        .enumerate()
+        .map(|(index, variable)| GradientCase {
+            evidence,
+            declared: gradients.loss_reduction(),
+            additive,
+            index,
+            variable,
+            measure: evidence.measure(index, variable),
+        });
     let cases: Vec<_> = cases.collect();
-    // Differences are explained one by one, because an explanation uses other variables and the batch, which may be on
-    // a device that must be waited for.
+    // Differences are explained one by one, because an explanation uses other variables and the
+    // batch, which may be on a device that must be waited for.
     let elements = cases.iter().map(|case| case.measure.elements).sum();
-    for (case, judged) in cases.iter().zip(computing::map(&cases, elements, GradientCase::judge)?) {
+    for (case, judged) in cases
+        .iter()
+        .zip(computing::map(&cases, elements, GradientCase::judge)?)
+    {
         findings.push(match judged {
             Ok(finding) => finding,
             Err(differences) => case.explained(&differences)?,
@@ -82,7 +91,14 @@ impl<'a> GradientCase<'a> {
     fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
         let name = self.variable.name().as_str().to_owned();
         let text = format!("gradient of '{name}': {}", text.as_ref());
-        Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
+        Finding::new(
+            Subject::Gradient {
+                index: self.index,
+                name,
+            },
+            verdict,
+            text,
+        )
     }
 
     /// A text for a position in the variable.

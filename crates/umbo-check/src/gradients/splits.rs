@@ -17,11 +17,14 @@ const CLOSE: f64 = 0.005;
 /// The range of differences that may be rounding after all.
 const SMALL: (f64, f64) = (0.01, 0.1);
 
-const REDUCTIONS: [LossReduction; 3] =
-    [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
+const REDUCTIONS: [LossReduction; 3] = [
+    LossReduction::Sum,
+    LossReduction::Mean,
+    LossReduction::GlobalMean,
+];
 
-/// The factor that makes a mean over `count` examples of a loss that was reduced like this, if the global batch has
-/// `total` examples.
+/// The factor that makes a mean over `count` examples of a loss that was reduced like this, if the
+/// global batch has `total` examples.
 pub(super) fn to_mean(reduction: LossReduction, total: f64, count: f64) -> f64 {
     match reduction {
         LossReduction::Sum => 1.0 / count,
@@ -40,7 +43,11 @@ impl GradientCase<'_> {
         let all = compared.iter().chain([&smaller]);
         let relative = all.fold(0.0, |most, found| found.relative.max(most));
         if on_split || smaller.exceeds {
-            return Err(Differences { others, on_split, relative });
+            return Err(Differences {
+                others,
+                on_split,
+                relative,
+            });
         }
         let finding = match self.certain_reduction(others).filter(|_| self.additive) {
             Some(written) => self.wrong_reduction(others, written),
@@ -86,8 +93,8 @@ impl GradientCase<'_> {
         }))
     }
 
-    /// The distance between the mean over the first examples alone and their contribution to the whole batch, if the
-    /// callback reduces with the reduction `written`.
+    /// The distance between the mean over the first examples alone and their contribution to the
+    /// whole batch, if the callback reduces with the reduction `written`.
     fn smaller_batch(&self, others: &Others, written: LossReduction) -> Distance {
         let total: f64 = others.uneven.iter().map(|part| self.count(part)).sum();
         let Some((part, alone)) = others.uneven.first().zip(others.first.first()) else {
@@ -98,7 +105,11 @@ impl GradientCase<'_> {
             return Distance::default();
         }
         let alone = self.term(alone, to_mean(written, count, count));
-        difference(&alone, &self.term(part, to_mean(written, total, count)), &self.measure)
+        difference(
+            &alone,
+            &self.term(part, to_mean(written, total, count)),
+            &self.measure,
+        )
     }
 
     /// Whether all runs fit a callback that reduces with the reduction `written`.
@@ -112,32 +123,41 @@ impl GradientCase<'_> {
 
     /// A reduction other than the declared one that explains all runs, if there is one.
     fn other_reduction(&self, others: &Others) -> Option<LossReduction> {
-        let mut candidates = REDUCTIONS.into_iter().filter(|&other| other != self.declared);
+        let mut candidates = REDUCTIONS
+            .into_iter()
+            .filter(|&other| other != self.declared);
         candidates.find(|&written| self.fits(others, written))
     }
 
-    /// The same reduction, found without the magnitudes of single examples. If the callback wrongly divides by many
-    /// examples, these magnitudes make every difference look like rounding. Real rounding does not fit any reduction
-    /// this closely.
+    /// The same reduction, found without the magnitudes of single examples. If the callback wrongly
+    /// divides by many examples, these magnitudes make every difference look like rounding.
+    /// Real rounding does not fit any reduction this closely.
     fn certain_reduction(&self, others: &Others) -> Option<LossReduction> {
-        let strict =
-            GradientCase { measure: VectorMeasure { examples: None, ..self.measure }, ..*self };
+        let strict = GradientCase {
+            measure: VectorMeasure {
+                examples: None,
+                ..self.measure
+            },
+            ..*self
+        };
         match strict.fits(others, self.declared) {
             true => None,
             false => strict.other_reduction(others),
         }
     }
 
-    /// The mistake that explains why the gradient depends on the split (`differs`), or if not, on the size of the
-    /// batch.
+    /// The mistake that explains why the gradient depends on the split (`differs`), or if not, on
+    /// the size of the batch.
     fn explain(&self, others: &Others, differs: bool) -> Result<Finding> {
         if !self.additive && self.fits(others, self.declared) {
             let text = "differs, because the weights do not follow the examples";
             return Ok(self.finding(Verdict::WrongWeight, text));
         }
-        let written = self.certain_reduction(others).or_else(|| self.other_reduction(others));
-        // If every replica computes the gradient of the whole batch, their mean is the gradient of the whole batch,
-        // too.
+        let written = self
+            .certain_reduction(others)
+            .or_else(|| self.other_reduction(others));
+        // If every replica computes the gradient of the whole batch, their mean is the gradient of
+        // the whole batch, too.
         if matches!(written, None | Some(LossReduction::Mean))
             && let Some(finding) = self.whole_batch(others)?
         {
@@ -149,13 +169,17 @@ impl GradientCase<'_> {
         if let Some(finding) = self.same_examples()? {
             return Ok(finding);
         }
-        let found = self.partly_written().or_else(|| self.term_per_replica(others));
+        let found = self
+            .partly_written()
+            .or_else(|| self.term_per_replica(others));
         Ok(found.unwrap_or_else(|| self.different(others, differs)))
     }
 
     /// Whether each part's gradient is that of the whole batch.
     fn is_of_whole_batch(&self, others: &Others) -> bool {
-        let Some(whole) = others.whole.first() else { return false };
+        let Some(whole) = others.whole.first() else {
+            return false;
+        };
         let whole = self.term(whole, 1.0);
         let parts = self.evidence.split.iter().filter(|part| part.examples > 0);
         let mut parts = parts.chain(others.first.first());
@@ -163,24 +187,39 @@ impl GradientCase<'_> {
     }
 
     fn whole_batch(&self, others: &Others) -> Result<Option<Finding>> {
-        // One variable may have the same gradient for all examples, but it is unlikely that all variables do, unless
-        // the examples are all equal.
+        // One variable may have the same gradient for all examples, but it is unlikely that all
+        // variables do, unless the examples are all equal.
         let mut variables = self.evidence.variables().iter().enumerate();
         let of_whole_batch = variables.all(|(index, variable)| {
             let measure = self.evidence.measure(index, variable);
-            GradientCase { index, variable, measure, ..*self }.is_of_whole_batch(others)
+            GradientCase {
+                index,
+                variable,
+                measure,
+                ..*self
+            }
+            .is_of_whole_batch(others)
         });
-        let several = self.evidence.split.iter().filter(|part| part.examples > 0).count() > 1;
+        let several = self
+            .evidence
+            .split
+            .iter()
+            .filter(|part| part.examples > 0)
+            .count()
+            > 1;
         if !several || !of_whole_batch || self.evidence.has_equal_examples()? {
             return Ok(None);
         }
         let right = self.update(&others.whole);
         let text = format!(
-            "{}each replica contributes the gradient of the whole batch, whatever its part is; compute \
-             from the callback's arguments, not from memory that all replicas see",
+            "{}each replica contributes the gradient of the whole batch, whatever its part is; \
+             compute from the callback's arguments, not from memory that all replicas see",
             self.on_all_replicas(self.proportion(&right))
         );
-        Ok(Some(self.with_factor(self.finding(Verdict::WholeBatch, text), &right)))
+        Ok(Some(self.with_factor(
+            self.finding(Verdict::WholeBatch, text),
+            &right,
+        )))
     }
 
     /// A finding about replicas with different parts that have the same gradient.
@@ -194,14 +233,16 @@ impl GradientCase<'_> {
             };
             Some((parts[..other].iter().position(same)?, other))
         });
-        let Some((first, other)) = found else { return Ok(None) };
+        let Some((first, other)) = found else {
+            return Ok(None);
+        };
         if self.evidence.has_equal_examples()? {
             return Ok(None);
         }
         let text = format!(
-            "replicas {first} and {other} have different examples and the very same gradient: they seem \
-             to read the same rows; a part is in the callback's arguments, and where it begins in the \
-             batch is what the context says of its batch position"
+            "replicas {first} and {other} have different examples and the very same gradient: \
+             they seem to read the same rows; a part is in the callback's arguments, and where it \
+             begins in the batch is what the context says of its batch position"
         );
         Ok(Some(self.finding(Verdict::SameExamples, text)))
     }
@@ -211,22 +252,24 @@ impl GradientCase<'_> {
         let (does, name) = match written {
             LossReduction::Sum => ("writes a sum over its examples", "UMBO_LOSS_SUM"),
             LossReduction::Mean => ("writes a mean over its examples", "UMBO_LOSS_MEAN"),
-            LossReduction::GlobalMean => {
-                ("divides by the examples of the global batch", "UMBO_LOSS_GLOBAL_MEAN")
-            }
+            LossReduction::GlobalMean => (
+                "divides by the examples of the global batch",
+                "UMBO_LOSS_GLOBAL_MEAN",
+            ),
         };
         let (declared, remedy) = match self.declared {
             LossReduction::Sum => ("UMBO_LOSS_SUM", "do not divide"),
             LossReduction::Mean => ("UMBO_LOSS_MEAN", "divide by the examples of its own part"),
             LossReduction::GlobalMean => (
                 "UMBO_LOSS_GLOBAL_MEAN",
-                "divide by the examples of this very batch, which the context's batch position says",
+                "divide by the examples of this very batch, which the context's batch position \
+                 says",
             ),
         };
         let fixed = match written {
             LossReduction::Sum => {
-                ". A callback that divides by a fixed number, such as the rows of a full part, looks \
-                 the same"
+                ". A callback that divides by a fixed number, such as the rows of a full part, \
+                 looks the same"
             }
             _ => "",
         };
@@ -239,7 +282,11 @@ impl GradientCase<'_> {
 
     /// The proportion of the gradient on all replicas to the right one.
     fn proportion(&self, right: &LinearCombination<'_>) -> Option<Proportion> {
-        proportion(&self.update(&self.evidence.split), right, self.measure.elements)
+        proportion(
+            &self.update(&self.evidence.split),
+            right,
+            self.measure.elements,
+        )
     }
 
     fn on_all_replicas(&self, proportion: Option<Proportion>) -> String {
@@ -260,35 +307,52 @@ impl GradientCase<'_> {
     }
 
     fn with_factor(&self, mut finding: Finding, right: &LinearCombination<'_>) -> Finding {
-        let proportion = self.proportion(right).filter(|proportion| proportion.residual < 0.5);
+        let proportion = self
+            .proportion(right)
+            .filter(|proportion| proportion.residual < 0.5);
         finding.factor = proportion.map_or(0.0, |proportion| proportion.factor);
         finding
     }
 
     /// A finding if some of the replicas that have examples wrote the gradient, and others did not.
     fn partly_written(&self) -> Option<Finding> {
-        let parts = || self.evidence.split.iter().enumerate().filter(|(_, part)| part.examples > 0);
+        let parts = || {
+            self.evidence
+                .split
+                .iter()
+                .enumerate()
+                .filter(|(_, part)| part.examples > 0)
+        };
         let names = |wrote: bool| {
             let those = parts().filter(|(_, part)| part.gradient(self.index).is_some() == wrote);
-            those.map(|(replica, _)| replica.to_string()).collect::<Vec<_>>().join(", ")
+            those
+                .map(|(replica, _)| replica.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let (wrote, did_not) = (names(true), names(false));
         if wrote.is_empty() || did_not.is_empty() {
             return None;
         }
         let text = format!(
-            "replicas {did_not} have examples and do not write it, so that it counts as zero from them; \
-             only replicas {wrote} do"
+            "replicas {did_not} have examples and do not write it, so that it counts as zero from \
+             them; only replicas {wrote} do"
         );
         Some(self.finding(Verdict::PartlyWritten, text))
     }
 
     /// A finding about a term that is added once for each part with examples.
     fn term_per_replica(&self, others: &Others) -> Option<Finding> {
-        // If a term is added once on one replica, twice on two and so on, it is the difference between the sum of the
-        // parts and the whole, divided by the number of additional parts.
-        let more_than_whole =
-            |parts: &Parts| parts.iter().filter(|part| part.examples > 0).count().checked_sub(1);
+        // If a term is added once on one replica, twice on two and so on, it is the difference
+        // between the sum of the parts and the whole, divided by the number of additional
+        // parts.
+        let more_than_whole = |parts: &Parts| {
+            parts
+                .iter()
+                .filter(|part| part.examples > 0)
+                .count()
+                .checked_sub(1)
+        };
         let usual = more_than_whole(&self.evidence.split).filter(|&more| more > 0)?;
         let two = more_than_whole(&others.uneven).filter(|&more| more > 0)?;
         // A mean of means contains the term once.
@@ -303,9 +367,9 @@ impl GradientCase<'_> {
         }
         let element = found.element;
         let text = format!(
-            "each replica adds a term that does not depend on its examples, so that it counts as often \
-             as there are replicas with examples: {:.4e} in {}; weight decay and other regularisers \
-             belong to the optimizer (its weight decay)",
+            "each replica adds a term that does not depend on its examples, so that it counts as \
+             often as there are replicas with examples: {:.4e} in {}; weight decay and other \
+             regularisers belong to the optimizer (its weight decay)",
             usual.at(element) * self.unit(),
             self.place(element)
         );
@@ -320,7 +384,10 @@ impl GradientCase<'_> {
         more: usize,
     ) -> LinearCombination<'a> {
         let factor = 1.0 / (more as f64 * self.unit());
-        let parts = parts.iter().filter(|part| part.examples > 0).map(|part| (factor, part));
+        let parts = parts
+            .iter()
+            .filter(|part| part.examples > 0)
+            .map(|part| (factor, part));
         let whole = others.whole.first().map(|part| (-factor, part));
         let terms = parts.chain(whole);
         LinearCombination::of(
@@ -340,21 +407,28 @@ impl GradientCase<'_> {
         if !differs {
             let found = self.smaller_batch(others, self.declared);
             let text = format!(
-                "the same however the batch is split, but the same examples contribute something else to \
-                 a smaller batch, at {} first of all: statistics of the whole batch, such as batch \
-                 normalisation that all replicas share, or the size of the batch used for more than the \
-                 mean. That does not depend on the number of replicas; the last batch of an epoch, if it \
-                 is smaller, is treated otherwise on one replica too",
+                "the same however the batch is split, but the same examples contribute something \
+                 else to a smaller batch, at {} first of all: statistics of the whole batch, such \
+                 as batch normalisation that all replicas share, or the size of the batch used \
+                 for more than the mean. That does not depend on the number of replicas; the last \
+                 batch of an epoch, if it is smaller, is treated otherwise on one replica too",
                 self.place(found.element)
             );
             return self.finding(Verdict::SizeDependent, text).at(found.element);
         }
         let whole = self.update(&others.whole);
-        let (split, uneven) = (self.update(&self.evidence.split), self.update(&others.uneven));
+        let (split, uneven) = (
+            self.update(&self.evidence.split),
+            self.update(&others.uneven),
+        );
         let usual = difference(&split, &whole, &self.measure);
         let (parts, several, found) = match usual.exceeds {
             true => (&self.evidence.split, &split, usual),
-            false => (&others.uneven, &uneven, difference(&uneven, &whole, &self.measure)),
+            false => (
+                &others.uneven,
+                &uneven,
+                difference(&uneven, &whole, &self.measure),
+            ),
         };
         let small = (4.0 * self.measure.tolerance.relative).clamp(SMALL.0, SMALL.1);
         let rounding = match found.relative < small {
@@ -364,11 +438,11 @@ impl GradientCase<'_> {
         let sizes = parts.iter().filter(|part| part.examples > 0);
         let sizes: Vec<_> = sizes.map(|part| part.examples.to_string()).collect();
         let text = format!(
-            "{} is {:.6e} on one replica and {:.6e} with {} examples on {}; likely reasons: statistics \
-             over the examples of one replica (batch normalisation, contrastive losses), clipping before \
-             the sum over replicas, random numbers keyed by the row in the part and not by the place in \
-             the batch (the batch position of the context says it), other rows read than those of the \
-             part{rounding}",
+            "{} is {:.6e} on one replica and {:.6e} with {} examples on {}; likely reasons: \
+             statistics over the examples of one replica (batch normalisation, contrastive \
+             losses), clipping before the sum over replicas, random numbers keyed by the row in \
+             the part and not by the place in the batch (the batch position of the context says \
+             it), other rows read than those of the part{rounding}",
             self.place(found.element),
             whole.at(found.element),
             several.at(found.element),

@@ -46,7 +46,9 @@ impl Saveable for Gradients {
         let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
         if there.as_deref().is_some_and(|there| there != here) {
             let there = there.unwrap_or_default();
-            saved.differs(format!("its loss reduction is {here} here, {there} in the file"));
+            saved.differs(format!(
+                "its loss reduction is {here} here, {there} in the file"
+            ));
         }
         let runs = saved.count("runs");
         let weight = saved.read_property("weight", |json| {
@@ -56,7 +58,9 @@ impl Saveable for Gradients {
         for (index, variable) in Gradients::variables(self).iter().enumerate() {
             sums.extend(read_sum(self, index, names.name(variable)?, saved)?);
         }
-        let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
+        let (Some(runs), Some(weight)) = (runs, weight) else {
+            return Ok(None);
+        };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
         Ok(Some(PreparedRestore::by(move |_| self.import(runs))))
     }
@@ -76,19 +80,29 @@ fn read_sum(
     }
     if !gradients.is_row_sparse(index) {
         let sum = saved.tensor(Some(&of_sum), DType::Float64, variable.shape())?;
-        return Ok(sum.map(|sum| AccumulatedSum { index, rows: None, sum }));
+        return Ok(sum.map(|sum| AccumulatedSum {
+            index,
+            rows: None,
+            sum,
+        }));
     }
     let count = saved.rows(&of_sum).unwrap_or_default();
     let rows = saved.tensor(Some(&of_rows), DType::Int64, Shape::new(&[count])?)?;
     let shape = variable.shape().to_vec();
     let shape = Shape::new(&[&[count], &shape[1..]].concat())?;
     let sum = saved.tensor(Some(&of_sum), DType::Float64, shape)?;
-    let (Some(rows), Some(sum)) = (rows, sum) else { return Ok(None) };
+    let (Some(rows), Some(sum)) = (rows, sum) else {
+        return Ok(None);
+    };
     let most = variable.shape()[0];
     let rows = rows.to_vec::<i64>()?;
-    let within = rows.iter().all(|&row| usize::try_from(row).is_ok_and(|row| row < most));
+    let within = rows
+        .iter()
+        .all(|&row| usize::try_from(row).is_ok_and(|row| row < most));
     if !within || !rows.is_sorted_by(|row, next| row < next) {
-        saved.differs(format!("'{of_rows}' in the file are not rows of [0, {most}), ascending"));
+        saved.differs(format!(
+            "'{of_rows}' in the file are not rows of [0, {most}), ascending"
+        ));
         return Ok(None);
     }
     let rows = Some(rows.into_iter().map(|row| row as usize).collect());

@@ -33,7 +33,9 @@ impl Saveable for SavedIterator {
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
-        let Some(position) = position else { return Ok(None) };
+        let Some(position) = position else {
+            return Ok(None);
+        };
         match self.0.prepare_position(&position) {
             Ok(prepared) => Ok(Some(PreparedRestore::Position(prepared))),
             Err(error) if error.status() == Status::InvalidArgument => {

@@ -55,7 +55,9 @@ impl Saveable for Metrics {
             }
         }
         for (name, _) in there {
-            saved.differs(format!("the file has a metric '{name}', which was not defined"));
+            saved.differs(format!(
+                "the file has a metric '{name}', which was not defined"
+            ));
             saved.take(&name);
         }
         Ok(Some(PreparedRestore::by(move |_| self.import(all))))
@@ -69,9 +71,15 @@ fn describe(kind: MetricKind) -> Json {
         MetricKind::Mean => json!("mean"),
         MetricKind::Count => json!("count"),
         MetricKind::Accuracy { classes: None } => json!("accuracy"),
-        MetricKind::Accuracy { classes: Some(classes) } => json!({ "accuracy": classes }),
+        MetricKind::Accuracy {
+            classes: Some(classes),
+        } => json!({ "accuracy": classes }),
         MetricKind::Confusion { classes } => json!({ "confusion": classes }),
-        MetricKind::Auc { bins, lowest, highest } => {
+        MetricKind::Auc {
+            bins,
+            lowest,
+            highest,
+        } => {
             json!({ "auc": bins, "lowest": number(lowest), "highest": number(highest) })
         }
     }
@@ -86,7 +94,9 @@ fn read_entry(
     let here = describe(kind);
     if json["kind"] != here {
         let there = &json["kind"];
-        saved.differs(format!("metric '{name}' is {here} here, {there} in the file"));
+        saved.differs(format!(
+            "metric '{name}' is {here} here, {there} in the file"
+        ));
         saved.take(name);
         return Ok(None);
     }
@@ -108,10 +118,14 @@ fn read_entry(
         MetricKind::Sum | MetricKind::Mean => read_number(&json["sum"])
             .zip(read_number(&json["weight"]))
             .map(|(sum, weight)| Total::Numbers { sum, weight }),
-        _ => count("hits").zip(count("of")).map(|(hits, of)| Total::Counts { hits, of }),
+        _ => count("hits")
+            .zip(count("of"))
+            .map(|(hits, of)| Total::Counts { hits, of }),
     };
     if read.is_none() {
-        saved.differs(format!("metric '{name}' makes no sense in the file: {json}"));
+        saved.differs(format!(
+            "metric '{name}' makes no sense in the file: {json}"
+        ));
     }
     Ok(read)
 }

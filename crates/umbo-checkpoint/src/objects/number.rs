@@ -30,7 +30,9 @@ impl Saveable for NumberCell {
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let here = *self.0.lock();
         let number = match here {
-            Number::Integer(_) => saved.read_property("integer", Json::as_i64).map(Number::Integer),
+            Number::Integer(_) => saved
+                .read_property("integer", Json::as_i64)
+                .map(Number::Integer),
             Number::Float(_) => saved.read_property("value", read_number).map(Number::Float),
         };
         Ok(number.map(|number| {

@@ -1,6 +1,9 @@
 //! Optimizers: numbers and, for each updated variable, its slots and running scalars.
 
-#![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
+#![expect(
+    unsafe_code,
+    reason = "state is recorded as it is while nobody changes it"
+)]
 
 use std::sync::Arc;
 
@@ -38,10 +41,19 @@ impl Saveable for Optimizer {
             false => self.export(),
         }?;
         let mut variables = Map::new();
-        for VariableState { variable, updates, running, slots } in state.variables {
+        for VariableState {
+            variable,
+            updates,
+            running,
+            slots,
+        } in state.variables
+        {
             let name = names.name(&variable)?;
             let running: Vec<Json> = running.iter().map(|scalar| number(*scalar)).collect();
-            variables.insert(name.to_owned(), json!({ "updates": updates, "running": running }));
+            variables.insert(
+                name.to_owned(),
+                json!({ "updates": updates, "running": running }),
+            );
             for (slot, tensor) in self.rule().slots().iter().zip(slots) {
                 record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
             }
@@ -58,17 +70,24 @@ impl Saveable for Optimizer {
         record.property("variables", variables);
         // The settings are for people who read the file. A program sets them itself.
         let settings = self.rule().settings().into_iter();
-        let settings: Map<_, _> =
-            settings.map(|(name, value)| (name.to_owned(), number(value))).collect();
+        let settings: Map<_, _> = settings
+            .map(|(name, value)| (name.to_owned(), number(value)))
+            .collect();
         record.property("settings", settings);
         Ok(())
     }
 
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
-        if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
+        if rule
+            .as_deref()
+            .is_some_and(|rule| rule != self.rule().name())
+        {
             let there = rule.unwrap_or_default();
-            saved.differs(format!("its rule is {} here, {there} in the file", self.rule().name()));
+            saved.differs(format!(
+                "its rule is {} here, {there} in the file",
+                self.rule().name()
+            ));
             return Ok(None);
         }
         let learning_rate = saved.read_property("learning_rate", |json| {
@@ -89,7 +108,12 @@ impl Saveable for Optimizer {
             return Ok(None);
         };
         let room = self.reserve(&variables)?;
-        let mut state = OptimizerState { learning_rate, iterations, loss_scale, variables };
+        let mut state = OptimizerState {
+            learning_rate,
+            iterations,
+            loss_scale,
+            variables,
+        };
         Ok(Some(PreparedRestore::by(move |changes| {
             let (mut slots, count) = (slots.into_iter(), self.rule().slots().len());
             for variable in &mut state.variables {
@@ -108,7 +132,10 @@ fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
     }
     let fits = |scale: &f64| (*scale as f32).is_finite() && *scale as f32 > 0.0;
     let scale = read_number(&json["scale"]).filter(fits)?;
-    Some(Some(DynamicLossScale { scale, applies: read_count(&json["applies"])? }))
+    Some(Some(DynamicLossScale {
+        scale,
+        applies: read_count(&json["applies"])?,
+    }))
 }
 
 /// The scalars of one variable in the file, and its slots, which are read later.
@@ -127,7 +154,9 @@ fn read_variable(
             "the file has its state for a variable '{name}', which is not known here; add that \
              variable, or gradients of it, by this name"
         ));
-        slots.iter().for_each(|slot| saved.take(&format!("{name}/{}", slot.name)));
+        slots
+            .iter()
+            .for_each(|slot| saved.take(&format!("{name}/{}", slot.name)));
         return Ok(None);
     };
     let running = json["running"].as_array().and_then(|scalars| {
@@ -137,7 +166,9 @@ fn read_variable(
     });
     let updates = read_count(&json["updates"]).filter(|updates| *updates > 0);
     let (Some(running), Some(updates)) = (running, updates) else {
-        saved.differs(format!("how often '{name}' was updated makes no sense: {json}"));
+        saved.differs(format!(
+            "how often '{name}' was updated makes no sense: {json}"
+        ));
         return Ok(None);
     };
     let mut later = Vec::new();
@@ -149,5 +180,13 @@ fn read_variable(
         return Ok(None);
     }
     let (variable, slots) = (variable.clone(), Vec::with_capacity(slots.len()));
-    Ok(Some((VariableState { variable, updates, running, slots }, later)))
+    Ok(Some((
+        VariableState {
+            variable,
+            updates,
+            running,
+            slots,
+        },
+        later,
+    )))
 }

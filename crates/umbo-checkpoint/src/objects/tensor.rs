@@ -15,7 +15,8 @@ impl CallersTensor {
     /// Wraps `tensor`, whose elements must be writable.
     ///
     /// # Safety
-    /// While a checkpoint is saved, nobody writes the elements. While it is restored, nobody reads or writes them.
+    /// While a checkpoint is saved, nobody writes the elements. While it is restored, nobody reads
+    /// or writes them.
     pub unsafe fn new(tensor: Tensor) -> Result<CallersTensor> {
         // SAFETY: nothing is written here.
         let writable = unsafe { tensor.assume_exclusive() }.into_view().map(|_| ());
@@ -41,8 +42,11 @@ impl Saveable for CallersTensor {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| {
             PreparedRestore::by(move |changes| {
-                // SAFETY: the caller that added the tensor has promised that nobody uses it while it is restored.
-                copy_into(changes.value(value)?, &mut unsafe { self.0.assume_exclusive() })
+                // SAFETY: the caller that added the tensor has promised that nobody uses it while
+                // it is restored.
+                copy_into(changes.value(value)?, &mut unsafe {
+                    self.0.assume_exclusive()
+                })
             })
         }))
     }

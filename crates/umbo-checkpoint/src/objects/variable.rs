@@ -1,6 +1,9 @@
 //! Variables: the tensor of a variable's name is its value.
 
-#![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
+#![expect(
+    unsafe_code,
+    reason = "state is recorded as it is while nobody changes it"
+)]
 
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::Result;
@@ -27,9 +30,9 @@ impl Saveable for Variable {
         let value = value_of(self, record)?;
         record.doubt = first_nan(&value)?.map(|element| {
             format!(
-                "{self:?} is saved with a NaN in it, element {element}: what is trained on from there stays \
-                 so. Restore an earlier checkpoint, and look for the step in which a gradient or an \
-                 assignment was not finite"
+                "{self:?} is saved with a NaN in it, element {element}: what is trained on from \
+                 there stays so. Restore an earlier checkpoint, and look for the step in which a \
+                 gradient or an assignment was not finite"
             )
         });
         record.whole(value);
@@ -62,11 +65,14 @@ fn first_nan(tensor: &Tensor) -> Result<Option<usize>> {
     ))
 }
 
-/// The index of the first element for which `is_so` holds. A run of elements is checked as a whole, so that the
-/// compiler makes a loop over vectors.
+/// The index of the first element for which `is_so` holds. A run of elements is checked as a whole,
+/// so that the compiler makes a loop over vectors.
 fn first_of<T: Copy>(all: &[T], is_so: impl Fn(T) -> bool) -> Option<usize> {
     const RUN: usize = 1024;
     let any = |run: &[T]| run.iter().fold(false, |any, &element| any | is_so(element));
     let start = RUN * all.chunks(RUN).position(any)?;
-    all[start..].iter().position(|&element| is_so(element)).map(|index| start + index)
+    all[start..]
+        .iter()
+        .position(|&element| is_so(element))
+        .map(|index| start + index)
 }

@@ -1,10 +1,10 @@
 //! A communicator over MPI.
 //!
-//! Every call first synchronises the ranks by a small reduction, which also compares which call each of them is in.
-//! Until all ranks have come, MPI holds no memory of the caller's, so that a rank that does not come only causes a
-//! timeout. Then the bytes go from each rank to each rank, in messages whose counts fit in 32 bits. If ranks are lost
-//! during this, requests are cancelled. Memory that MPI does not release cannot be given back to the caller, so the
-//! job is ended then.
+//! Every call first synchronises the ranks by a small reduction, which also compares which call
+//! each of them is in. Until all ranks have come, MPI holds no memory of the caller's, so that a
+//! rank that does not come only causes a timeout. Then the bytes go from each rank to each rank, in
+//! messages whose counts fit in 32 bits. If ranks are lost during this, requests are cancelled.
+//! Memory that MPI does not release cannot be given back to the caller, so the job is ended then.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -38,7 +38,13 @@ unsafe impl Send for MpiEngine {}
 unsafe impl Sync for MpiEngine {}
 
 /// The names of the calls. Ranks compare the positions in this list.
-const CALLS: [&str; 5] = ["an all-to-all", "an all-gather", "a broadcast", "a vote", "a barrier"];
+const CALLS: [&str; 5] = [
+    "an all-to-all",
+    "an all-gather",
+    "a broadcast",
+    "a vote",
+    "a barrier",
+];
 
 impl MpiEngine {
     /// Joins the ranks of `parent`, which all call this. Initialises MPI if it is not initialised.
@@ -54,7 +60,14 @@ impl MpiEngine {
         let main_thread_only = lifetime::enter(&mpi)?;
         let (communicator, rank, size) = (COMM_NULL, 0, 1);
         let mut engine = MpiEngine {
-            link: Link { mpi, communicator, rank, size, timeout, max_message_bytes },
+            link: Link {
+                mpi,
+                communicator,
+                rank,
+                size,
+                timeout,
+                max_message_bytes,
+            },
             main_thread_only,
             failed: AtomicBool::new(true),
             node_rank: 0,
@@ -73,10 +86,13 @@ impl MpiEngine {
         self.check_thread()?;
         let mpi = self.link.mpi;
         let (mut between, mut request) = (0, REQUEST_NULL);
-        // SAFETY: the caller's promise. The memory for the results lives until the duplicate is made, or until the
-        // process ends.
+        // SAFETY: the caller's promise. The memory for the results lives until the duplicate is
+        // made, or until the process ends.
         unsafe {
-            mpi.check((mpi.comm_test_inter)(parent, &raw mut between), "the communicator")?;
+            mpi.check(
+                (mpi.comm_test_inter)(parent, &raw mut between),
+                "the communicator",
+            )?;
             if between != 0 {
                 let problem = "is an intercommunicator; one whose ranks are one group is expected";
                 return Err(Error::invalid("communicator", problem));
@@ -87,7 +103,10 @@ impl MpiEngine {
             let made = "while the communicator was made";
             self.link.await_ranks(request, self.link.deadline(), made)?;
             let copy = *Box::from_raw(place);
-            mpi.check((mpi.comm_set_errhandler)(copy, ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
+            mpi.check(
+                (mpi.comm_set_errhandler)(copy, ERRORS_RETURN),
+                "MPI_Comm_set_errhandler",
+            )?;
             self.link.communicator = copy;
         }
         Ok(())
@@ -99,8 +118,14 @@ impl MpiEngine {
         let (mut rank, mut size): (c_int, c_int) = (0, 0);
         // SAFETY: the communicator is valid.
         unsafe {
-            mpi.check((mpi.comm_rank)(self.link.communicator, &raw mut rank), "MPI_Comm_rank")?;
-            mpi.check((mpi.comm_size)(self.link.communicator, &raw mut size), "MPI_Comm_size")?;
+            mpi.check(
+                (mpi.comm_rank)(self.link.communicator, &raw mut rank),
+                "MPI_Comm_rank",
+            )?;
+            mpi.check(
+                (mpi.comm_size)(self.link.communicator, &raw mut size),
+                "MPI_Comm_size",
+            )?;
         }
         let natural = |number| {
             usize::try_from(number)
@@ -124,7 +149,8 @@ impl MpiEngine {
         let of_call = position.unwrap_or(CALLS.len()) as i64;
         let numbers = Box::leak(Box::new([of_call, !of_call, number, !number, 0, 0, 0, 0]));
         let mut request = REQUEST_NULL;
-        // SAFETY: four numbers are read, and four others are written. They stay until the call is done.
+        // SAFETY: four numbers are read, and four others are written. They stay until the call is
+        // done.
         unsafe {
             let send = numbers.as_ptr();
             let receive = numbers.as_mut_ptr().add(4);
@@ -139,7 +165,8 @@ impl MpiEngine {
             );
             self.link.mpi.check(code, "MPI_Iallreduce")?;
         }
-        self.link.await_ranks(request, deadline, "for all ranks to come")?;
+        self.link
+            .await_ranks(request, deadline, "for all ranks to come")?;
         // SAFETY: it was leaked in this function, and MPI no longer uses it.
         let numbers = unsafe { Box::from_raw(numbers) };
         let (least, greatest) = (numbers[4], !numbers[5]);
@@ -153,7 +180,10 @@ impl MpiEngine {
                 named(greatest)
             )));
         }
-        Ok(Vote { least: numbers[6], greatest: !numbers[7] })
+        Ok(Vote {
+            least: numbers[6],
+            greatest: !numbers[7],
+        })
     }
 
     /// Like [`MpiEngine::synchronize`], for a number of bytes that must be the same on all ranks.
@@ -169,13 +199,14 @@ impl MpiEngine {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "ranks disagree about how many bytes are {what}: rank {} has {bytes}, others have {} to {}",
+            "ranks disagree about how many bytes are {what}: rank {} has {bytes}, others have {} \
+             to {}",
             self.link.rank, vote.least, vote.greatest
         )))
     }
 
-    /// Receives a part from each rank, including itself. `sent` returns the bytes that go to a rank. `synchronize`
-    /// waits for the other ranks.
+    /// Receives a part from each rank, including itself. `sent` returns the bytes that go to a
+    /// rank. `synchronize` waits for the other ranks.
     fn exchange<'a>(
         &self,
         sent: impl Fn(usize) -> &'a [u8],
@@ -195,14 +226,23 @@ impl MpiEngine {
 
     fn carry_out(&self, call: EngineCall<'_>, deadline: Option<Instant>) -> Result<()> {
         match call {
-            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+            EngineCall::AllToAll {
+                send,
+                send_counts,
+                receive,
+                receive_counts,
+            } => {
                 let (send, starts) = (send.on_host()?, starts_of(send_counts));
                 let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
                 self.exchange(sent, receive.on_host()?, receive_counts, deadline, || {
                     self.synchronize("an all-to-all", 0, deadline).map(drop)
                 })
             }
-            EngineCall::AllGather { send, receive, counts } => {
+            EngineCall::AllGather {
+                send,
+                receive,
+                counts,
+            } => {
                 let (send, receive) = (send.on_host()?, receive.on_host()?);
                 let bytes = receive.len();
                 self.exchange(
@@ -230,7 +270,10 @@ impl MpiEngine {
                     };
                     self.link.mpi.check(code, "MPI_Ibcast")?;
                     self.link.await_bytes(
-                        vec![Pending { request, kind: WaitKind::Collective }],
+                        vec![Pending {
+                            request,
+                            kind: WaitKind::Collective,
+                        }],
                         deadline,
                     )?;
                 }
@@ -248,7 +291,12 @@ impl MpiEngine {
 impl Communicator for MpiEngine {
     fn place(&self) -> RankPlace {
         let Link { rank, size, .. } = self.link;
-        RankPlace { rank, size, node_rank: self.node_rank, node_size: self.node_size }
+        RankPlace {
+            rank,
+            size,
+            node_rank: self.node_rank,
+            node_size: self.node_size,
+        }
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
@@ -267,8 +315,8 @@ impl Communicator for MpiEngine {
             self.link.mpi.check(code, "MPI_Is_thread_main")?;
             if main == 0 {
                 return Err(Error::precondition(
-                    "MPI was initialised for its main thread alone, which this is not; initialise it with \
-                     MPI_THREAD_SERIALIZED or more",
+                    "MPI was initialised for its main thread alone, which this is not; initialise \
+                     it with MPI_THREAD_SERIALIZED or more",
                 ));
             }
         }
@@ -276,7 +324,9 @@ impl Communicator for MpiEngine {
     }
 
     fn abort(&self, error: &Error) {
-        log::log(Level::Error, || format!("rank {} ends the job: {error}", self.link.rank));
+        log::log(Level::Error, || {
+            format!("rank {} ends the job: {error}", self.link.rank)
+        });
         self.failed.store(true, Ordering::Relaxed);
         self.link.abort();
     }
@@ -285,14 +335,16 @@ impl Communicator for MpiEngine {
 impl Drop for MpiEngine {
     fn drop(&mut self) {
         let finalise = lifetime::leave();
-        // Freeing and finalising are collective calls. After a failure the other ranks would not make them.
+        // Freeing and finalising are collective calls. After a failure the other ranks would not
+        // make them.
         if *self.failed.get_mut()
             || self.check_thread().is_err()
             || lifetime::is_over(&self.link.mpi)
         {
             return;
         }
-        // SAFETY: the communicator is this engine's own. MPI was not finalised, and no other thread calls it.
+        // SAFETY: the communicator is this engine's own. MPI was not finalised, and no other thread
+        // calls it.
         unsafe {
             let _ = (self.link.mpi.comm_free)(&raw mut self.link.communicator);
             if finalise {

@@ -1,6 +1,6 @@
-//! The functions of MPI that this library uses, with the types and constants of MPI's standard ABI (MPI 5.0), so that
-//! no `mpi.h` is needed. They come from a library with this ABI, or from the program, which then translates them to
-//! its own MPI.
+//! The functions of MPI that this library uses, with the types and constants of MPI's standard ABI
+//! (MPI 5.0), so that no `mpi.h` is needed. They come from a library with this ABI, or from the
+//! program, which then translates them to its own MPI.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt::Display;
@@ -70,12 +70,17 @@ impl Functions {
         let known = unsafe {
             (self.error_string)(code, buffer.as_mut_ptr().cast(), &raw mut length) == SUCCESS
         };
-        let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default().to_string_lossy();
+        let text = CStr::from_bytes_until_nul(&buffer)
+            .unwrap_or_default()
+            .to_string_lossy();
         let text = if known { text.trim() } else { "without a text" };
-        Err(Error::Unavailable(format!("{what}: MPI says {code}, {text}")))
+        Err(Error::Unavailable(format!(
+            "{what}: MPI says {code}, {text}"
+        )))
     }
 
-    /// A number for the machine on which this process runs. It is the same for all processes on the machine.
+    /// A number for the machine on which this process runs. It is the same for all processes on the
+    /// machine.
     pub fn machine(&self) -> Result<u64> {
         let mut buffer = vec![0_u8; TEXT];
         let mut length = 0;
@@ -85,9 +90,12 @@ impl Functions {
         self.check(code, "MPI_Get_processor_name")?;
         let name = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
         // This is FNV-1a, which is the same in every process, however it was built.
-        Ok(name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        }))
+        Ok(name
+            .to_bytes()
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            }))
     }
 }
 
@@ -97,11 +105,12 @@ const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
 
 /// The advice for an MPI without the ABI.
-const ADAPTER: &str = "for Open MPI 4 and 5 and MPICH 4 link umbo::mpi (find_package(umbo COMPONENTS mpi)), \
-                       whose header makes the communicator then";
+const ADAPTER: &str = "for Open MPI 4 and 5 and MPICH 4 link umbo::mpi (find_package(umbo \
+                       COMPONENTS mpi)), whose header makes the communicator then";
 
-/// The functions of the library that is found at run time. It is the library at `path`; without a path, the one that
-/// the variable names; without the variable, the one with a usual name. It is opened once and stays loaded.
+/// The functions of the library that is found at run time. It is the library at `path`; without a
+/// path, the one that the variable names; without the variable, the one with a usual name. It is
+/// opened once and stays loaded.
 pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
     static OPENED: OnceLock<(Library, Functions)> = OnceLock::new();
     if let Some((_, functions)) = OPENED.get() {
@@ -117,8 +126,8 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     let opened = unsafe { functions::open(path, VARIABLE, &NAMES, RTLD_NOW | RTLD_GLOBAL) };
     let (library, name) = opened.map_err(|problems| {
         Error::Unavailable(format!(
-            "no MPI library with the standard ABI was found: {problems}. Put its folder into LD_LIBRARY_PATH, or \
-             its path into {VARIABLE}; {ADAPTER}"
+            "no MPI library with the standard ABI was found: {problems}. Put its folder into \
+             LD_LIBRARY_PATH, or its path into {VARIABLE}; {ADAPTER}"
         ))
     })?;
     let find = |symbol: &CStr| symbol_of(&library, symbol);
@@ -133,9 +142,9 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     Ok((library, functions))
 }
 
-/// Checks that MPI has the standard ABI, and returns the reason if it does not. A library may have the function that
-/// reports the version of the ABI without having the standard ABI. It then reports version -1, such as MPICH 5's
-/// `libmpi.so.12`.
+/// Checks that MPI has the standard ABI, and returns the reason if it does not. A library may have
+/// the function that reports the version of the ABI without having the standard ABI. It then
+/// reports version -1, such as MPICH 5's `libmpi.so.12`.
 ///
 /// # Safety
 /// `find` returns for a name MPI's function of that name, or null.
@@ -214,6 +223,10 @@ mod tests {
         assert_eq!(said(Some(standard)), Ok(()));
         assert!(said(Some(own)).unwrap_err().contains("-1.-1"));
         assert!(said(Some(fails)).unwrap_err().contains("fails with 5"));
-        assert!(said(None).unwrap_err().contains("has no MPI_Abi_get_version"));
+        assert!(
+            said(None)
+                .unwrap_err()
+                .contains("has no MPI_Abi_get_version")
+        );
     }
 }

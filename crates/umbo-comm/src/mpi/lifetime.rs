@@ -1,5 +1,5 @@
-//! The beginning and the end of MPI. It is initialised once in a process and finalised once. This library finalises
-//! it only if the program has not initialised it.
+//! The beginning and the end of MPI. It is initialised once in a process and finalised once. This
+//! library finalises it only if the program has not initialised it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Whether this library has initialised MPI.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
-/// Begins the life of a communicator, which [`leave`] ends. Initialises MPI if it is not initialised. Returns whether
-/// only MPI's main thread may call MPI.
+/// Begins the life of a communicator, which [`leave`] ends. Initialises MPI if it is not
+/// initialised. Returns whether only MPI's main thread may call MPI.
 pub fn enter(mpi: &Functions) -> Result<bool> {
     initialise(mpi)?;
     let main_thread_only = main_thread_only(mpi)?;
@@ -21,8 +21,8 @@ pub fn enter(mpi: &Functions) -> Result<bool> {
     Ok(main_thread_only)
 }
 
-/// Ends the life of a communicator. Returns whether the caller must finalise MPI: if this was the last communicator
-/// and this library has initialised MPI.
+/// Ends the life of a communicator. Returns whether the caller must finalise MPI: if this was the
+/// last communicator and this library has initialised MPI.
 pub fn leave() -> bool {
     LIVE.fetch_sub(1, Ordering::SeqCst) == 1 && INITIALISED.load(Ordering::SeqCst)
 }
@@ -49,8 +49,8 @@ fn initialise(mpi: &Functions) -> Result<()> {
     }
     if is_over(mpi) {
         return Err(Error::precondition(
-            "MPI was finalised already, which happens once in a process; make the communicator once and \
-             keep it",
+            "MPI was finalised already, which happens once in a process; make the communicator \
+             once and keep it",
         ));
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! A rank's link to the other ranks. Bytes go in messages whose counts fit in 32 bits, and the link waits for them.
-//! If this fails, the link takes the caller's memory back from MPI, or ends the job.
+//! A rank's link to the other ranks. Bytes go in messages whose counts fit in 32 bits, and the link
+//! waits for them. If this fails, the link takes the caller's memory back from MPI, or ends the
+//! job.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -45,24 +46,28 @@ enum LinkMemory {
 impl Link {
     /// The time at which a call that begins now is given up.
     pub fn deadline(&self) -> Option<Instant> {
-        self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+        self.timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Waits for other ranks to come to a collective request. All of its memory is this library's. After a failure
-    /// that memory belongs to MPI forever.
+    /// Waits for other ranks to come to a collective request. All of its memory is this library's.
+    /// After a failure that memory belongs to MPI forever.
     pub fn await_ranks(
         &self,
         request: MpiObject,
         deadline: Option<Instant>,
         what_for: &str,
     ) -> Result<()> {
-        let mut pending = vec![Pending { request, kind: WaitKind::Collective }];
+        let mut pending = vec![Pending {
+            request,
+            kind: WaitKind::Collective,
+        }];
         wait(&self.mpi, &mut pending, Stakes::Arrival, deadline)
             .map_err(|error| self.explain(error, what_for))
     }
 
-    /// Waits for requests that move the caller's bytes. When this returns, MPI has released them, also after a
-    /// failure, or the job was ended.
+    /// Waits for requests that move the caller's bytes. When this returns, MPI has released them,
+    /// also after a failure, or the job was ended.
     pub fn await_bytes(&self, mut pending: Vec<Pending>, deadline: Option<Instant>) -> Result<()> {
         wait(&self.mpi, &mut pending, Stakes::Transfer, deadline)
             .map_err(|error| self.cancel(error, pending))
@@ -74,13 +79,18 @@ impl Link {
         let parts = (1..size).map(|step| {
             let peer = (rank + step) % size;
             let bytes = of(peer);
-            MessagePart { peer, memory: LinkMemory::Sent(bytes.as_ptr()), bytes: bytes.len() }
+            MessagePart {
+                peer,
+                memory: LinkMemory::Sent(bytes.as_ptr()),
+                bytes: bytes.len(),
+            }
         });
         parts.collect()
     }
 
-    /// The parts of `receive` to receive from the ranks, and where this rank's own part begins. Their order is that
-    /// in which the parts of [`Link::outgoing`] on the other ranks reach this rank.
+    /// The parts of `receive` to receive from the ranks, and where this rank's own part begins.
+    /// Their order is that in which the parts of [`Link::outgoing`] on the other ranks reach
+    /// this rank.
     pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<MessagePart>, usize) {
         let (rank, size) = (self.rank, self.size);
         let starts = starts_of(counts);
@@ -89,13 +99,18 @@ impl Link {
             let peer = (rank + size - step) % size;
             // This is within the slice, since the counts add up to its length.
             let at = base.wrapping_add(starts[peer]);
-            MessagePart { peer, memory: LinkMemory::Received(at), bytes: counts[peer] }
+            MessagePart {
+                peer,
+                memory: LinkMemory::Received(at),
+                bytes: counts[peer],
+            }
         });
         (parts.collect(), starts[rank])
     }
 
-    /// Moves parts to and from other ranks, those of `PEERS` ranks at a time. `sends` and `receives` have such an
-    /// order that what one rank sends in a round is received by the other in the same round.
+    /// Moves parts to and from other ranks, those of `PEERS` ranks at a time. `sends` and
+    /// `receives` have such an order that what one rank sends in a round is received by the
+    /// other in the same round.
     ///
     /// # Safety
     /// The parts lie in memory that may be read, or written, until this returns.
@@ -124,9 +139,12 @@ impl Link {
     /// Begins to move a part, in as many messages as necessary.
     ///
     /// # Safety
-    /// The part lies in memory that may be read, or written, until all that is pending is done or was released.
+    /// The part lies in memory that may be read, or written, until all that is pending is done or
+    /// was released.
     unsafe fn begin(&self, part: &MessagePart, pending: &mut Vec<Pending>) -> Result<()> {
-        let Link { mpi, communicator, .. } = *self;
+        let Link {
+            mpi, communicator, ..
+        } = *self;
         let peer = part.peer as c_int;
         let mut done = 0;
         while done < part.bytes {
@@ -159,12 +177,15 @@ impl Link {
     /// Takes the memory with which the caller continues back from MPI, or ends the job.
     fn cancel(&self, error: Error, mut pending: Vec<Pending>) -> Error {
         let free = give_up(&self.mpi, &mut pending);
-        let error =
-            self.explain(error, "for bytes of other ranks, all of which had come to the call");
+        let error = self.explain(
+            error,
+            "for bytes of other ranks, all of which had come to the call",
+        );
         if !free {
             log::log(Level::Error, || {
                 format!(
-                    "{error}; MPI does not let go of the memory that was to be moved: the job is ended"
+                    "{error}; MPI does not let go of the memory that was to be moved: the job is \
+                     ended"
                 )
             });
             self.abort();

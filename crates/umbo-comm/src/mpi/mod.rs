@@ -48,14 +48,14 @@ impl MpiOptions {
     }
 }
 
-/// Opens the library that [`world`] would open, and initialises nothing. Fails with UNAVAILABLE, with the reason, if
-/// there is none with the standard ABI.
+/// Opens the library that [`world`] would open, and initialises nothing. Fails with UNAVAILABLE,
+/// with the reason, if there is none with the standard ABI.
 pub fn find() -> Result<()> {
     functions::of_a_library(None).map(drop)
 }
 
-/// Joins all processes that were started together. Initialises MPI if it is not initialised, and then finalises it
-/// when the last communicator is dropped.
+/// Joins all processes that were started together. Initialises MPI if it is not initialised, and
+/// then finalises it when the last communicator is dropped.
 pub fn world(options: &MpiOptions) -> Result<CheckedCommunicator> {
     // SAFETY: the communicator is a constant of the ABI.
     unsafe { of_communicator(functions::COMM_WORLD, options) }
@@ -78,8 +78,8 @@ pub unsafe fn of_communicator(
 /// Like [`of_communicator`], with the program's functions, which `find` returns by name.
 ///
 /// # Safety
-/// `find` returns functions that behave as those of the standard ABI with the same names. `parent` is a communicator
-/// of these functions.
+/// `find` returns functions that behave as those of the standard ABI with the same names. `parent`
+/// is a communicator of these functions.
 pub unsafe fn of_functions(
     find: &dyn Fn(&CStr) -> *mut c_void,
     parent: MpiObject,
@@ -100,7 +100,10 @@ unsafe fn joined(
     options: &MpiOptions,
 ) -> Result<CheckedCommunicator> {
     if parent.is_null() || parent == functions::COMM_NULL {
-        return Err(invalid!("communicator", "is none; a communicator of MPI's is expected"));
+        return Err(invalid!(
+            "communicator",
+            "is none; a communicator of MPI's is expected"
+        ));
     }
     // SAFETY: the caller's promise.
     let engine = unsafe {

@@ -62,8 +62,8 @@ pub enum Stakes {
     Transfer,
 }
 
-/// Waits until all requests are done, at most until `deadline`. If they are done, the list is empty afterwards. If
-/// not, MPI still holds the requests that are left in it.
+/// Waits until all requests are done, at most until `deadline`. If they are done, the list is empty
+/// afterwards. If not, MPI still holds the requests that are left in it.
 pub fn wait(
     mpi: &Functions,
     pending: &mut Vec<Pending>,
@@ -85,7 +85,11 @@ pub fn wait(
         if pending.is_empty() {
             return Ok(());
         }
-        idle = if pending.len() < before { 0 } else { idle.saturating_add(1) };
+        idle = if pending.len() < before {
+            0
+        } else {
+            idle.saturating_add(1)
+        };
         match (waiting, idle) {
             (_, 0..100) => std::hint::spin_loop(),
             (Stakes::Transfer, _) | (_, 100..2000) => thread::yield_now(),
@@ -98,12 +102,15 @@ pub fn wait(
     }
 }
 
-/// Cancels requests that use memory of a caller that does not wait any longer. Returns whether MPI has released all
-/// of the memory.
+/// Cancels requests that use memory of a caller that does not wait any longer. Returns whether MPI
+/// has released all of the memory.
 pub fn give_up(mpi: &Functions, pending: &mut Vec<Pending>) -> bool {
     // A request that has failed no longer exists.
     pending.retain(|request| request.request != REQUEST_NULL);
-    for request in pending.iter_mut().filter(|request| request.kind != WaitKind::Collective) {
+    for request in pending
+        .iter_mut()
+        .filter(|request| request.kind != WaitKind::Collective)
+    {
         // SAFETY: the request is one that MPI has returned, and it is not done.
         let _ = unsafe { (mpi.cancel)(&raw mut request.request) };
     }

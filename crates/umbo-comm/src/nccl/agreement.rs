@@ -1,5 +1,5 @@
-//! How ranks learn of each other's failures. They use the communicator from which NCCL's was made: its calls end on
-//! all ranks, whatever NCCL does.
+//! How ranks learn of each other's failures. They use the communicator from which NCCL's was made:
+//! its calls end on all ranks, whatever NCCL does.
 
 use crate::communicator::Communicator;
 use umbo_base::error::{Error, Result, Status};
@@ -10,11 +10,12 @@ const WHOLE: i64 = i64::MAX;
 /// How many bytes describe a failure: the code of its status, the length of the text, and the text.
 const FAILURE_BYTES: usize = 1024;
 
-/// Returns `own` if no rank has failed. All ranks call it. If some ranks have failed, all get an error: those with a
-/// failure of their own get that one, and the others get the first rank's failure, with its rank.
+/// Returns `own` if no rank has failed. All ranks call it. If some ranks have failed, all get an
+/// error: those with a failure of their own get that one, and the others get the first rank's
+/// failure, with its rank.
 ///
-/// Some failures, such as a wait that timed out, may be caused by another rank. Other failures come before them. A
-/// rank that has only such a failure gets the first rank's failure, too.
+/// Some failures, such as a wait that timed out, may be caused by another rank. Other failures come
+/// before them. A rank that has only such a failure gets the first rank's failure, too.
 pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
     let (rank, size) = (base.rank(), base.size());
     let class = own.as_ref().err().map(class);
@@ -71,5 +72,9 @@ fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) ->
     let length = (u32::from_le_bytes(number(4)) as usize).min(FAILURE_BYTES - 8);
     let text = String::from_utf8_lossy(&bytes[8..8 + length]);
     let message = format!("rank {first} failed: {}: {text}", status.name());
-    Ok(Error::Rank { rank: Some(first), status, message })
+    Ok(Error::Rank {
+        rank: Some(first),
+        status,
+        message,
+    })
 }

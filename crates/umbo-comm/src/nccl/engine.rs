@@ -1,8 +1,10 @@
-//! A communicator that moves bytes of the host over another communicator, and bytes of GPUs over NCCL.
+//! A communicator that moves bytes of the host over another communicator, and bytes of GPUs over
+//! NCCL.
 //!
-//! With NCCL alone, a rank does not learn that another rank has failed or will not come. So the ranks agree twice
-//! over the other communicator: once after each has queued its part, so that nobody waits for a rank that could not;
-//! and once after each has reached the end of the call, so that a failure on one rank is a failure on all.
+//! With NCCL alone, a rank does not learn that another rank has failed or will not come. So the
+//! ranks agree twice over the other communicator: once after each has queued its part, so that
+//! nobody waits for a rank that could not; and once after each has reached the end of the call, so
+//! that a failure on one rank is a failure on all.
 
 use std::sync::Arc;
 
@@ -39,8 +41,8 @@ impl NcclEngine {
         let (gpu, own) = (send.gpu(), self.membership.gpu);
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
             return Err(Error::precondition(format!(
-                "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to be moved. Make it \
-                 for the device of this rank's variables",
+                "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to \
+                 be moved. Make it for the device of this rank's variables",
                 own.id(),
                 gpu.id(),
                 receive.gpu().id()
@@ -49,15 +51,22 @@ impl NcclEngine {
         let rank = self.base.rank();
         let is_own = |part: &&MessagePart| part.peer == rank;
         if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
-            // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has come past this
-            // copy.
+            // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has
+            // come past this copy.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
         let others = |parts: &[MessagePart]| -> Vec<MessagePart> {
-            parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
+            parts
+                .iter()
+                .filter(|part| part.peer != rank && part.bytes > 0)
+                .copied()
+                .collect()
         };
         // SAFETY: as for the copy; if this fails, the membership ends before the caller continues.
-        unsafe { self.membership.begin(gpu, &others(sends), &others(receives)) }?;
+        unsafe {
+            self.membership
+                .begin(gpu, &others(sends), &others(receives))
+        }?;
         Ok(gpu)
     }
 }
@@ -69,7 +78,11 @@ type PartsOf<'a> = (&'a DeviceMemory, &'a [MessagePart]);
 fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {
     let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
-        let part = MessagePart { peer, address, bytes };
+        let part = MessagePart {
+            peer,
+            address,
+            bytes,
+        };
         address += bytes as u64;
         part
     };
@@ -98,12 +111,21 @@ impl Communicator for NcclEngine {
                 counts,
             } => {
                 let (address, bytes) = (send.address(), counts[self.base.rank()]);
-                let to = |peer| MessagePart { peer, address, bytes };
+                let to = |peer| MessagePart {
+                    peer,
+                    address,
+                    bytes,
+                };
                 let receives = parts(receive, counts);
                 (send, (0..counts.len()).map(to).collect(), receive, receives)
             }
             // If the other communicator fails, this one cannot be used any more.
-            call => return self.base.call(call).inspect_err(|_| self.membership.abort()),
+            call => {
+                return self
+                    .base
+                    .call(call)
+                    .inspect_err(|_| self.membership.abort());
+            }
         };
         self.move_parts((send, &sends), (receive, &receives))
     }

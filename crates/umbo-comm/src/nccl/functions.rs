@@ -1,5 +1,5 @@
-//! The functions of NCCL that this library uses, as NCCL's public header declares them. They come from the library
-//! that is found at run time, so that building needs nothing of NCCL.
+//! The functions of NCCL that this library uses, as NCCL's public header declares them. They come
+//! from the library that is found at run time, so that building needs nothing of NCCL.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
@@ -17,8 +17,8 @@ pub type Comm = *mut c_void;
 #[repr(C)]
 pub struct UniqueId(pub [u8; 128]);
 
-/// How a communicator is made, as in NCCL 2.14. Later versions accept this shorter struct, and treat their other
-/// fields as not set.
+/// How a communicator is made, as in NCCL 2.14. Later versions accept this shorter struct, and
+/// treat their other fields as not set.
 #[repr(C)]
 pub struct Config {
     size: usize,
@@ -28,10 +28,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration in which no call waits for other ranks. `ncclCommGetAsyncError` reports whether a call is
-    /// complete.
+    /// The configuration in which no call waits for other ranks. `ncclCommGetAsyncError` reports
+    /// whether a call is complete.
     pub fn without_waiting() -> Config {
-        Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: OLDEST, blocking: 0 }
+        Config {
+            size: size_of::<Config>(),
+            magic: 0xcafe_beef,
+            version: OLDEST,
+            blocking: 0,
+        }
     }
 }
 
@@ -67,20 +72,21 @@ functions! {
 }
 
 impl Functions {
-    /// The functions of the library at `path`. Without a path it is the library that the variable names, and without
-    /// the variable the one with the usual name.
+    /// The functions of the library at `path`. Without a path it is the library that the variable
+    /// names, and without the variable the one with the usual name.
     pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
         // SAFETY: the initialisers of NCCL are written to be run.
         let opened = unsafe { functions::open(path, VARIABLE, &[NAME], RTLD_NOW | RTLD_LOCAL) };
         let (library, name) = opened.map_err(|why| {
             Error::Unavailable(format!(
-                "NCCL was not found: {why}. Install NCCL 2.14 or newer, and put its folder into LD_LIBRARY_PATH \
-                 or its path into {VARIABLE}"
+                "NCCL was not found: {why}. Install NCCL 2.14 or newer, and put its folder into \
+                 LD_LIBRARY_PATH or its path into {VARIABLE}"
             ))
         })?;
         // SAFETY: the library has NCCL's names, and stays loaded (see the end of this function).
         let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), &name) }?;
-        // NCCL has its own threads and must not be unloaded. Opening it again returns the same library.
+        // NCCL has its own threads and must not be unloaded. Opening it again returns the same
+        // library.
         std::mem::forget(library);
         functions.check_version(&name)?;
         Ok(functions)
@@ -99,8 +105,8 @@ impl Functions {
         )))
     }
 
-    /// Converts a code: to an error that begins with `what`, unless the code is success or means that the call
-    /// continues.
+    /// Converts a code: to an error that begins with `what`, unless the code is success or means
+    /// that the call continues.
     pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
         if code == SUCCESS || code == IN_PROGRESS {
             return Ok(());
@@ -123,7 +129,11 @@ impl Functions {
         message.push_str("; NCCL_DEBUG=WARN has NCCL print why");
         match code {
             // Another rank has failed first.
-            REMOTE_ERROR => Err(Error::Rank { rank: None, status: Status::Unavailable, message }),
+            REMOTE_ERROR => Err(Error::Rank {
+                rank: None,
+                status: Status::Unavailable,
+                message,
+            }),
             _ => Err(Error::Unavailable(message)),
         }
     }

@@ -1,5 +1,5 @@
-//! A rank's membership in a communicator of NCCL. None of NCCL's calls waits. This module waits for their work, up to
-//! a deadline, and gives it up by ending the communicator.
+//! A rank's membership in a communicator of NCCL. None of NCCL's calls waits. This module waits for
+//! their work, up to a deadline, and gives it up by ending the communicator.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -22,8 +22,8 @@ pub struct MessagePart {
 /// One rank's membership.
 pub struct Membership {
     nccl: Functions,
-    /// The place where NCCL stores the communicator. NCCL may store it once more, on its own thread, when all ranks
-    /// have joined.
+    /// The place where NCCL stores the communicator. NCCL may store it once more, on its own
+    /// thread, when all ranks have joined.
     comm: Box<AtomicPtr<c_void>>,
     has_ended: AtomicBool,
     /// A GPU of the card for which the communicator was made.
@@ -31,13 +31,14 @@ pub struct Membership {
     rank: usize,
     /// How long to wait; `None` means without a limit.
     timeout: Option<Duration>,
-    /// Whether all ranks have joined, and all of them have learned it. They then end the communicator together.
+    /// Whether all ranks have joined, and all of them have learned it. They then end the
+    /// communicator together.
     pub is_whole: bool,
 }
 
 impl Membership {
-    /// Begins to join the other ranks, which all call this with the same `id`. [`Membership::await_all`] completes
-    /// it.
+    /// Begins to join the other ranks, which all call this with the same `id`.
+    /// [`Membership::await_all`] completes it.
     pub fn join(
         nccl: Functions,
         id: UniqueId,
@@ -53,8 +54,8 @@ impl Membership {
         let mut config = Config::without_waiting();
         let comm = Box::new(AtomicPtr::new(ptr::null_mut()));
         let _entered = gpu.card().enter()?;
-        // SAFETY: the card's context is current. The config is read only during the call. The communicator's place
-        // stays until the communicator has ended.
+        // SAFETY: the card's context is current. The config is read only during the call. The
+        // communicator's place stays until the communicator has ended.
         let code = unsafe {
             (nccl.comm_init_rank_config)(
                 comm.as_ptr(),
@@ -81,15 +82,17 @@ impl Membership {
     /// Waits until all ranks have joined.
     pub fn await_all(&self) -> Result<()> {
         let joined = self.wait("for all ranks to join NCCL's communicator", || Ok(true));
-        // This happens before the other ranks learn of the failure: they may be waiting for this rank.
+        // This happens before the other ranks learn of the failure: they may be waiting for this
+        // rank.
         joined.inspect_err(|_| self.abort())
     }
 
-    /// Queues the sending of `sends` and the receiving of `receives` on the stream of a GPU of the card.
+    /// Queues the sending of `sends` and the receiving of `receives` on the stream of a GPU of the
+    /// card.
     ///
     /// # Safety
-    /// The parts lie in memory of the GPU, which stays until its stream has come past them or the membership
-    /// has ended.
+    /// The parts lie in memory of the GPU, which stays until its stream has come past them or the
+    /// membership has ended.
     pub unsafe fn begin(
         &self,
         gpu: &Gpu,
@@ -110,16 +113,24 @@ impl Membership {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: the caller's promise.
             let code = unsafe { (nccl.send)(at, part.bytes, UINT8, peer, comm, stream) };
-            nccl.check(code, format_args!("ncclSend of {} bytes to rank {peer}", part.bytes))
+            nccl.check(
+                code,
+                format_args!("ncclSend of {} bytes to rank {peer}", part.bytes),
+            )
         };
         let receive = |part: &MessagePart| {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: as above.
             let code = unsafe { (nccl.recv)(at, part.bytes, UINT8, peer, comm, stream) };
-            nccl.check(code, format_args!("ncclRecv of {} bytes from rank {peer}", part.bytes))
+            nccl.check(
+                code,
+                format_args!("ncclRecv of {} bytes from rank {peer}", part.bytes),
+            )
         };
-        let queued =
-            receives.iter().try_for_each(receive).and_then(|()| sends.iter().try_for_each(send));
+        let queued = receives
+            .iter()
+            .try_for_each(receive)
+            .and_then(|()| sends.iter().try_for_each(send));
         // SAFETY: the group was begun on this thread.
         let ended = nccl.check(unsafe { (nccl.group_end)() }, "ncclGroupEnd");
         queued.and(ended)
@@ -128,15 +139,19 @@ impl Membership {
     /// Waits until the begun work, and all work that was queued on the GPU before, is done.
     pub fn finish(&self, gpu: &Gpu) -> Result<()> {
         let arrived = self.wait("for bytes to go between GPUs", || gpu.is_done());
-        // This happens before the other ranks learn of the failure: they may be waiting for bytes of this rank.
+        // This happens before the other ranks learn of the failure: they may be waiting for bytes
+        // of this rank.
         arrived.inspect_err(|_| self.abort())
     }
 
-    /// Waits until NCCL has no call in progress and `is_done` returns true. The stream does not show that a peer has
-    /// ended, and NCCL does not show the state of the stream, so both are asked.
+    /// Waits until NCCL has no call in progress and `is_done` returns true. The stream does not
+    /// show that a peer has ended, and NCCL does not show the state of the stream, so both are
+    /// asked.
     fn wait(&self, what_for: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
         let comm = self.comm()?;
-        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = self
+            .timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout));
         let _entered = self.gpu.card().enter()?;
         let mut idle = 0_u32;
         loop {
@@ -168,12 +183,15 @@ impl Membership {
     fn comm(&self) -> Result<Comm> {
         let comm = self.comm.load(Ordering::Acquire);
         if comm.is_null() || self.has_ended.load(Ordering::Relaxed) {
-            return Err(Error::Unavailable("NCCL's communicator has ended after a failure".into()));
+            return Err(Error::Unavailable(
+                "NCCL's communicator has ended after a failure".into(),
+            ));
         }
         Ok(comm)
     }
 
-    /// Ends the communicator. Work in progress stops where it is, and no longer uses the memory that was to be moved.
+    /// Ends the communicator. Work in progress stops where it is, and no longer uses the memory
+    /// that was to be moved.
     pub fn abort(&self) {
         self.end(self.nccl.comm_abort);
     }
@@ -193,8 +211,8 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // All begun work is done, or the communicator has ended. If not all ranks have joined, it can only be
-        // aborted.
+        // All begun work is done, or the communicator has ended. If not all ranks have joined, it
+        // can only be aborted.
         match self.is_whole {
             true => self.end(self.nccl.comm_destroy),
             false => self.abort(),

@@ -1,5 +1,5 @@
-//! Communicators that move memory of GPUs over NCCL, which is found at run time, and everything else over another
-//! communicator.
+//! Communicators that move memory of GPUs over NCCL, which is found at run time, and everything
+//! else over another communicator.
 
 #![expect(unsafe_code, reason = "NCCL is a C library, found at run time")]
 
@@ -35,23 +35,26 @@ pub struct NcclOptions {
 
 impl Default for NcclOptions {
     fn default() -> NcclOptions {
-        // This is shorter than the timeouts of other communicators, such as MPI's, which wait for the message that
-        // this wait has failed.
-        NcclOptions { timeout: Some(Duration::from_secs(300)), library: None }
+        // This is shorter than the timeouts of other communicators, such as MPI's, which wait for
+        // the message that this wait has failed.
+        NcclOptions {
+            timeout: Some(Duration::from_secs(300)),
+            library: None,
+        }
     }
 }
 
-/// Opens the library that [`over`] would open. Fails with UNAVAILABLE, with the reason, if there is none that is new
-/// enough.
+/// Opens the library that [`over`] would open. Fails with UNAVAILABLE, with the reason, if there is
+/// none that is new enough.
 pub fn find() -> Result<()> {
     Functions::of_a_library(None).map(drop)
 }
 
-/// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical GPUs on its card.
-/// All ranks call it. A rank that has no such device passes the reason.
+/// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical
+/// GPUs on its card. All ranks call it. A rank that has no such device passes the reason.
 ///
-/// If it fails on a rank, it fails on all ranks. The ranks that had not failed themselves name the rank that did.
-/// `base` can still be used then.
+/// If it fails on a rank, it fails on all ranks. The ranks that had not failed themselves name the
+/// rank that did. `base` can still be used then.
 pub fn over(
     base: Arc<dyn Communicator>,
     device: Result<DeviceId>,
@@ -62,7 +65,8 @@ pub fn over(
     let ready = agree(&*base, prepare(rank, device, options));
     let (nccl, gpu, mut id) = ready?;
     base.broadcast(&mut id.0, 0)?;
-    // Once the ranks know that each of them has begun, nobody waits for a rank that could not begin.
+    // Once the ranks know that each of them has begun, nobody waits for a rank that could not
+    // begin.
     let joined = Membership::join(nccl, id, (rank, size), gpu, options.timeout);
     let mut membership = agree(&*base, joined)?;
     agree(&*base, membership.await_all())?;

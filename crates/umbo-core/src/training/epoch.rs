@@ -1,4 +1,5 @@
-//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until there are no more elements.
+//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until there
+//! are no more elements.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub struct Epoch<'a> {
     pub max_steps: Option<u64>,
     /// Whether accumulated gradients are applied at the end.
     pub flush: bool,
-    /// Whether metrics continue from their present values, as in an epoch that continues from a checkpoint.
+    /// Whether metrics continue from their present values, as in an epoch that continues from a
+    /// checkpoint.
     pub keep_metrics: bool,
     /// Whether the iterator is reset when the pass has ended.
     pub reset: bool,
@@ -57,20 +59,24 @@ pub struct EpochReport {
     pub pass_ended: bool,
 }
 
-/// The function that is called after each step, with the report so far and the report of the step's apply.
+/// The function that is called after each step, with the report so far and the report of the step's
+/// apply.
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
-/// The function that is called with the step and the first element of a pass, before the step runs on it.
+/// The function that is called with the step and the first element of a pass, before the step runs
+/// on it.
 pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned. If `first`
-    /// fails, the step that follows it fails with the same error.
+    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has
+    /// returned. If `first` fails, the step that follows it fails with the same error.
     ///
-    /// The update is a part of its step. If any part of a step fails, all state is as after the step before. The same
-    /// holds for the position of the iterator, which returns the element again to the next epoch.
+    /// The update is a part of its step. If any part of a step fails, all state is as after the
+    /// step before. The same holds for the position of the iterator, which returns the element
+    /// again to the next epoch.
     ///
-    /// At the end, also after a failure, the strategy's metrics are those of all of its steps together.
+    /// At the end, also after a failure, the strategy's metrics are those of all of its steps
+    /// together.
     pub fn run(
         &self,
         function: Arc<ReplicaFunction>,
@@ -80,7 +86,9 @@ impl Epoch<'_> {
     ) -> Result<EpochReport> {
         self.check()?;
         if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
-            metrics.reset().map_err(|error| self.fail_for_all(error, 0))?;
+            metrics
+                .reset()
+                .map_err(|error| self.fail_for_all(error, 0))?;
         }
         let metrics = Arc::default();
         let done = self.run_steps(function, user_data, first, progress, &metrics);
@@ -109,7 +117,10 @@ impl Epoch<'_> {
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self.iterator.lend().map_err(|error| self.end_for_all(error));
+            let next = self
+                .iterator
+                .lend()
+                .map_err(|error| self.end_for_all(error));
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 // Where each rank has data of its own, the ranks have already agreed on the end.
                 if !self.iterator.spans_ranks {
@@ -141,7 +152,10 @@ impl Epoch<'_> {
                 return Err(error.within(format!("step {number} {what}{again}")));
             }
             drop(lent);
-            let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());
+            let done = self
+                .update
+                .as_ref()
+                .and_then(|(optimizer, _)| optimizer.last_report());
             report.steps = number;
             report.examples += seen.load(Ordering::Relaxed);
             report.count(done.as_ref());
@@ -154,8 +168,8 @@ impl Epoch<'_> {
         Ok(report)
     }
 
-    /// Notifies the other ranks that this rank ends the epoch after `steps` steps, unless they end it, too, without
-    /// another exchange: a step, or the flush.
+    /// Notifies the other ranks that this rank ends the epoch after `steps` steps, unless they end
+    /// it, too, without another exchange: a step, or the flush.
     fn fail_for_all(&self, error: Error, steps: u64) -> Error {
         let is_last = self.max_steps.is_some_and(|most| steps >= most);
         let flushes = self.flush
@@ -168,8 +182,8 @@ impl Epoch<'_> {
         }
     }
 
-    /// Notifies the other ranks that this rank has no element for the step that they begin, unless the ranks take
-    /// elements together and are already notified.
+    /// Notifies the other ranks that this rank has no element for the step that they begin, unless
+    /// the ranks take elements together and are already notified.
     fn end_for_all(&self, error: Error) -> Error {
         if self.iterator.spans_ranks {
             return error;
@@ -222,7 +236,9 @@ impl Epoch<'_> {
         }
         let user_data = user_data.map(|user_data| Box::new(user_data) as RunUserData);
         let (step, limits) = (Arc::clone(step), self.limits.clone());
-        self.strategy.run_within(step, Some(element), limits, user_data).map(drop)
+        self.strategy
+            .run_within(step, Some(element), limits, user_data)
+            .map(drop)
     }
 
     fn end(&self, report: &mut EpochReport) -> Result<()> {
@@ -230,7 +246,10 @@ impl Epoch<'_> {
             && self.flush
             && gradients.accumulated_runs()? > 0
         {
-            let options = ApplyOptions { flush: true, ..ApplyOptions::default() };
+            let options = ApplyOptions {
+                flush: true,
+                ..ApplyOptions::default()
+            };
             let flushed = apply_with(optimizer, gradients, options);
             flushed.map_err(|error| error.within("after the last step: the flush"))?;
             report.count(optimizer.last_report().as_ref());
@@ -250,8 +269,8 @@ impl EpochReport {
     }
 }
 
-/// The step, followed by the update at its commit point. The examples of the step are stored in `seen`, and its
-/// measurements are added to `metrics`.
+/// The step, followed by the update at its commit point. The examples of the step are stored in
+/// `seen`, and its measurements are added to `metrics`.
 fn with_update(
     function: Arc<ReplicaFunction>,
     update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
@@ -261,11 +280,15 @@ fn with_update(
     Arc::new(move |context: &ReplicaContext| {
         if context.replica() == 0 {
             // This is the number of examples of the replicas of all ranks.
-            seen.store(context.batch_position().global_examples.unwrap_or(0), Ordering::Relaxed);
+            seen.store(
+                context.batch_position().global_examples.unwrap_or(0),
+                Ordering::Relaxed,
+            );
             context.strategy().count_for(context.step_id(), &metrics);
         }
         function(context)?;
-        // Replica 0's call suffices: deferred work waits for the others, and is dropped if one fails.
+        // Replica 0's call suffices: deferred work waits for the others, and is dropped if one
+        // fails.
         if context.replica() == 0
             && let Some((optimizer, gradients)) = &update
         {

@@ -47,25 +47,43 @@ impl Card {
         if let Some(card) = known {
             return Ok(card);
         }
-        // No thread waits under the lock: if two threads open the same card, the second one drops its own.
+        // No thread waits under the lock: if two threads open the same card, the second one drops
+        // its own.
         let opened: &'static Card = Box::leak(Box::new(Card::open(ordinal)?));
         Ok(*OPEN.lock().entry(ordinal).or_insert(opened))
     }
 
-    /// Opens the card with this number, which the driver has shown. This takes a second and some of the card's memory
-    /// if nobody in the process has opened it.
+    /// Opens the card with this number, which the driver has shown. This takes a second and some of
+    /// the card's memory if nobody in the process has opened it.
     fn open(ordinal: u32) -> Result<Card> {
         let opened = with_primary(ordinal, |context| {
-            Ok((Arc::clone(context), context.name()?, context.compute_capability()?))
+            Ok((
+                Arc::clone(context),
+                context.name()?,
+                context.compute_capability()?,
+            ))
         })?;
         let (context, name, (major, minor)) = opened.map_err(|error| {
-            Error::Unavailable(format!("GPU {ordinal} could not be opened: {}", explain(error)))
+            Error::Unavailable(format!(
+                "GPU {ordinal} could not be opened: {}",
+                explain(error)
+            ))
         })?;
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
-        // SAFETY: tracking is for cudarc's slices that several streams use. No such slice is made here.
+        // SAFETY: tracking is for cudarc's slices that several streams use. No such slice is made
+        // here.
         unsafe { context.disable_event_tracking() };
         let (used, kept, lost, kernels) = Default::default();
-        Ok(Card { ordinal, name, context, capability, used, kept, lost, kernels })
+        Ok(Card {
+            ordinal,
+            name,
+            context,
+            capability,
+            used,
+            kept,
+            lost,
+            kernels,
+        })
     }
 
     /// Its number among the cards that the driver shows to the process.
@@ -93,8 +111,8 @@ impl Card {
         &self.context
     }
 
-    /// Makes the card's context current on this thread. Dropping the result makes the context current that was so
-    /// before.
+    /// Makes the card's context current on this thread. Dropping the result makes the context
+    /// current that was so before.
     ///
     /// Fails with UNAVAILABLE if the card is lost.
     pub fn enter(&self) -> Result<EnteredContext> {
@@ -117,8 +135,8 @@ impl Card {
         }
     }
 
-    /// The error for the caller when the driver fails at `doing` something on this card. If the driver's error is a
-    /// permanent one, the card is lost from now on.
+    /// The error for the caller when the driver fails at `doing` something on this card. If the
+    /// driver's error is a permanent one, the card is lost from now on.
     #[cold]
     pub(super) fn failed(&self, doing: &str, error: DriverError) -> Error {
         let why = explain(error);
@@ -139,13 +157,14 @@ impl Card {
 
     fn unavailable(&self, why: &str) -> Error {
         Error::Unavailable(format!(
-            "GPU {} ({}) is lost to this process, and with it all logical GPUs on it and what they \
-             held: {why}. Start the process again, and restore what was saved",
+            "GPU {} ({}) is lost to this process, and with it all logical GPUs on it and what \
+             they held: {why}. Start the process again, and restore what was saved",
             self.ordinal, self.name
         ))
     }
 
-    /// The card's kernels: all kernels of the PTX. The PTX is the same at each call, and loaded at the first.
+    /// The card's kernels: all kernels of the PTX. The PTX is the same at each call, and loaded at
+    /// the first.
     pub fn kernels(&self, ptx: impl FnOnce() -> &'static str) -> Result<&Kernels> {
         if let Some(kernels) = self.kernels.get() {
             return Ok(kernels);
@@ -165,22 +184,26 @@ impl Card {
                 .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
             functions.insert(name, function);
         }
-        // If two threads load the module, the slower one drops its own; this happens at most once in a process.
+        // If two threads load the module, the slower one drops its own; this happens at most once
+        // in a process.
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
-    /// Notes that so many bytes more are in use, or fewer: the pool keeps free memory beside these, which the driver
-    /// counts, too. The card's context is current.
+    /// Notes that so many bytes more are in use, or fewer: the pool keeps free memory beside these,
+    /// which the driver counts, too. The card's context is current.
     pub(super) fn note_used(&self, change: i64) {
         let change = change.cast_unsigned();
-        let in_use = self.used.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        let in_use = self
+            .used
+            .fetch_add(change, Ordering::Relaxed)
+            .wrapping_add(change);
         let mut kept = (in_use / KEPT_BYTES + 2) * KEPT_BYTES;
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         if self.kept.swap(kept, Ordering::Relaxed) != kept
             && let Some(pool) = self.pool()
         {
-            // SAFETY: the attribute is a number of 64 bits. If it cannot be set, allocations are slower, without other
-            // effects.
+            // SAFETY: the attribute is a number of 64 bits. If it cannot be set, allocations are
+            // slower, without other effects.
             let _ =
                 unsafe { result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast()) };
         }
@@ -193,7 +216,8 @@ impl Card {
         self.has_pools().then(pool)?.ok()
     }
 
-    /// Frees the free memory of the card's pool. Memory that cannot be freed stays there for the next request.
+    /// Frees the free memory of the card's pool. Memory that cannot be freed stays there for the
+    /// next request.
     pub(super) fn release_free_memory(&self) {
         if let Ok(_entered) = self.enter()
             && let Some(pool) = self.pool()
@@ -204,12 +228,13 @@ impl Card {
     }
 }
 
-/// How many bytes of free memory a card's pool keeps at least for the next request, instead of freeing them whenever a
-/// thread waits for the card. It keeps no more than twice as many. It is the same number as for the host's memory.
+/// How many bytes of free memory a card's pool keeps at least for the next request, instead of
+/// freeing them whenever a thread waits for the card. It keeps no more than twice as many. It is
+/// the same number as for the host's memory.
 const KEPT_BYTES: u64 = 256 << 20;
 
-/// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the context is current
-/// that was so before.
+/// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the
+/// context is current that was so before.
 ///
 /// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed.
 pub(super) fn with_primary<T>(
@@ -239,16 +264,20 @@ impl EnteredContext {
     fn leaving(own: Option<sys::CUcontext>) -> Result<EnteredContext, DriverError> {
         let before = result::ctx::get_current()?;
         let left = (before.is_none() || before != own).then_some(before.unwrap_or(ptr::null_mut()));
-        Ok(EnteredContext { left, _of_this_thread: PhantomData })
+        Ok(EnteredContext {
+            left,
+            _of_this_thread: PhantomData,
+        })
     }
 }
 
 impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(before) = self.left {
-            // SAFETY: this context, or none, was current on this thread. A program does not destroy a context that is
-            // current on another thread. The first failure may belong to an earlier call. If the second try fails,
-            // too, a call that needs a context reports it.
+            // SAFETY: this context, or none, was current on this thread. A program does not destroy
+            // a context that is current on another thread. The first failure may belong
+            // to an earlier call. If the second try fails, too, a call that needs a
+            // context reports it.
             let again = || unsafe { result::ctx::set_current(before) };
             let _ = again().or_else(|_| again());
         }

@@ -1,7 +1,7 @@
 //! Finds CUDA devices, their names and their memory, without opening a device.
 //!
-//! The bindings panic when the driver's library is absent or lacks a function. No such panic leaves this module (the
-//! panic hook may still print it).
+//! The bindings panic when the driver's library is absent or lacks a function. No such panic leaves
+//! this module (the panic hook may still print it).
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -16,16 +16,16 @@ use umbo_base::error::{Error, Result};
 use umbo_executor::floating_point::in_program;
 use umbo_executor::fork;
 
-/// How many CUDA devices this process can see, or why there are none. The driver is asked once; later calls return
-/// the first answer. The answer is never zero, and the call never panics. The first call may take hundreds of
-/// milliseconds while the driver starts.
+/// How many CUDA devices this process can see, or why there are none. The driver is asked once;
+/// later calls return the first answer. The answer is never zero, and the call never panics. The
+/// first call may take hundreds of milliseconds while the driver starts.
 pub fn probe() -> &'static Result<u32, String> {
     static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
     PROBE.get_or_init(|| {
         // The driver does not work in a child of `fork`.
         fork::note_use();
-        // SAFETY: it opens the driver's library and closes it again. The driver's initialisers are written to run in
-        // any process that links it.
+        // SAFETY: it opens the driver's library and closes it again. The driver's initialisers are
+        // written to run in any process that links it.
         let present = || in_program(|| unsafe { sys::is_culib_present() });
         if !guarded(present).unwrap_or(false) {
             return Err("no CUDA driver library (libcuda.so.1) was found".into());
@@ -46,7 +46,8 @@ pub fn device_name(ordinal: u32) -> Result<String> {
     on_device(ordinal, "name", result::device::get_name)
 }
 
-/// The compute capability of a CUDA device, such as (9, 0). Fails with NOT_FOUND if there is no such device.
+/// The compute capability of a CUDA device, such as (9, 0). Fails with NOT_FOUND if there is no
+/// such device.
 pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
     on_device(ordinal, "compute capability", |device| {
         use sys::CUdevice_attribute_enum as Attribute;
@@ -62,15 +63,19 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
     })
 }
 
-/// The total and the free memory of a CUDA device. Fails with NOT_FOUND if there is no such device, and with
-/// UNAVAILABLE if the driver fails. It makes the device's primary context current for a moment, which takes a second
-/// and some device memory if nobody else in the process holds the context.
+/// The total and the free memory of a CUDA device. Fails with NOT_FOUND if there is no such device,
+/// and with UNAVAILABLE if the driver fails. It makes the device's primary context current for a
+/// moment, which takes a second and some device memory if nobody else in the process holds the
+/// context.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     check_card(ordinal)?;
     existing(ordinal)?;
     let asked = with_primary(ordinal, |_| result::mem_get_info())?;
     let (free, total) = asked.map_err(|error| failed("memory size", ordinal, &explain(error)))?;
-    Ok(MemoryInfo { total_bytes: total as u64, available_bytes: free as u64 })
+    Ok(MemoryInfo {
+        total_bytes: total as u64,
+        available_bytes: free as u64,
+    })
 }
 
 /// Asks the driver about one device. `what` names the question in error messages.
@@ -90,7 +95,9 @@ fn on_device<T>(
 /// The driver's handle of a device. Fails with NOT_FOUND if there is no such device.
 fn existing(ordinal: u32) -> Result<c_int> {
     let absent = |why: &str| Error::NotFound(format!("GPU {ordinal} does not exist{why}"));
-    let count = probe().as_ref().map_err(|reason| absent(&format!(": {reason}")))?;
+    let count = probe()
+        .as_ref()
+        .map_err(|reason| absent(&format!(": {reason}")))?;
     let index = c_int::try_from(ordinal).ok().filter(|_| ordinal < *count);
     index.ok_or_else(|| absent(&format!("; there are {count}")))
 }
@@ -119,7 +126,10 @@ mod tests {
 
     #[test]
     fn an_absent_device_is_not_found() {
-        for error in [device_name(u32::MAX).unwrap_err(), memory_info(u32::MAX).unwrap_err()] {
+        for error in [
+            device_name(u32::MAX).unwrap_err(),
+            memory_info(u32::MAX).unwrap_err(),
+        ] {
             assert_eq!(error.status(), Status::NotFound);
             assert!(error.to_string().contains("GPU 4294967295"), "{error}");
         }

@@ -1,6 +1,7 @@
 //! Whether an external stream or memory pool for a GPU is one of that GPU.
 //!
-//! These checks do not open the card: the program, which made the stream or pool, already holds its primary context.
+//! These checks do not open the card: the program, which made the stream or pool, already holds its
+//! primary context.
 
 use std::ptr;
 
@@ -17,8 +18,8 @@ const PER_THREAD: usize = 2;
 /// `CU_MEM_ACCESS_FLAGS_PROT_NONE`.
 const NO_ACCESS: u32 = 0;
 
-/// Fails with INVALID_ARGUMENT unless the stream at this address belongs to the primary context of card `ordinal`,
-/// which exists.
+/// Fails with INVALID_ARGUMENT unless the stream at this address belongs to the primary context of
+/// card `ordinal`, which exists.
 pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
     if stream == PER_THREAD {
         let problem =
@@ -29,7 +30,8 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
     // The driver is asked also about the default stream, which is that of the current context.
     let found = with_primary(ordinal, |primary| {
         let mut context = ptr::null_mut();
-        // SAFETY: the program promises a stream that lives. The other argument is memory for the answer.
+        // SAFETY: the program promises a stream that lives. The other argument is memory for the
+        // answer.
         let asked = unsafe {
             let stream = ptr::with_exposed_provenance_mut(stream);
             sys::cuStreamGetCtx(stream, &raw mut context)
@@ -43,15 +45,17 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
         "of another GPU, or not of its primary context",
         || {
             format!(
-                "that was made while the primary context of GPU {ordinal} (cuDevicePrimaryCtxRetain) was current"
+                "that was made while the primary context of GPU {ordinal} \
+                 (cuDevicePrimaryCtxRetain) was current"
             )
         },
     )
 }
 
-/// Fails with INVALID_ARGUMENT if the memory pool at this address certainly does not belong to card `ordinal`, which
-/// exists: a card may always use its own pools. Other cards' pools pass if the card has access to them. For a card
-/// without pools every address passes; the first use of the card refuses it.
+/// Fails with INVALID_ARGUMENT if the memory pool at this address certainly does not belong to card
+/// `ordinal`, which exists: a card may always use its own pools. Other cards' pools pass if the
+/// card has access to them. For a card without pools every address passes; the first use of the
+/// card refuses it.
 pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     check_card(ordinal)?;
     let found = with_primary(ordinal, |primary| {
@@ -64,8 +68,8 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
         };
         // This is a number, since a driver may have more values than the bindings.
         let mut access = NO_ACCESS;
-        // SAFETY: the program promises a pool that lives. The other arguments are memory for the question and the
-        // answer.
+        // SAFETY: the program promises a pool that lives. The other arguments are memory for the
+        // question and the answer.
         let asked = unsafe {
             let pool = ptr::with_exposed_provenance_mut(pool);
             sys::cuMemPoolGetAccess((&raw mut access).cast(), pool, &raw mut location)
@@ -78,8 +82,8 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     })
 }
 
-/// What the driver's answer to the question means, whether `argument`, which is a `what`, belongs to a card. It says
-/// that a handle or another value is wrong with the codes 1 and 400.
+/// What the driver's answer to the question means, whether `argument`, which is a `what`, belongs
+/// to a card. It says that a handle or another value is wrong with the codes 1 and 400.
 fn judge(
     answer: Result<bool, DriverError>,
     ordinal: u32,

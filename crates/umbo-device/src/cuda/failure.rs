@@ -46,7 +46,8 @@ const FUNCTIONS: [&str; 35] = [
     "cuStreamSynchronize",
 ];
 
-/// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed. The driver exists.
+/// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed. The
+/// driver exists.
 pub(super) fn require_functions() -> Result<()> {
     let streams = ["cuStreamCreate", "cuStreamDestroy_v2", "cuStreamWaitEvent"];
     let missing = guarded(|| {
@@ -75,11 +76,12 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T + UnwindSafe) -> Option<T> {
     catch_unwind(call).ok()
 }
 
-/// Whether this error destroys everything that the process has on the card: from then on, every call on the card
-/// returns the same error.
+/// Whether this error destroys everything that the process has on the card: from then on, every
+/// call on the card returns the same error.
 pub(super) fn is_sticky(error: DriverError) -> bool {
-    // These are faults of kernels (700 to 720, except the codes for refused launches), faults of memory (214, 215,
-    // 220, 226), a card that no longer exists (46, 101, 201 after it was there, 709), and unknown faults (999).
+    // These are faults of kernels (700 to 720, except the codes for refused launches), faults of
+    // memory (214, 215, 220, 226), a card that no longer exists (46, 101, 201 after it was
+    // there, 709), and unknown faults (999).
     matches!(
         error.0 as u32,
         46 | 101 | 201 | 214 | 215 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999
@@ -91,8 +93,8 @@ pub(super) fn is_out_of_memory(error: DriverError) -> bool {
     error.0 as u32 == 2
 }
 
-/// The meaning of a driver error. The bindings get their texts from the driver, which may itself be broken, so the
-/// common codes are explained here.
+/// The meaning of a driver error. The bindings get their texts from the driver, which may itself be
+/// broken, so the common codes are explained here.
 pub(super) fn explain(error: DriverError) -> String {
     let code = error.0 as u32;
     let meaning = match code {

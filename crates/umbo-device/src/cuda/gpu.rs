@@ -43,7 +43,8 @@ pub struct GpuAddress {
     pub limit: Option<u64>,
     /// The address of the external stream that it works on, if it has no stream of its own.
     pub stream: Option<usize>,
-    /// The address of the external memory pool from which its memory comes, in place of the card's pool.
+    /// The address of the external memory pool from which its memory comes, in place of the card's
+    /// pool.
     pub pool: Option<usize>,
 }
 
@@ -65,15 +66,18 @@ pub fn synchronize_all() {
     }
 }
 
-/// Frees the memory that all GPUs keep only to use it again: the blocks for copies from and to the host, and the free
-/// memory of their cards' pools. A copy makes its blocks again.
+/// Frees the memory that all GPUs keep only to use it again: the blocks for copies from and to the
+/// host, and the free memory of their cards' pools. A copy makes its blocks again.
 pub fn release_kept() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     // A lost card has nothing to free.
     for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
         let staging = gpu.staging.lock().take();
-        staging.into_iter().for_each(|staging| staging.release(&gpu.stream));
-        // Memory that was freed on the stream belongs to the pool once the stream has come to that place.
+        staging
+            .into_iter()
+            .for_each(|staging| staging.release(&gpu.stream));
+        // Memory that was freed on the stream belongs to the pool once the stream has come to that
+        // place.
         if gpu.synchronize().is_ok() {
             gpu.card().release_free_memory();
         }
@@ -92,8 +96,8 @@ fn write_all_times() {
 impl Gpu {
     /// The logical GPU at a place that exists. It is opened if it was not.
     pub fn at(place: GpuAddress) -> Result<&'static Gpu> {
-        // Opening takes a second. No thread waits for it under the lock: if two threads open the same GPU, the second
-        // one drops its own.
+        // Opening takes a second. No thread waits for it under the lock: if two threads open the
+        // same GPU, the second one drops its own.
         let known = OPEN.lock().get(&place.index).copied();
         if let Some(gpu) = known {
             gpu.card().check()?;
@@ -126,7 +130,10 @@ impl Gpu {
         };
         let passed = card.context().new_event(None);
         let passed = passed.map_err(|error| card.failed("making an event", error))?;
-        let id = DeviceId { kind: DeviceKind::Gpu, index: place.index };
+        let id = DeviceId {
+            kind: DeviceKind::Gpu,
+            index: place.index,
+        };
         let fresh = || Gpu {
             id,
             stream: Stream::new(id, card, stream),
@@ -137,7 +144,9 @@ impl Gpu {
             staging: Mutex::new(None),
         };
         let mut open = OPEN.lock();
-        let gpu = *open.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
+        let gpu = *open
+            .entry(place.index)
+            .or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
         trace::record_before_end(write_all_times);
         Ok(gpu)
@@ -191,27 +200,34 @@ impl Gpu {
         self.stream.synchronize()
     }
 
-    /// Waits like [`Gpu::synchronize`]. Used before something is released that queued work uses, if nothing else says
-    /// how long it is used. A failure may belong to an earlier call, so the wait is tried again. A card that cannot
-    /// be waited for is lost: nothing on it is freed or written any more.
+    /// Waits like [`Gpu::synchronize`]. Used before something is released that queued work uses, if
+    /// nothing else says how long it is used. A failure may belong to an earlier call, so the
+    /// wait is tried again. A card that cannot be waited for is lost: nothing on it is freed or
+    /// written any more.
     pub fn finish(&self) -> Result<()> {
         self.stream.finish()
     }
 
-    /// Whether everything that was queued is done. It does not wait. Errors of that work are reported here.
+    /// Whether everything that was queued is done. It does not wait. Errors of that work are
+    /// reported here.
     pub fn is_done(&self) -> Result<bool> {
         self.stream.is_done()
     }
 
-    /// Makes all work that is queued from now on wait until `other` has done what it has queued so far.
+    /// Makes all work that is queued from now on wait until `other` has done what it has queued so
+    /// far.
     pub fn wait_for(&self, other: &Gpu) -> Result<()> {
         if self.id == other.id {
             return Ok(());
         }
-        // If another thread records the event in between, this GPU waits for a little more work, which is already
-        // queued. A later record does not change a wait that is queued.
-        other.stream.call("noting how far it is", || other.passed.record(other.stream.queue()))?;
-        self.stream.call("waiting for another GPU", || self.stream.queue().wait(&other.passed))
+        // If another thread records the event in between, this GPU waits for a little more work,
+        // which is already queued. A later record does not change a wait that is queued.
+        other.stream.call("noting how far it is", || {
+            other.passed.record(other.stream.queue())
+        })?;
+        self.stream.call("waiting for another GPU", || {
+            self.stream.queue().wait(&other.passed)
+        })
     }
 
     /// Queues a copy of memory of this GPU within it; the ranges do not overlap.
@@ -224,18 +240,20 @@ impl Gpu {
         }
         self.stream.call("a copy", || {
             // SAFETY: the caller's promise.
-            self.stream.noted(("copy within the GPU", "copy"), bytes, || unsafe {
-                result::memcpy_dtod_async(to, from, bytes, self.stream())
-            })
+            self.stream
+                .noted(("copy within the GPU", "copy"), bytes, || unsafe {
+                    result::memcpy_dtod_async(to, from, bytes, self.stream())
+                })
         })
     }
 
-    /// Queues a copy from another GPU to this one. The copy comes after all work that both have queued so far. Work
-    /// that the other GPU queues next comes after the copy, also if this fails.
+    /// Queues a copy from another GPU to this one. The copy comes after all work that both have
+    /// queued so far. Work that the other GPU queues next comes after the copy, also if this
+    /// fails.
     ///
     /// # Safety
-    /// Each range is memory of the GPU to which the arguments assign it, and stays until the streams of both have
-    /// come past the copy.
+    /// Each range is memory of the GPU to which the arguments assign it, and stays until the
+    /// streams of both have come past the copy.
     pub unsafe fn copy_from(&self, other: &Gpu, from: u64, to: u64, bytes: usize) -> Result<()> {
         if self.id == other.id {
             // SAFETY: the caller's promise.
@@ -245,21 +263,27 @@ impl Gpu {
             return Ok(());
         }
         self.wait_for(other)?;
-        let (own, others) = (self.card().context().cu_ctx(), other.card().context().cu_ctx());
+        let (own, others) = (
+            self.card().context().cu_ctx(),
+            other.card().context().cu_ctx(),
+        );
         self.stream.call("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
-            self.stream.noted(("copy from another GPU", "copy"), bytes, || unsafe {
-                if own == others {
-                    return result::memcpy_dtod_async(to, from, bytes, self.stream());
-                }
-                result::memcpy_peer_async(own, to, others, from, bytes, self.stream())
-            })
+            self.stream
+                .noted(("copy from another GPU", "copy"), bytes, || unsafe {
+                    if own == others {
+                        return result::memcpy_dtod_async(to, from, bytes, self.stream());
+                    }
+                    result::memcpy_peer_async(own, to, others, from, bytes, self.stream())
+                })
         })?;
         let ordered = other.wait_for(self);
-        // The copy is queued, but the other stream does not wait for it. After the failure the caller may free the
-        // source or write to it at once.
+        // The copy is queued, but the other stream does not wait for it. After the failure the
+        // caller may free the source or write to it at once.
         if ordered.is_err() && self.finish().is_err() {
-            other.card().give_up("a copy from it could not be waited for");
+            other
+                .card()
+                .give_up("a copy from it could not be waited for");
         }
         ordered
     }
@@ -280,12 +304,12 @@ impl Gpu {
         })
     }
 
-    /// Copies from the host. It returns once the source may be written again. The copy to the GPU may still be queued
-    /// then, before all work that is queued next.
+    /// Copies from the host. It returns once the source may be written again. The copy to the GPU
+    /// may still be queued then, before all work that is queued next.
     ///
     /// # Safety
-    /// The source can be read, and the target is memory of this GPU that stays until the stream has come
-    /// past the copy.
+    /// The source can be read, and the target is memory of this GPU that stays until the stream has
+    /// come past the copy.
     pub unsafe fn upload(&self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return self.card().check();
@@ -324,16 +348,18 @@ impl Gpu {
     /// As for [`Gpu::download`].
     pub unsafe fn download_directly(&self, from: u64, to: &mut [u8]) -> Result<()> {
         self.stream.call("a copy from it", || {
-            // SAFETY: the caller's promise. The stream is waited for before the target is used again.
-            self.stream.noted(("copy from the GPU", "copy"), to.len(), || unsafe {
-                result::memcpy_dtoh_async(to, from, self.stream())
-            })
+            // SAFETY: the caller's promise. The stream is waited for before the target is used
+            // again.
+            self.stream
+                .noted(("copy from the GPU", "copy"), to.len(), || unsafe {
+                    result::memcpy_dtoh_async(to, from, self.stream())
+                })
         })?;
         self.synchronize()
     }
 
-    /// Queues a kernel, in `blocks` blocks of `threads` threads. An argument that is shorter than a word is in the
-    /// lower part of its word in `arguments`.
+    /// Queues a kernel, in `blocks` blocks of `threads` threads. An argument that is shorter than a
+    /// word is in the lower part of its word in `arguments`.
     ///
     /// # Safety
     /// The arguments are those of the kernel, in number, order and type. What the kernel reads and
@@ -351,8 +377,10 @@ impl Gpu {
         let _entered = self.card().enter()?;
         // The driver reads each argument from the address that it gets.
         const { assert!(cfg!(target_endian = "little")) };
-        let mut places: Vec<*mut c_void> =
-            arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+        let mut places: Vec<*mut c_void> = arguments
+            .iter()
+            .map(|word| std::ptr::from_ref(word).cast_mut().cast())
+            .collect();
         let launched = self.stream.noted((name, "gpu"), 0, || {
             // SAFETY: the function belongs to the card's context, which is current; the rest is the
             // caller's promise.

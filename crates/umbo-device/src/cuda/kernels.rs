@@ -17,5 +17,7 @@ unsafe impl Sync for Kernels {}
 
 /// The names of all kernels in a text of PTX, in their order in the text.
 pub(super) fn kernel_names(ptx: &str) -> impl Iterator<Item = &str> {
-    ptx.split(".visible .entry ").skip(1).filter_map(|entry| entry.split('(').next())
+    ptx.split(".visible .entry ")
+        .skip(1)
+        .filter_map(|entry| entry.split('(').next())
 }

@@ -7,8 +7,8 @@ use cudarc::driver::{result, sys};
 use super::gpu::Gpu;
 use umbo_base::error::Result;
 
-/// Memory of a logical GPU. When it is dropped, it is freed once the GPU's stream has come past everything that was
-/// queued before.
+/// Memory of a logical GPU. When it is dropped, it is freed once the GPU's stream has come past
+/// everything that was queued before.
 #[derive(Debug)]
 pub struct DeviceMemory {
     gpu: &'static Gpu,
@@ -19,8 +19,8 @@ pub struct DeviceMemory {
 impl DeviceMemory {
     /// `bytes` bytes with arbitrary contents.
     ///
-    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU does not have
-    /// enough memory, and with UNAVAILABLE if it is lost.
+    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU
+    /// does not have enough memory, and with UNAVAILABLE if it is lost.
     pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<DeviceMemory> {
         let _entered = gpu.card().enter()?;
         gpu.reserve(bytes)?;
@@ -35,15 +35,19 @@ impl DeviceMemory {
             };
             allocated.result().map(|()| address)
         } else if gpu.card().has_pools() {
-            // SAFETY: the stream is the GPU's, and its context is current. The memory is used only through that
-            // stream.
+            // SAFETY: the stream is the GPU's, and its context is current. The memory is used only
+            // through that stream.
             unsafe { result::malloc_async(gpu.stream(), taken) }
         } else {
             // SAFETY: the context is current.
             unsafe { result::malloc_sync(taken) }
         };
         match allocated.inspect(|_| gpu.card().note_used(bytes as i64)) {
-            Ok(address) => Ok(DeviceMemory { gpu, address, bytes }),
+            Ok(address) => Ok(DeviceMemory {
+                gpu,
+                address,
+                bytes,
+            }),
             Err(error) => {
                 gpu.used.fetch_sub(bytes as u64, Ordering::Relaxed);
                 let left = match result::mem_get_info() {
@@ -54,7 +58,9 @@ impl DeviceMemory {
                     Some(_) => " from the memory pool that it was given",
                     None => "",
                 };
-                Err(gpu.card().failed(&format!("{bytes} bytes for {}{of}{left}", gpu.id()), error))
+                Err(gpu
+                    .card()
+                    .failed(&format!("{bytes} bytes for {}{of}{left}", gpu.id()), error))
             }
         }
     }
@@ -80,7 +86,8 @@ impl DeviceMemory {
         let card = self.gpu.card();
         let _entered = card.enter()?;
         let freed = if card.has_pools() {
-            // SAFETY: it was allocated on this stream, and all work that uses it was queued on the stream before.
+            // SAFETY: it was allocated on this stream, and all work that uses it was queued on the
+            // stream before.
             unsafe { result::free_async(self.address, self.gpu.stream()) }
         } else {
             self.gpu.synchronize()?;
@@ -95,9 +102,11 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // A failure here is not reported. It may belong to an earlier call, which the driver reports at the next
-        // call. A lost card has nothing to free.
+        self.gpu
+            .used
+            .fetch_sub(self.bytes as u64, Ordering::Relaxed);
+        // A failure here is not reported. It may belong to an earlier call, which the driver
+        // reports at the next call. A lost card has nothing to free.
         if self.free().is_err() {
             let _ = self.free();
         }

@@ -1,5 +1,6 @@
-//! Copies between a GPU and memory of the host that need not be registered with the driver. They go through two
-//! blocks of pinned memory: the processor copies one block while the GPU copies the other.
+//! Copies between a GPU and memory of the host that need not be registered with the driver. They go
+//! through two blocks of pinned memory: the processor copies one block while the GPU copies the
+//! other.
 
 use std::ptr;
 
@@ -9,7 +10,8 @@ use cudarc::driver::{CudaEvent, PinnedHostSlice};
 use super::stream::Stream;
 use umbo_base::error::Result;
 
-/// The largest block, in bytes. It is long enough for the bus's full rate, and short enough to stay in a cache.
+/// The largest block, in bytes. It is long enough for the bus's full rate, and short enough to stay
+/// in a cache.
 const LARGEST: usize = 4 << 20;
 
 /// The smallest block, in bytes.
@@ -25,8 +27,8 @@ pub(super) struct Staging {
 #[derive(Debug)]
 struct Half {
     memory: PinnedHostSlice<u8>,
-    /// Signals that the GPU has made the last copy from or to the block. The event that `memory` itself has is not
-    /// recorded while cudarc's implicit events are off.
+    /// Signals that the GPU has made the last copy from or to the block. The event that `memory`
+    /// itself has is not recorded while cudarc's implicit events are off.
     event: CudaEvent,
 }
 
@@ -36,14 +38,21 @@ impl Half {
         // No flags: the memory is neither mapped for the device nor write-combined.
         // SAFETY: the memory is read only after it was written.
         let memory = unsafe { context.alloc_pinned_with_flags(bytes, 0) };
-        let half = memory.and_then(|memory| Ok(Half { memory, event: context.new_event(None)? }));
+        let half = memory.and_then(|memory| {
+            Ok(Half {
+                memory,
+                event: context.new_event(None)?,
+            })
+        });
         half.map_err(|error| {
-            stream.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
+            stream
+                .card()
+                .failed(&format!("{bytes} bytes of pinned host memory"), error)
         })
     }
 
-    /// Records that the stream's last copy uses this block. If this fails it waits for the copy, so that nobody uses
-    /// the block too early.
+    /// Records that the stream's last copy uses this block. If this fails it waits for the copy, so
+    /// that nobody uses the block too early.
     fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         self.event.record(stream.queue()).inspect_err(|_| {
             // If this fails, too, the card is lost, and nobody uses the block.
@@ -59,8 +68,8 @@ impl Half {
 }
 
 impl Staging {
-    /// Blocks in `place` that fit copies of `bytes` bytes. If longer blocks cannot be allocated, the shorter ones
-    /// that exist are used. The GPU's context is current.
+    /// Blocks in `place` that fit copies of `bytes` bytes. If longer blocks cannot be allocated,
+    /// the shorter ones that exist are used. The GPU's context is current.
     pub(super) fn of<'a>(
         stream: &Stream,
         place: &'a mut Option<Staging>,
@@ -72,7 +81,10 @@ impl Staging {
                 Half::new(stream, wanted).and_then(|one| Ok([one, Half::new(stream, wanted)?]));
             match halves {
                 Ok(halves) => {
-                    let others = place.replace(Staging { halves, bytes: wanted });
+                    let others = place.replace(Staging {
+                        halves,
+                        bytes: wanted,
+                    });
                     others.into_iter().for_each(|others| others.release(stream));
                 }
                 // The shorter blocks are used, in more parts.
@@ -86,14 +98,14 @@ impl Staging {
         }
     }
 
-    /// Frees the blocks once no copy uses them. If this cannot be waited for, they are leaked, so that the copies can
-    /// still use them.
+    /// Frees the blocks once no copy uses them. If this cannot be waited for, they are leaked, so
+    /// that the copies can still use them.
     pub(super) fn release(self, stream: &Stream) {
         match stream.card().enter() {
             Ok(_entered) if stream.finish().is_ok() => {
                 drop(self);
-                // A failure is not reported here: it may belong to an earlier call, and the next call reports it,
-                // too.
+                // A failure is not reported here: it may belong to an earlier call, and the next
+                // call reports it, too.
                 let _ = stream.card().context().check_err();
             }
             _ => std::mem::forget(self),
@@ -103,7 +115,9 @@ impl Staging {
     /// The start and the length of each part of a copy of `bytes` bytes.
     fn parts(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let part = self.bytes;
-        (0..bytes).step_by(part).map(move |start| (start, part.min(bytes - start)))
+        (0..bytes)
+            .step_by(part)
+            .map(move |start| (start, part.min(bytes - start)))
     }
 
     /// See [`Gpu::upload`](super::gpu::Gpu::upload).

@@ -25,7 +25,12 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(id: DeviceId, card: &'static Card, queue: Arc<CudaStream>) -> Stream {
-        Stream { id, card, queue, timeline: Mutex::default() }
+        Stream {
+            id,
+            card,
+            queue,
+            timeline: Mutex::default(),
+        }
     }
 
     /// The card to which it belongs.
@@ -62,15 +67,17 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits like [`Stream::synchronize`]. Used before something is released that queued work uses, if nothing else
-    /// says how long it is used. A failure may belong to an earlier call, so the wait is tried again. A card that
-    /// cannot be waited for is lost: nothing on it is freed or written any more.
+    /// Waits like [`Stream::synchronize`]. Used before something is released that queued work uses,
+    /// if nothing else says how long it is used. A failure may belong to an earlier call, so
+    /// the wait is tried again. A card that cannot be waited for is lost: nothing on it is
+    /// freed or written any more.
     pub(super) fn finish(&self) -> Result<()> {
         let finished = self.synchronize().or_else(|_| self.synchronize());
         finished.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
     }
 
-    /// Whether everything that was queued is done. It does not wait. Errors of that work are reported here.
+    /// Whether everything that was queued is done. It does not wait. Errors of that work are
+    /// reported here.
     pub(super) fn is_done(&self) -> Result<bool> {
         // SAFETY: the stream is this GPU's and alive.
         let asked = self.call("asking for its work", || unsafe {
@@ -85,8 +92,8 @@ impl Stream {
         Ok(asked)
     }
 
-    /// Calls `queue` to queue something on the stream, and records it for the trace, if there is one. The card's
-    /// context is current. A failure to record has no other effect.
+    /// Calls `queue` to queue something on the stream, and records it for the trace, if there is
+    /// one. The card's context is current. A failure to record has no other effect.
     #[inline]
     pub(super) fn noted<T>(
         &self,
@@ -105,7 +112,13 @@ impl Stream {
         match timeline.record(&self.queue) {
             Some(end) if queued.is_ok() => {
                 let bytes = bytes as u64;
-                timeline.pending.push(Noted { name, category, bytes, start, end });
+                timeline.pending.push(Noted {
+                    name,
+                    category,
+                    bytes,
+                    start,
+                    end,
+                });
             }
             end => timeline.spare.extend(end.into_iter().chain([start])),
         }
@@ -128,7 +141,9 @@ impl Stream {
         if timeline.pending.is_empty() {
             return;
         }
-        let Ok(_entered) = self.card.enter() else { return timeline.forget() };
+        let Ok(_entered) = self.card.enter() else {
+            return timeline.forget();
+        };
         let spans = timeline.spans(&self.queue);
         drop(timeline);
         if let Some(spans) = spans {

@@ -1,10 +1,12 @@
-//! The times of the work on a GPU's stream, for the trace: the copies and kernels that this library queues.
+//! The times of the work on a GPU's stream, for the trace: the copies and kernels that this library
+//! queues.
 //!
-//! While there is a trace, two events are put around each of them. Their times are read after a thread has waited for
-//! the stream. Then one more event is recorded and waited for, which relates the GPU's clock to the host's clock. A
-//! time in the trace is not earlier than the true time and not later than the reading. Its error is at most the
-//! length of that wait: some microseconds, unless the thread has no processor. Without a trace, each copy and kernel
-//! costs one relaxed load.
+//! While there is a trace, two events are put around each of them. Their times are read after a
+//! thread has waited for the stream. Then one more event is recorded and waited for, which relates
+//! the GPU's clock to the host's clock. A time in the trace is not earlier than the true time and
+//! not later than the reading. Its error is at most the length of that wait: some microseconds,
+//! unless the thread has no processor. Without a trace, each copy and kernel costs one relaxed
+//! load.
 
 use std::sync::{Arc, OnceLock};
 
@@ -67,9 +69,20 @@ impl Timeline {
         };
         let span = |noted: &Noted| {
             let (start, end) = (before(&noted.start)?, before(&noted.end)?);
-            let &Noted { name, category, bytes, .. } = noted;
+            let &Noted {
+                name,
+                category,
+                bytes,
+                ..
+            } = noted;
             let duration = start.saturating_sub(end);
-            Some(Event::of(name, category, now.saturating_sub(start), duration, bytes))
+            Some(Event::of(
+                name,
+                category,
+                now.saturating_sub(start),
+                duration,
+                bytes,
+            ))
         };
         let spans = self.pending.iter().filter_map(span).collect();
         self.spare.push(reference);
@@ -93,10 +106,13 @@ fn elapsed(from: &CudaEvent, to: &CudaEvent) -> Option<f32> {
         // SAFETY: the driver's library was opened before.
         let library = unsafe { sys::culib() };
         // SAFETY: the function of this name has this type.
-        unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") }.ok().map(|found| *found)
+        unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") }
+            .ok()
+            .map(|found| *found)
     }))?;
     let mut milliseconds = 0.0;
-    // SAFETY: both events live, and there is memory for the result. The driver refuses events without times.
+    // SAFETY: both events live, and there is memory for the result. The driver refuses events
+    // without times.
     let code = unsafe { function(&raw mut milliseconds, from.cu_event(), to.cu_event()) };
     code.result().ok().map(|()| milliseconds)
 }

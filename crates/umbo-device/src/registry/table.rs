@@ -35,17 +35,25 @@ impl Registry {
         gpus: fn() -> &'static Result<u32, String>,
         card_memory: fn(u32) -> Result<MemoryInfo>,
     ) -> Registry {
-        let state =
-            DeviceState { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
-        Registry { gpus, card_memory, state: Mutex::new(state) }
+        let state = DeviceState {
+            logical_cpus: 1,
+            gpus: LogicalGpus::new(),
+            holders: BTreeMap::new(),
+        };
+        Registry {
+            gpus,
+            card_memory,
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn card_count(&'static self) -> u32 {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
-    /// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA devices that the
-    /// driver shows to this process. The first call about GPUs starts the driver.
+    /// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA
+    /// devices that the driver shows to this process. The first call about GPUs starts the
+    /// driver.
     pub fn physical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => 1,
@@ -53,7 +61,8 @@ impl Registry {
         }
     }
 
-    /// How many logical devices of this kind there are. Their indices are 0 to one less than this number.
+    /// How many logical devices of this kind there are. Their indices are 0 to one less than this
+    /// number.
     pub fn logical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => self.state.lock().logical_cpus,
@@ -65,7 +74,8 @@ impl Registry {
         }
     }
 
-    /// Fails with NOT_FOUND, in a message that begins with `argument`, if there is no such physical device.
+    /// Fails with NOT_FOUND, in a message that begins with `argument`, if there is no such physical
+    /// device.
     pub(super) fn require_physical(
         &'static self,
         kind: DeviceKind,
@@ -81,16 +91,20 @@ impl Registry {
             (DeviceKind::Gpu, Ok(_)) => format!("they are 0 to {}", physical - 1),
             (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
         };
-        Err(Error::NotFound(format!("{argument}no physical {} {ordinal}; {there_is}", kind.name())))
+        Err(Error::NotFound(format!(
+            "{argument}no physical {} {ordinal}; {there_is}",
+            kind.name()
+        )))
     }
 
-    /// Splits a physical device into `count` logical devices. This replaces an earlier split. The host takes 1 to
-    /// [`MAX_LOGICAL_CPUS`]. A GPU takes 1 to 64, and each may use an equal share of its memory. Existing strategies
-    /// keep the processors they have.
+    /// Splits a physical device into `count` logical devices. This replaces an earlier split. The
+    /// host takes 1 to [`MAX_LOGICAL_CPUS`]. A GPU takes 1 to 64, and each may use an equal
+    /// share of its memory. Existing strategies keep the processors they have.
     ///
-    /// Fails, with nothing changed, with NOT_FOUND if there is no such physical device; with INVALID_ARGUMENT for a
-    /// count outside of the limits; with FAILED_PRECONDITION while a device that would vanish is held, and for a GPU
-    /// once one of its logical GPUs, or one with a higher number, was used.
+    /// Fails, with nothing changed, with NOT_FOUND if there is no such physical device; with
+    /// INVALID_ARGUMENT for a count outside of the limits; with FAILED_PRECONDITION while a
+    /// device that would vanish is held, and for a GPU once one of its logical GPUs, or one
+    /// with a higher number, was used.
     pub fn set_logical_count(
         &'static self,
         kind: DeviceKind,
@@ -109,17 +123,23 @@ impl Registry {
         self.split_gpu(physical_ordinal, &vec![share; count as usize])
     }
 
-    /// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit as many as the card
-    /// has. Everything else is as in [`Registry::set_logical_count`].
+    /// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit
+    /// as many as the card has. Everything else is as in [`Registry::set_logical_count`].
     pub fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
         self.require_physical(DeviceKind::Gpu, card, "physical_ordinal: ")?;
         let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
         check_gpu_count(count)?;
         if limits.contains(&Some(0)) {
-            return Err(invalid!("memory_limits", "0 bytes; each logical GPU has 1 or more"));
+            return Err(invalid!(
+                "memory_limits",
+                "0 bytes; each logical GPU has 1 or more"
+            ));
         }
         let cards = self.card_count();
-        let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
+        let id = |index| DeviceId {
+            kind: DeviceKind::Gpu,
+            index,
+        };
         // The logical GPUs after this card get other numbers.
         let changed_of =
             |state: &DeviceState| state.gpus.on_card(card).start..state.gpus.count(cards);
@@ -135,14 +155,14 @@ impl Registry {
         let held = state.holders.range(id(changed.start)..=id(u32::MAX)).next();
         if let Some((device, _)) = held {
             return Err(Error::precondition(format!(
-                "count: {device}, which a strategy uses, would become another device; split GPUs before \
-                 strategies are made"
+                "count: {device}, which a strategy uses, would become another device; split GPUs \
+                 before strategies are made"
             )));
         }
         if let Some(index) = open {
             return Err(Error::precondition(format!(
-                "count: {} was used already, and would become another device; split GPUs before their \
-                 first use",
+                "count: {} was used already, and would become another device; split GPUs before \
+                 their first use",
                 id(index)
             )));
         }
@@ -165,8 +185,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Makes sure that there are at least `count` logical CPUs. It never removes any. Fails with INVALID_ARGUMENT for a
-    /// count outside of 1 to [`MAX_LOGICAL_CPUS`].
+    /// Makes sure that there are at least `count` logical CPUs. It never removes any. Fails with
+    /// INVALID_ARGUMENT for a count outside of 1 to [`MAX_LOGICAL_CPUS`].
     pub fn ensure_logical_cpus(&'static self, count: u32) -> Result<()> {
         check_cpu_count(count)?;
         let mut state = self.state.lock();
@@ -175,9 +195,10 @@ impl Registry {
     }
 
     /// The logical device with this name, in any form that
-    /// [`DeviceName::parse`](crate::name::DeviceName::parse) takes. Fails with INVALID_ARGUMENT if it is not a
-    /// name. Fails with NOT_FOUND if it is a name of another process, or if there is no such device; the message then
-    /// lists the devices and how to get more. Messages begin with `argument`, the caller's word for the name.
+    /// [`DeviceName::parse`](crate::name::DeviceName::parse) takes. Fails with INVALID_ARGUMENT if
+    /// it is not a name. Fails with NOT_FOUND if it is a name of another process, or if there
+    /// is no such device; the message then lists the devices and how to get more. Messages
+    /// begin with `argument`, the caller's word for the name.
     pub fn resolve(&'static self, name: &str, argument: &'static str) -> Result<DeviceId> {
         let parsed =
             DeviceName::parse(name, &DeviceName::default()).map_err(|error| match error {
@@ -197,10 +218,15 @@ impl Registry {
         Ok(parsed.device)
     }
 
-    /// How many logical devices of its kind there are. Fails with NOT_FOUND if this device is not among them.
+    /// How many logical devices of its kind there are. Fails with NOT_FOUND if this device is not
+    /// among them.
     pub fn require(&'static self, device: DeviceId) -> Result<u32> {
         let count = self.logical_count(device.kind);
-        if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
+        if device.index < count {
+            Ok(count)
+        } else {
+            Err(self.absent(device, count))
+        }
     }
 
     pub(super) fn absent(&'static self, device: DeviceId, count: u32) -> Error {
@@ -217,8 +243,8 @@ impl Registry {
             DeviceKind::Gpu => String::new(),
             DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => {
                 format!(
-                    "; cpu_replicas of a strategy's options makes as many as it says, or set the number of \
-                     logical CPUs to {} or more first",
+                    "; cpu_replicas of a strategy's options makes as many as it says, or set the \
+                     number of logical CPUs to {} or more first",
                     device.index + 1
                 )
             }
@@ -227,8 +253,8 @@ impl Registry {
         Error::NotFound(format!("{device} does not exist; {there_are}{advice}"))
     }
 
-    /// Keeps these devices from vanishing for as long as the result lives. A device may be held several times. Fails
-    /// with NOT_FOUND if one of them does not exist; then none is held.
+    /// Keeps these devices from vanishing for as long as the result lives. A device may be held
+    /// several times. Fails with NOT_FOUND if one of them does not exist; then none is held.
     pub fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
         // The driver is asked before the lock is taken: the call may start it.
         let cards = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
@@ -250,7 +276,10 @@ impl Registry {
         for device in devices {
             *state.holders.entry(*device).or_insert(0) += 1;
         }
-        Ok(DeviceHold { registry: self, devices: devices.into() })
+        Ok(DeviceHold {
+            registry: self,
+            devices: devices.into(),
+        })
     }
 }
 
@@ -266,7 +295,10 @@ fn check_count(count: u32, what: &str, most: u32, parts: &str) -> Result<()> {
     if (1..=most).contains(&count) {
         return Ok(());
     }
-    Err(invalid!("count", "{count}; {what} can be 1 to {most} logical {parts}"))
+    Err(invalid!(
+        "count",
+        "{count}; {what} can be 1 to {most} logical {parts}"
+    ))
 }
 
 /// Devices that are in use and so must not vanish. Dropping this ends the hold.
@@ -311,7 +343,12 @@ mod tests {
 
     /// A separate registry, so that tests do not share the process's registry.
     fn registry(gpus: fn() -> &'static Result<u32, String>) -> &'static Registry {
-        let memory = |_| Ok(MemoryInfo { total_bytes: 1000, available_bytes: 900 });
+        let memory = |_| {
+            Ok(MemoryInfo {
+                total_bytes: 1000,
+                available_bytes: 900,
+            })
+        };
         Box::leak(Box::new(Registry::new(gpus, memory)))
     }
 
@@ -324,7 +361,10 @@ mod tests {
     }
 
     fn gpu(index: u32) -> DeviceId {
-        DeviceId { kind: DeviceKind::Gpu, index }
+        DeviceId {
+            kind: DeviceKind::Gpu,
+            index,
+        }
     }
 
     #[track_caller]
@@ -349,15 +389,25 @@ mod tests {
     fn a_logical_cpu_that_is_not_there_starts_no_driver() {
         let registry = registry(|| panic!("the driver is asked"));
         let absent = registry.resolve("CPU:3", "device");
-        refused(absent, Status::NotFound, &["device", "CPU:3", "the only CPU is CPU:0"]);
-        refused(registry.hold(&[DeviceId::cpu(3)]), Status::NotFound, &["CPU:3"]);
+        refused(
+            absent,
+            Status::NotFound,
+            &["device", "CPU:3", "the only CPU is CPU:0"],
+        );
+        refused(
+            registry.hold(&[DeviceId::cpu(3)]),
+            Status::NotFound,
+            &["CPU:3"],
+        );
     }
 
     #[test]
     fn the_host_splits_and_joins() {
         let registry = without_gpu();
         for count in [4, 2, MAX_LOGICAL_CPUS, 1] {
-            registry.set_logical_count(DeviceKind::Cpu, 0, count).unwrap();
+            registry
+                .set_logical_count(DeviceKind::Cpu, 0, count)
+                .unwrap();
             assert_eq!(registry.logical_count(DeviceKind::Cpu), count);
             assert_eq!(registry.physical_count(DeviceKind::Cpu), 1);
         }
@@ -386,7 +436,11 @@ mod tests {
     #[test]
     fn physical_devices_must_exist() {
         let cpu = without_gpu().set_logical_count(DeviceKind::Cpu, 1, 2);
-        refused(cpu, Status::NotFound, &["physical_ordinal", "CPU 1", "number 0"]);
+        refused(
+            cpu,
+            Status::NotFound,
+            &["physical_ordinal", "CPU 1", "number 0"],
+        );
         let absent = without_gpu().set_logical_count(DeviceKind::Gpu, 0, 1);
         refused(absent, Status::NotFound, &["GPU 0", "no driver here"]);
         let third = with_two_gpus().set_logical_count(DeviceKind::Gpu, 2, 1);
@@ -403,13 +457,24 @@ mod tests {
             let split = registry.set_logical_count(DeviceKind::Gpu, 1, count);
             refused(split, Status::InvalidArgument, &["count", "1 to 64"]);
         }
-        refused(registry.split_gpu(0, &[Some(0)]), Status::InvalidArgument, &["limits"]);
+        refused(
+            registry.split_gpu(0, &[Some(0)]),
+            Status::InvalidArgument,
+            &["limits"],
+        );
         assert_eq!(registry.resolve("GPU:1", "device").unwrap(), gpu(1));
-        refused(registry.resolve("GPU:2", "device"), Status::NotFound, &["GPU:0 to GPU:1"]);
+        refused(
+            registry.resolve("GPU:2", "device"),
+            Status::NotFound,
+            &["GPU:0 to GPU:1"],
+        );
 
         registry.set_logical_count(DeviceKind::Gpu, 0, 3).unwrap();
         assert_eq!(registry.logical_count(DeviceKind::Gpu), 4);
-        assert_eq!(registry.state.lock().gpus.place(2, 2).unwrap().limit, Some(333));
+        assert_eq!(
+            registry.state.lock().gpus.place(2, 2).unwrap().limit,
+            Some(333)
+        );
         assert_eq!(registry.state.lock().gpus.place(3, 2).unwrap().card, 1);
         let held = registry.hold(&[gpu(1)]).unwrap();
         let again = registry.set_logical_count(DeviceKind::Gpu, 0, 2);
@@ -424,7 +489,11 @@ mod tests {
     fn names_resolve_to_devices_that_exist() {
         let registry = without_gpu();
         registry.set_logical_count(DeviceKind::Cpu, 0, 3).unwrap();
-        for name in ["CPU:2", "/cpu:2", "/job:localhost/replica:0/task:0/device:CPU:2"] {
+        for name in [
+            "CPU:2",
+            "/cpu:2",
+            "/job:localhost/replica:0/task:0/device:CPU:2",
+        ] {
             assert_eq!(registry.resolve(name, "device").unwrap(), DeviceId::cpu(2));
         }
         assert_eq!(registry.resolve("", "device").unwrap(), DeviceId::HOST);
@@ -434,29 +503,53 @@ mod tests {
     fn refused_names_say_what_there_is() {
         let registry = without_gpu();
         let only = registry.resolve("CPU:9", "compute_devices[1]");
-        let parts = ["compute_devices[1]: CPU:9", "only CPU is CPU:0", "10 or more"];
+        let parts = [
+            "compute_devices[1]: CPU:9",
+            "only CPU is CPU:0",
+            "10 or more",
+        ];
         refused(only, Status::NotFound, &parts);
         registry.ensure_logical_cpus(4).unwrap();
         let fifth = registry.resolve("CPU:4", "device");
         refused(fifth, Status::NotFound, &["CPU:0 to CPU:3", "5 or more"]);
-        refused(registry.resolve("CPU:4096", "device"), Status::NotFound, &["4096", "at most"]);
+        refused(
+            registry.resolve("CPU:4096", "device"),
+            Status::NotFound,
+            &["4096", "at most"],
+        );
         let gpu = registry.resolve("GPU:0", "device");
         refused(gpu, Status::NotFound, &["GPU:0", "no driver here"]);
         let remote = registry.resolve("/job:worker/task:1/cpu:0", "device");
-        refused(remote, Status::NotFound, &["another process", "/job:localhost"]);
+        refused(
+            remote,
+            Status::NotFound,
+            &["another process", "/job:localhost"],
+        );
         let unknown = registry.resolve("XPU:0", "parameter_device");
-        refused(unknown, Status::InvalidArgument, &["parameter_device: ", "XPU:0"]);
+        refused(
+            unknown,
+            Status::InvalidArgument,
+            &["parameter_device: ", "XPU:0"],
+        );
     }
 
     #[test]
     fn held_devices_do_not_vanish() {
         let registry = without_gpu();
         registry.set_logical_count(DeviceKind::Cpu, 0, 8).unwrap();
-        let low = registry.hold(&[DeviceId::cpu(0), DeviceId::cpu(3)]).unwrap();
-        let high = registry.hold(&[DeviceId::cpu(3), DeviceId::cpu(5)]).unwrap();
+        let low = registry
+            .hold(&[DeviceId::cpu(0), DeviceId::cpu(3)])
+            .unwrap();
+        let high = registry
+            .hold(&[DeviceId::cpu(3), DeviceId::cpu(5)])
+            .unwrap();
         assert_eq!(low.devices(), [DeviceId::cpu(0), DeviceId::cpu(3)]);
         let shrink = |count| registry.set_logical_count(DeviceKind::Cpu, 0, count);
-        refused(shrink(5), Status::FailedPrecondition, &["CPU:5", "6 or more"]);
+        refused(
+            shrink(5),
+            Status::FailedPrecondition,
+            &["CPU:5", "6 or more"],
+        );
         assert_eq!(registry.logical_count(DeviceKind::Cpu), 8);
         shrink(6).unwrap();
         drop(high);
@@ -473,7 +566,11 @@ mod tests {
         registry.ensure_logical_cpus(2).unwrap();
         let absent = registry.hold(&[DeviceId::cpu(1), DeviceId::cpu(2)]);
         refused(absent, Status::NotFound, &["CPU:2"]);
-        refused(registry.hold(&[gpu(0)]), Status::NotFound, &["GPU:0", "no driver here"]);
+        refused(
+            registry.hold(&[gpu(0)]),
+            Status::NotFound,
+            &["GPU:0", "no driver here"],
+        );
         // The first device of the refused list is free.
         registry.set_logical_count(DeviceKind::Cpu, 0, 1).unwrap();
         let gpus = with_two_gpus();
@@ -484,7 +581,10 @@ mod tests {
     fn the_host_tells_its_memory_and_processors() {
         assert!(memory_info(DeviceId::HOST).unwrap().total_bytes > 0);
         let four = (0..4).collect();
-        assert_eq!(processors(DeviceId::HOST, &four).unwrap(), affinity::share(&four, 0, 1));
+        assert_eq!(
+            processors(DeviceId::HOST, &four).unwrap(),
+            affinity::share(&four, 0, 1)
+        );
         let absent = DeviceId::cpu(u32::MAX);
         refused(memory_info(absent), Status::NotFound, &["at most"]);
         refused(processors(absent, &four), Status::NotFound, &["at most"]);

@@ -13,8 +13,8 @@ use crate::view::{View, ViewMut};
 use umbo_base::error::Result;
 use umbo_executor::workers;
 
-/// `to += from`, or `to -= from` if it `subtracts`, element by element, in the tensors' own dtype. Integers wrap.
-/// Floats are rounded after the operation; 16-bit floats are computed in float32.
+/// `to += from`, or `to -= from` if it `subtracts`, element by element, in the tensors' own dtype.
+/// Integers wrap. Floats are rounded after the operation; 16-bit floats are computed in float32.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
 pub fn combine(
@@ -33,7 +33,16 @@ pub fn combine(
             |instructions, from, to, elements| {
                 let combine = |to: $T, from| $T::combined(ScatterOp::$op, to, from);
                 let element = PhantomData;
-                dispatch(instructions, CombinedSlices { from, to, elements, combine, element });
+                dispatch(
+                    instructions,
+                    CombinedSlices {
+                        from,
+                        to,
+                        elements,
+                        combine,
+                        element,
+                    },
+                );
             }
         };
     }
@@ -56,7 +65,10 @@ pub(crate) fn check_combined(
         return Ok(());
     }
     let what = if subtracts { "subtracted" } else { "added" };
-    Err(invalid!("dtype", "bool values cannot be {what}; convert them to numbers first"))
+    Err(invalid!(
+        "dtype",
+        "bool values cannot be {what}; convert them to numbers first"
+    ))
 }
 
 /// As [`combine_rows`], for one dtype and one operation.
@@ -70,17 +82,18 @@ fn combine_by(instructions: Instructions, from: &View, to: &ViewMut, combine: Co
         let (from, to) = (from.data(), to.data());
         if from_runs.is_dense() && to_runs.is_dense() {
             let start = range.start * size;
-            // SAFETY: the views guarantee initialised elements that may be read and written and do not overlap. No
-            // other worker has this range.
+            // SAFETY: the views guarantee initialised elements that may be read and written and do
+            // not overlap. No other worker has this range.
             unsafe { combine(instructions, from.add(start), to.add(start), range.len()) };
             return;
         }
         let mut buffers = [[MaybeUninit::<u64>::uninit(); TILE]; 2];
-        let [from_buffer, to_buffer] =
-            buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast::<u8>());
+        let [from_buffer, to_buffer] = buffers
+            .each_mut()
+            .map(|buffer| buffer.as_mut_ptr().cast::<u8>());
         for tile in tiles(range) {
-            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone. Gathering fills the
-            // buffers.
+            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone.
+            // Gathering fills the buffers.
             unsafe {
                 from_runs.gather(from, size, tile.clone(), from_buffer);
                 to_runs.gather(to, size, tile.clone(), to_buffer);

@@ -8,12 +8,14 @@ use crate::view::{View, ViewMut};
 use umbo_base::error::Result;
 use umbo_executor::workers;
 
-/// The least length of a run that is written past the caches if it is not whole lines: the ends of such a run are
-/// stored. With runs of 1000 bytes that is 1.4 times as fast; below this length it is slower.
+/// The least length of a run that is written past the caches if it is not whole lines: the ends of
+/// such a run are stored. With runs of 1000 bytes that is 1.4 times as fast; below this length it
+/// is slower.
 const LONG: usize = 12 * LINE;
 
-/// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and have the same dtype, rank
-/// and sizes of all other axes. The output's size along `axis` is the sum of the sizes of the parts.
+/// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and have the
+/// same dtype, rank and sizes of all other axes. The output's size along `axis` is the sum of the
+/// sizes of the parts.
 ///
 /// Fails with INVALID_ARGUMENT if these conditions do not hold.
 pub fn concatenate(
@@ -24,7 +26,11 @@ pub fn concatenate(
 ) -> Result<()> {
     let (dtype, shape) = (output.dtype(), output.layout().shape);
     if axis >= shape.rank() {
-        return Err(invalid!("axis", "{axis}; the tensors have {} dimensions", shape.rank()));
+        return Err(invalid!(
+            "axis",
+            "{axis}; the tensors have {} dimensions",
+            shape.rank()
+        ));
     }
     let fits = |part: &View| {
         let layout = part.layout();
@@ -34,20 +40,34 @@ pub fn concatenate(
             && same_rank
             && layout.shape.with_size(axis, 0) == shape.with_size(axis, 0)
     };
-    let size: usize = parts.iter().filter(|part| fits(part)).map(|p| p.layout().shape[axis]).sum();
+    let size: usize = parts
+        .iter()
+        .filter(|part| fits(part))
+        .map(|p| p.layout().shape[axis])
+        .sum();
     if !(parts.iter().all(fits) && output.layout().is_contiguous() && size == shape[axis]) {
         return Err(invalid!("value", "parts and output do not fit together"));
     }
     let inner = shape[axis + 1..].iter().product::<usize>() * dtype.size();
-    let part =
-        |part: &View| CopiedPiece { data: part.data(), bytes: part.layout().shape[axis] * inner };
-    let parts: Vec<CopiedPiece> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
-    let rows = CopiedRows { parts: &parts, row: shape[axis] * inner, output: output.data() };
+    let part = |part: &View| CopiedPiece {
+        data: part.data(),
+        bytes: part.layout().shape[axis] * inner,
+    };
+    let parts: Vec<CopiedPiece> = parts
+        .iter()
+        .map(part)
+        .filter(|part| part.bytes > 0)
+        .collect();
+    let rows = CopiedRows {
+        parts: &parts,
+        row: shape[axis] * inner,
+        output: output.data(),
+    };
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
-        // SAFETY: the run lies in a part, which may be read, and in the worker's range of the output, which no other
-        // worker has.
+        // SAFETY: the run lies in a part, which may be read, and in the worker's range of the
+        // output, which no other worker has.
         rows.for_each_run(bytes, |from, at, length| unsafe {
             let to = rows.output.add(at);
             let is_lines = to.addr().is_multiple_of(LINE) && length.is_multiple_of(LINE);
@@ -77,13 +97,13 @@ struct CopiedRows<'a> {
     output: *mut u8,
 }
 
-// SAFETY: the parts are those of views, which may be read from any thread. The output is that of a view, which may be
-// written from any thread; each range of it is written by one worker.
+// SAFETY: the parts are those of views, which may be read from any thread. The output is that of a
+// view, which may be written from any thread; each range of it is written by one worker.
 unsafe impl Sync for CopiedRows<'_> {}
 
 impl CopiedRows<'_> {
-    /// Calls `run(from, at, length)` for each run of the output's bytes `range`, in order. The `length` bytes from
-    /// `from` on belong at byte `at` of the output.
+    /// Calls `run(from, at, length)` for each run of the output's bytes `range`, in order. The
+    /// `length` bytes from `from` on belong at byte `at` of the output.
     #[inline(always)]
     fn for_each_run(&self, range: Range<usize>, mut run: impl FnMut(*const u8, usize, usize)) {
         let mut at = range.start;
@@ -96,7 +116,8 @@ impl CopiedRows<'_> {
                     continue;
                 }
                 let length = (bytes - skipped).min(range.end - at);
-                // This address is within the part, which has `bytes` bytes in each row and is contiguous.
+                // This address is within the part, which has `bytes` bytes in each row and is
+                // contiguous.
                 run(data.wrapping_add(row * bytes + skipped), at, length);
                 at += length;
                 skipped = 0;

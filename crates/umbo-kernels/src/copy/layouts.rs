@@ -17,18 +17,27 @@ use umbo_executor::workers;
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
 pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
-    check_same((from.dtype(), from.layout().shape), (to.dtype(), to.layout().shape))?;
+    check_same(
+        (from.dtype(), from.layout().shape),
+        (to.dtype(), to.layout().shape),
+    )?;
     let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
     let (elements, size) = (to.layout().shape.elements(), to.dtype().size());
     let streaming = streaming::pays(elements.saturating_mul(2 * size));
     workers::for_each_range(elements, 2 * size, &|range| {
         let (from, to) = (from.data(), to.data());
         let start = range.start * size;
-        // SAFETY: the views guarantee that their layouts may be read and written. The written view is exclusive, so
-        // they do not overlap. The range lies in both, and ranges do not overlap.
+        // SAFETY: the views guarantee that their layouts may be read and written. The written view
+        // is exclusive, so they do not overlap. The range lies in both, and ranges do not
+        // overlap.
         unsafe {
             if from_runs.is_dense() && to_runs.is_dense() && streaming {
-                streaming::write(instructions, from.add(start), to.add(start), range.len() * size);
+                streaming::write(
+                    instructions,
+                    from.add(start),
+                    to.add(start),
+                    range.len() * size,
+                );
                 streaming::finish();
             } else if from_runs.is_dense() {
                 to_runs.scatter(to, size, range, from.add(start));
@@ -54,9 +63,14 @@ pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
     let (shape, size) = (from.layout().shape, from.dtype().size());
     let expected = shape.bytes(from.dtype())?;
     if to.len() != expected {
-        return Err(invalid!("bytes", "{}; the elements have {expected}", to.len()));
+        return Err(invalid!(
+            "bytes",
+            "{}; the elements have {expected}",
+            to.len()
+        ));
     }
-    // SAFETY: the view guarantees that its layout may be read; `to` is exclusive and as long as all elements.
+    // SAFETY: the view guarantees that its layout may be read; `to` is exclusive and as long as all
+    // elements.
     unsafe { copy_dense(from.data(), from.layout(), size, to.as_mut_ptr()) };
     Ok(())
 }
@@ -64,14 +78,15 @@ pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
 /// Copies elements of `size` bytes each to memory where they lie densely in row-major order.
 ///
 /// # Safety
-/// `layout` reaches only readable elements from `from` on; `to` is writable for all of them; the two do not overlap.
+/// `layout` reaches only readable elements from `from` on; `to` is writable for all of them; the
+/// two do not overlap.
 pub(crate) unsafe fn copy_dense(from: *const u8, layout: &Layout, size: usize, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { Runs::new(layout).gather(from, size, 0..layout.shape.elements(), to) };
 }
 
-/// Sets all elements to `value`, rounded to their type. bool becomes true if `value` is not 0. For integers, `value`
-/// is limited to the range of the type.
+/// Sets all elements to `value`, rounded to their type. bool becomes true if `value` is not 0. For
+/// integers, `value` is limited to the range of the type.
 pub fn fill(to: &mut ViewMut, value: f64) {
     let bits = bits(to.dtype(), value);
     match to.dtype().size() {
@@ -109,7 +124,8 @@ pub fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
     let ((from, from_shape), (to, to_shape)) = (from, to);
     Err(invalid!(
         "tensor",
-        "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape must agree"
+        "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape \
+         must agree"
     ))
 }
 
@@ -118,8 +134,8 @@ fn fill_elements<T: Copy + Default + PartialEq + Sync>(to: &ViewMut, bits: T) {
     let runs = Runs::new(to.layout());
     workers::for_each_range(to.layout().shape.elements(), size_of::<T>(), &|range| {
         runs.for_each(range, |_, offset, stride, length| {
-            // SAFETY: the view guarantees that its layout may be written, and runs lie in it. The bytes of zero are
-            // zeros in every dtype.
+            // SAFETY: the view guarantees that its layout may be written, and runs lie in it. The
+            // bytes of zero are zeros in every dtype.
             unsafe {
                 let to = to.data().cast::<T>().offset(offset);
                 if stride == 1 && bits == T::default() {
@@ -136,5 +152,7 @@ fn fill_elements<T: Copy + Default + PartialEq + Sync>(to: &ViewMut, bits: T) {
 #[inline(always)]
 pub(crate) fn tiles(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
-    range.step_by(TILE).map(move |start| start..end.min(start + TILE))
+    range
+        .step_by(TILE)
+        .map(move |start| start..end.min(start + TILE))
 }

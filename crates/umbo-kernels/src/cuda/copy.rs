@@ -39,27 +39,41 @@ impl CopyEntry {
         }
     }
 
-    /// The same bytes in the widest pieces that a kernel can copy, if both sides are dense, and the width of the
-    /// pieces. Kernels do not look at the axes then.
+    /// The same bytes in the widest pieces that a kernel can copy, if both sides are dense, and the
+    /// width of the pieces. Kernels do not look at the axes then.
     fn widest(self, width: u64) -> (CopyEntry, u64) {
         let is_dense = self.from_runs.is_dense() && self.to_runs.is_dense();
         let bytes = self.elements * width;
-        let fits = |wide: u64| [self.from, self.to, bytes].iter().all(|at| at.is_multiple_of(wide));
-        let wide = WIDTHS.into_iter().rev().find(|&wide| wide > width && is_dense && fits(wide));
+        let fits = |wide: u64| {
+            [self.from, self.to, bytes]
+                .iter()
+                .all(|at| at.is_multiple_of(wide))
+        };
+        let wide = WIDTHS
+            .into_iter()
+            .rev()
+            .find(|&wide| wide > width && is_dense && fits(wide));
         let width = wide.unwrap_or(width);
-        (CopyEntry { elements: bytes / width, ..self }, width)
+        (
+            CopyEntry {
+                elements: bytes / width,
+                ..self
+            },
+            width,
+        )
     }
 }
 
 impl KernelLauncher<'_> {
-    /// Queues a copy for each pair: the elements of the first place go to the same positions of the second. It queues
-    /// one kernel for each width of pieces.
+    /// Queues a copy for each pair: the elements of the first place go to the same positions of the
+    /// second. It queues one kernel for each width of pieces.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ within a pair; nothing is queued then.
     ///
     /// # Safety
-    /// When the queued work reaches the copy, the first place of a pair may be read and the second written. Nobody
-    /// else uses them at that time. Each written element is written by one copy only.
+    /// When the queued work reaches the copy, the first place of a pair may be read and the second
+    /// written. Nobody else uses them at that time. Each written element is written by one copy
+    /// only.
     pub unsafe fn copy(&self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
         for (from, to) in pairs {
             check_same(from.kind(), to.kind())?;
@@ -76,8 +90,8 @@ impl KernelLauncher<'_> {
         Ok(())
     }
 
-    /// Queues a fill: each element of the place becomes `value`, rounded to its type. bool becomes true if `value`
-    /// is not 0. For integers, `value` is limited to the range of the type.
+    /// Queues a fill: each element of the place becomes `value`, rounded to its type. bool becomes
+    /// true if `value` is not 0. For integers, `value` is limited to the range of the type.
     ///
     /// # Safety
     /// As for the second place of a pair in [`KernelLauncher::copy`].
@@ -94,15 +108,18 @@ impl KernelLauncher<'_> {
         unsafe { self.over_items(&kernel, fills, |fill| fill.elements, &[]) }
     }
 
-    /// Queues a conversion: the elements of `to` become those of `from`, rounded once to their type. Floats only.
-    /// Between equal types it is a copy.
+    /// Queues a conversion: the elements of `to` become those of `from`, rounded once to their
+    /// type. Floats only. Between equal types it is a copy.
     ///
     /// Fails with INVALID_ARGUMENT for other types, or if the shapes differ.
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
     pub unsafe fn convert(&self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
-        check_same((from.dtype, from.layout.shape), (from.dtype, to.layout.shape))?;
+        check_same(
+            (from.dtype, from.layout.shape),
+            (from.dtype, to.layout.shape),
+        )?;
         if from.dtype == to.dtype {
             // SAFETY: the caller's promise.
             return unsafe { self.copy(&[(*from, *to)]) };
@@ -111,13 +128,17 @@ impl KernelLauncher<'_> {
             let problem = format!("{} to {}; only floats are converted", from.dtype, to.dtype);
             return Err(Error::invalid("dtype", problem));
         }
-        let kernel = format!("umbo_convert_{}_{}", short_name(from.dtype), short_name(to.dtype));
+        let kernel = format!(
+            "umbo_convert_{}_{}",
+            short_name(from.dtype),
+            short_name(to.dtype)
+        );
         // SAFETY: the caller's promise.
         unsafe { self.queue_copies(&kernel, std::iter::once(CopyEntry::new(from, to)), &[]) }
     }
 
-    /// Queues `to += from`, or `to -= from` if it `subtracts`, element by element. Integers wrap. Floats are rounded
-    /// after the operation; 16-bit floats are computed in float32.
+    /// Queues `to += from`, or `to -= from` if it `subtracts`, element by element. Integers wrap.
+    /// Floats are rounded after the operation; 16-bit floats are computed in float32.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
     ///

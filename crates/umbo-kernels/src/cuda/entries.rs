@@ -1,5 +1,5 @@
-//! The tables in which kernels find variables: where each variable lies, from what its gradient is made, and what is
-//! done with the gradient.
+//! The tables in which kernels find variables: where each variable lies, from what its gradient is
+//! made, and what is done with the gradient.
 
 use crate::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 use crate::cuda::place::divisor;
@@ -52,12 +52,17 @@ struct GpuTreatment<T> {
 const _: () =
     assert!(size_of::<GpuTreatment<f32>>() == 80 && size_of::<GpuTreatment<f64>>() == 136);
 
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted. `Real` has only these two types.
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted. `Real` has only these two
+// types.
 unsafe impl<T: Real> Plain for GpuTreatment<T> {}
 
 impl<T: Real> GpuTreatment<T> {
     fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> GpuTreatment<T> {
-        let Finish { scale, factors, limit } = Finish::new(divisor, clipping);
+        let Finish {
+            scale,
+            factors,
+            limit,
+        } = Finish::new(divisor, clipping);
         let scalars = step.map_or([0.0; SCALARS], |step| step.scalars);
         let (scale, divides) = match scale {
             Scale::Multiply(reciprocal) => (reciprocal, 0),
@@ -104,7 +109,14 @@ impl<'a> TableEntry<'a> {
             gradient_dtype: gradient.gradient_dtype as u32,
             ..TableVariable::default()
         };
-        TableEntry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
+        TableEntry {
+            gradient,
+            clipping: Clipping::NONE,
+            l2: 0.0,
+            step: None,
+            rows: None,
+            variable,
+        }
     }
 
     pub(super) fn of_update(update: &GpuUpdate<'a>) -> TableEntry<'a> {
@@ -126,7 +138,12 @@ impl<'a> TableEntry<'a> {
     }
 
     fn treatment<T: Real>(&self) -> GpuTreatment<T> {
-        GpuTreatment::new(self.gradient.divisor, self.clipping, self.l2, self.step.as_ref())
+        GpuTreatment::new(
+            self.gradient.divisor,
+            self.clipping,
+            self.l2,
+            self.step.as_ref(),
+        )
     }
 }
 
@@ -171,7 +188,13 @@ impl KernelLauncher<'_> {
         after: &[u64],
     ) -> Result<()> {
         let kernel = format!("umbo_{kernel}_{}", short_name(dtype));
-        let TableArrays { table, variables, contributions, treatments, .. } = *arrays;
+        let TableArrays {
+            table,
+            variables,
+            contributions,
+            treatments,
+            ..
+        } = *arrays;
         let before = [variables, contributions, treatments];
         // SAFETY: the caller's promise.
         unsafe { self.over(&kernel, &arrays.work, table, &before, after) }
@@ -191,8 +214,8 @@ impl KernelLauncher<'_> {
         self.queue.upload(table.bytes())
     }
 
-    /// Enters the variables of a type into the table and uploads it. Returns `None` if there are none. If `size` is
-    /// given, the variables are cut into chunks of `size` elements.
+    /// Enters the variables of a type into the table and uploads it. Returns `None` if there are
+    /// none. If `size` is given, the variables are cut into chunks of `size` elements.
     pub(super) fn enter<'a>(
         &self,
         dtype: DType,
@@ -219,9 +242,14 @@ impl KernelLauncher<'_> {
             Some(size) => table.cut_by(size, elements)?,
             None => table.cut(self.enough_chunks, elements)?,
         };
-        let all = entries.clone().map(|entry| entry.gradient.contributions.len());
+        let all = entries
+            .clone()
+            .map(|entry| entry.gradient.contributions.len());
         let contributions = table.begin::<GpuContribution>(all.sum())?;
-        for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
+        for contribution in entries
+            .clone()
+            .flat_map(|entry| entry.gradient.contributions)
+        {
             table.push(*contribution);
         }
         // Variables with the same treatment mostly follow each other.
@@ -239,7 +267,11 @@ impl KernelLauncher<'_> {
         let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
         for (entry, treatment) in entries.zip(kinds) {
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
-            let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
+            let rows = if entry.rows.is_some() {
+                numbers + 8 * next_row
+            } else {
+                0
+            };
             table.push(TableVariable {
                 treatment,
                 first_contribution,
@@ -266,16 +298,24 @@ impl KernelLauncher<'_> {
 
 /// Refuses a gradient whose types do not fit.
 pub(super) fn check_gradient(gradient: &Gradient<'_>) -> Result<()> {
-    let Gradient { dtype, gradient_dtype, contributions, .. } = *gradient;
+    let Gradient {
+        dtype,
+        gradient_dtype,
+        contributions,
+        ..
+    } = *gradient;
     if !real::is_supported(dtype) || !gradient_element::is_supported(dtype, gradient_dtype) {
         let problem = format!(
-            "{gradient_dtype} for a variable of {dtype}; there are float32 and \
-             float64 variables, whose gradients have their type or, for float32, one of 16 bits"
+            "{gradient_dtype} for a variable of {dtype}; there are float32 and float64 variables, \
+             whose gradients have their type or, for float32, one of 16 bits"
         );
         return Err(Error::invalid("gradient", problem));
     }
     if u32::try_from(contributions.len()).is_err() {
-        return Err(invalid!("gradient", "more contributions than can be counted"));
+        return Err(invalid!(
+            "gradient",
+            "more contributions than can be counted"
+        ));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! The kernels for GPUs, and the code that launches them.
 //!
-//! Their source is in `source`. Several compilers can compile it. clang makes [`PTX`] from it. The PTX is committed
-//! and embedded, packed, so that building the library needs no CUDA. `scripts/build_ptx.sh` makes it anew. Tests
-//! compile the same source as C++ and compare every kernel with the CPU's: the bits are the same, except those of a
-//! NaN.
+//! Their source is in `source`. Several compilers can compile it. clang makes [`PTX`] from it. The
+//! PTX is committed and embedded, packed, so that building the library needs no CUDA.
+//! `scripts/build_ptx.sh` makes it anew. Tests compile the same source as C++ and compare every
+//! kernel with the CPU's: the bits are the same, except those of a NaN.
 //!
-//! A launcher checks its arguments, makes the tables that say where everything lies, and queues kernels at a
-//! [`KernelQueue`]. It does not use the driver itself.
+//! A launcher checks its arguments, makes the tables that say where everything lies, and queues
+//! kernels at a [`KernelQueue`]. It does not use the driver itself.
 
 mod copy;
 mod entries;

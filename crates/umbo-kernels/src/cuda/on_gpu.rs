@@ -9,8 +9,8 @@ use umbo_device::cuda::gpu::Gpu;
 use umbo_device::cuda::kernels::Kernels;
 use umbo_device::cuda::memory::DeviceMemory;
 
-/// The stream of a logical GPU, for one call of a launcher's function. The memory of tables is freed on the stream,
-/// and so after the kernels that read it.
+/// The stream of a logical GPU, for one call of a launcher's function. The memory of tables is
+/// freed on the stream, and so after the kernels that read it.
 #[derive(Debug)]
 struct OnGpu {
     gpu: &'static Gpu,
@@ -28,7 +28,11 @@ struct Launch {
 impl KernelQueue for OnGpu {
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         let (kernel, arguments) = (kernel.to_owned(), arguments.to_vec());
-        self.launches.borrow_mut().push(Launch { kernel, blocks, arguments });
+        self.launches.borrow_mut().push(Launch {
+            kernel,
+            blocks,
+            arguments,
+        });
         Ok(())
     }
 
@@ -47,8 +51,8 @@ impl KernelQueue for OnGpu {
     }
 }
 
-/// Kernels that are ready to launch, as soon as the work before them is queued. Launching them needs no memory that
-/// could be refused.
+/// Kernels that are ready to launch, as soon as the work before them is queued. Launching them
+/// needs no memory that could be refused.
 #[derive(Debug)]
 pub struct PreparedLaunches(OnGpu, &'static Kernels);
 
@@ -58,7 +62,14 @@ impl PreparedLaunches {
     /// # Safety
     /// The promises that the launcher's functions got when this was prepared hold from now on.
     pub unsafe fn launch(self) -> Result<()> {
-        let PreparedLaunches(OnGpu { gpu, launches, memory: _memory }, kernels) = self;
+        let PreparedLaunches(
+            OnGpu {
+                gpu,
+                launches,
+                memory: _memory,
+            },
+            kernels,
+        ) = self;
         launches.into_inner().into_iter().try_for_each(|launch| {
             let blocks = [launch.blocks, THREADS];
             // SAFETY: the caller's promise; the tables are this queue's own.
@@ -85,7 +96,11 @@ pub fn prepared_on_gpu(
     let _entered = gpu.card().enter()?;
     let kernels = gpu.card().kernels(|| &PTX)?;
     let (memory, launches) = Default::default();
-    let prepared = OnGpu { gpu, memory, launches };
+    let prepared = OnGpu {
+        gpu,
+        memory,
+        launches,
+    };
     queue(&KernelLauncher::new(&prepared))?;
     Ok(PreparedLaunches(prepared, kernels))
 }

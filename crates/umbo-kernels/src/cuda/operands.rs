@@ -47,16 +47,16 @@ pub struct TableRows<'a> {
 /// The update of one variable.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuUpdate<'a> {
-    /// The gradient. If the update has rows, the sum is over their elements, one row after the other, and has no
-    /// contributions.
+    /// The gradient. If the update has rows, the sum is over their elements, one row after the
+    /// other, and has no contributions.
     pub gradient: Gradient<'a>,
     /// How the gradient is clipped.
     pub clipping: Clipping,
     /// The factor of the weight that is added to the gradient after clipping.
     pub l2: f64,
-    /// What is done to each element. For LAMB, the norms are measured, and its last scalar is multiplied with their
-    /// quotient. Without a step, the gradient is written into the only state, as a rule would get it: clipped, and
-    /// with the L2 term.
+    /// What is done to each element. For LAMB, the norms are measured, and its last scalar is
+    /// multiplied with their quotient. Without a step, the gradient is written into the only
+    /// state, as a rule would get it: clipped, and with the L2 term.
     pub step: Option<RuleStep>,
     /// Contiguous elements.
     pub weights: Address,
@@ -64,6 +64,7 @@ pub struct GpuUpdate<'a> {
     pub slots: &'a [Address],
     /// The rows that are updated; `None` if all are.
     pub rows: Option<TableRows<'a>>,
-    /// A 32-bit number that becomes 1 if an element of the gradient is not finite. Else it is not changed.
+    /// A 32-bit number that becomes 1 if an element of the gradient is not finite. Else it is not
+    /// changed.
     pub not_finite: Option<Address>,
 }

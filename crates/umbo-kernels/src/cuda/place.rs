@@ -5,8 +5,8 @@ use crate::dtype::DType;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::strided;
 
-/// Elements in the memory of a device. Unlike a view of the host's memory it guarantees nothing: the functions that
-/// use it say what their callers must guarantee.
+/// Elements in the memory of a device. Unlike a view of the host's memory it guarantees nothing:
+/// the functions that use it say what their callers must guarantee.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuPlace {
     /// The address of the first element.
@@ -100,7 +100,11 @@ mod tests {
         for &size in sizes.iter().filter(|&&size| size > 1) {
             let (factor, shift) = divisor(size);
             let near = sizes.iter().flat_map(|&other| {
-                [other, other.wrapping_mul(size), other.wrapping_mul(size).wrapping_sub(1)]
+                [
+                    other,
+                    other.wrapping_mul(size),
+                    other.wrapping_mul(size).wrapping_sub(1),
+                ]
             });
             for number in near.chain([0, 1, u64::MAX, u64::MAX - 1]) {
                 let part = ((u128::from(number) * u128::from(factor)) >> 64) as u64;

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use lzma_rust2::LzmaReader;
 
-/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta. It is unpacked at its first use.
+/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta. It is unpacked at
+/// its first use.
 pub static PTX: LazyLock<String> = LazyLock::new(|| {
     let packed: &[u8] = include_bytes!("umbo.ptx.lzma");
     let mut ptx = String::new();

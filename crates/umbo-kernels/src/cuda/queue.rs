@@ -14,17 +14,19 @@ pub trait KernelQueue {
     /// Queues a kernel of the library's module, with `blocks` blocks of [`THREADS`] threads.
     ///
     /// # Safety
-    /// `arguments` are those of the kernel, in order; an argument of 32 bits is the lower half of its word. Until the
-    /// kernel is done, only work that is queued here before or after it uses its memory: nothing else writes what the
-    /// kernel reads, or reads or writes what it writes.
+    /// `arguments` are those of the kernel, in order; an argument of 32 bits is the lower half of
+    /// its word. Until the kernel is done, only work that is queued here before or after it
+    /// uses its memory: nothing else writes what the kernel reads, or reads or writes what it
+    /// writes.
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()>;
 
-    /// Copies `bytes` to memory of the device that begins at a multiple of 16. The memory does not change before the
-    /// kernels have run that the same function of a launcher queues next. `bytes` may be changed once this returns.
+    /// Copies `bytes` to memory of the device that begins at a multiple of 16. The memory does not
+    /// change before the kernels have run that the same function of a launcher queues next.
+    /// `bytes` may be changed once this returns.
     fn upload(&self, bytes: &[u8]) -> Result<Address>;
 
-    /// Returns memory of the device that begins at a multiple of 16. Only the kernels that the same function of a
-    /// launcher queues next use it.
+    /// Returns memory of the device that begins at a multiple of 16. Only the kernels that the same
+    /// function of a launcher queues next use it.
     fn scratch(&self, bytes: usize) -> Result<Address>;
 }
 
@@ -34,25 +36,31 @@ const ENOUGH_CHUNKS: u64 = 1 << 16;
 /// Queues kernels.
 pub struct KernelLauncher<'q> {
     pub(super) queue: &'q dyn KernelQueue,
-    /// About how many chunks are enough. If there would be more, the chunks are made larger, and each thread works
-    /// several times.
+    /// About how many chunks are enough. If there would be more, the chunks are made larger, and
+    /// each thread works several times.
     pub(super) enough_chunks: u64,
 }
 
 impl<'q> KernelLauncher<'q> {
     /// A launcher that queues at `queue`.
     pub fn new(queue: &'q dyn KernelQueue) -> KernelLauncher<'q> {
-        KernelLauncher { queue, enough_chunks: ENOUGH_CHUNKS }
+        KernelLauncher {
+            queue,
+            enough_chunks: ENOUGH_CHUNKS,
+        }
     }
 
-    /// The same launcher, for which few chunks are enough if `few`. Tests use it, since a GPU needs millions of
-    /// elements to reach the usual number of chunks. Results never depend on it.
+    /// The same launcher, for which few chunks are enough if `few`. Tests use it, since a GPU needs
+    /// millions of elements to reach the usual number of chunks. Results never depend on it.
     pub fn with_few_chunks(self, few: bool) -> KernelLauncher<'q> {
-        KernelLauncher { enough_chunks: if few { 0 } else { ENOUGH_CHUNKS }, ..self }
+        KernelLauncher {
+            enough_chunks: if few { 0 } else { ENOUGH_CHUNKS },
+            ..self
+        }
     }
 
-    /// Queues `kernel` over items. The function returns for each item how many elements it has. The kernel's
-    /// arguments are the items, the chunks, their size, and `after`.
+    /// Queues `kernel` over items. The function returns for each item how many elements it has. The
+    /// kernel's arguments are the items, the chunks, their size, and `after`.
     ///
     /// # Safety
     /// As for [`KernelQueue::launch`].
@@ -76,8 +84,8 @@ impl<'q> KernelLauncher<'q> {
         unsafe { self.over(kernel, &work, table, &[table + at], after) }
     }
 
-    /// Queues `kernel` over `work`, which [`Table::cut`] made. The kernel's arguments are `before`, the chunks, their
-    /// size, and `after`.
+    /// Queues `kernel` over `work`, which [`Table::cut`] made. The kernel's arguments are `before`,
+    /// the chunks, their size, and `after`.
     ///
     /// # Safety
     /// As for [`KernelQueue::launch`]. The table was uploaded to `table`.
@@ -95,7 +103,11 @@ impl<'q> KernelLauncher<'q> {
         let chunks = work.chunks.map_or(0, |at| table + at);
         // SAFETY: the caller's promise.
         unsafe {
-            self.queue.launch(kernel, work.blocks, &[before, &[chunks, work.size], after].concat())
+            self.queue.launch(
+                kernel,
+                work.blocks,
+                &[before, &[chunks, work.size], after].concat(),
+            )
         }
     }
 }
@@ -103,9 +115,11 @@ impl<'q> KernelLauncher<'q> {
 /// How many blocks are needed for `items` if each block has `of_block` items.
 pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     let blocks = u32::try_from(items.div_ceil(of_block)).ok();
-    blocks.filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
-        Error::ResourceExhausted("a launch would need more blocks than can be counted".into())
-    })
+    blocks
+        .filter(|&blocks| blocks <= i32::MAX as u32)
+        .ok_or_else(|| {
+            Error::ResourceExhausted("a launch would need more blocks than can be counted".into())
+        })
 }
 
 /// The short name of an element type in the names of kernels, such as `bf16`.
@@ -116,10 +130,15 @@ pub(super) fn short_name(dtype: DType) -> String {
 
 /// The short name for kernels that do not distinguish signed and unsigned integers.
 pub(super) fn unsigned_name(dtype: DType) -> String {
-    if dtype.is_float() { short_name(dtype) } else { (8 * dtype.size()).to_string() }
+    if dtype.is_float() {
+        short_name(dtype)
+    } else {
+        (8 * dtype.size()).to_string()
+    }
 }
 
-/// The bytes that are uploaded for a launch: arrays, one after the other. Each begins at a multiple of 16.
+/// The bytes that are uploaded for a launch: arrays, one after the other. Each begins at a multiple
+/// of 16.
 #[derive(Default)]
 pub(super) struct Table {
     bytes: Vec<u8>,
@@ -214,11 +233,12 @@ impl Table {
     pub(super) fn push<T: Plain>(&mut self, value: T) {
         let first = std::ptr::from_ref(&value).cast::<u8>();
         // SAFETY: a plain value is as many initialised bytes.
-        self.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, size_of::<T>()) });
+        self.bytes
+            .extend_from_slice(unsafe { std::slice::from_raw_parts(first, size_of::<T>()) });
     }
 
-    /// Cuts items into chunks and, if there are several items, enters the chunks, which are made larger until about
-    /// `enough` of them remain.
+    /// Cuts items into chunks and, if there are several items, enters the chunks, which are made
+    /// larger until about `enough` of them remain.
     pub(super) fn cut(
         &mut self,
         enough: u64,
@@ -226,7 +246,8 @@ impl Table {
     ) -> Result<LaunchWork> {
         let total = items.clone().fold(0u64, u64::saturating_add);
         let mut size = SMALLEST_CHUNK;
-        // The chunks of one item take no table, and blocks that work on neighbours are what a GPU's memory likes.
+        // The chunks of one item take no table, and blocks that work on neighbours are what a GPU's
+        // memory likes.
         while items.clone().nth(1).is_some() && total / size > enough {
             size *= 2;
         }
@@ -243,14 +264,25 @@ impl Table {
         let blocks = blocks_of(count, 1)?;
         let mut left = items.clone();
         if left.next().is_none() || left.next().is_none() {
-            return Ok(LaunchWork { blocks, chunks: None, size });
+            return Ok(LaunchWork {
+                blocks,
+                chunks: None,
+                size,
+            });
         }
         let chunks = self.begin::<Chunk>(blocks as usize)?;
         for (item, elements) in items.enumerate() {
             for number in 0..elements.div_ceil(size) {
-                self.push(Chunk { item: item as u32, number: number as u32 });
+                self.push(Chunk {
+                    item: item as u32,
+                    number: number as u32,
+                });
             }
         }
-        Ok(LaunchWork { blocks, chunks: Some(chunks), size })
+        Ok(LaunchWork {
+            blocks,
+            chunks: Some(chunks),
+            size,
+        })
     }
 }

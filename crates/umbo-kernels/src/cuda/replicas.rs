@@ -38,12 +38,12 @@ impl KernelLauncher<'_> {
     /// Queues a reduction. The bits are those of
     /// [`reduce_over_replicas`](crate::reduce::over_replicas::reduce_over_replicas).
     ///
-    /// Fails with INVALID_ARGUMENT, with nothing queued, if there is no input or more than 2^15, if shapes or dtypes
-    /// differ, if the output's dtype is not that of the result, and for bool.
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if there is no input or more than 2^15, if
+    /// shapes or dtypes differ, if the output's dtype is not that of the result, and for bool.
     ///
     /// # Safety
-    /// When the queued work reaches the reduction, the inputs may be read and the output written. Nobody else uses
-    /// them at that time.
+    /// When the queued work reaches the reduction, the inputs may be read and the output written.
+    /// Nobody else uses them at that time.
     pub unsafe fn reduce_over_replicas(&self, reduction: &GpuReduction<'_>) -> Result<()> {
         let GpuReduction { op, inputs, output } = reduction;
         check_operands(*op, inputs.iter().map(GpuPlace::kind), output.kind())?;
@@ -57,7 +57,10 @@ impl KernelLauncher<'_> {
         table.push(item);
         let inputs = table.begin::<ReductionInput>(reduction.inputs.len())?;
         for place in reduction.inputs {
-            table.push(ReductionInput { data: place.address, runs: GpuRuns::new(&place.layout) });
+            table.push(ReductionInput {
+                data: place.address,
+                runs: GpuRuns::new(&place.layout),
+            });
         }
         let table = self.queue.upload(table.bytes())?;
         let before = [table + items, table + inputs];

@@ -30,14 +30,21 @@ impl KernelLauncher<'_> {
     /// Fails with INVALID_ARGUMENT, with nothing queued, for elements of another size.
     ///
     /// # Safety
-    /// When the queued work reaches the copy, the numbers and the source may be read, and the target written. Nobody
-    /// else uses them at that time. The rows are rows of the table, and none is there twice.
+    /// When the queued work reaches the copy, the numbers and the source may be read, and the
+    /// target written. Nobody else uses them at that time. The rows are rows of the table, and
+    /// none is there twice.
     pub unsafe fn copy_rows(&self, copy: RowCopy) -> Result<()> {
         let size = copy.dtype.size();
         if ![4, 8].contains(&size) {
             return Err(invalid!("rows", "of {}", copy.dtype));
         }
-        let RowCopy { numbers, table, compact, width, .. } = copy;
+        let RowCopy {
+            numbers,
+            table,
+            compact,
+            width,
+            ..
+        } = copy;
         let elements = copy.rows.saturating_mul(width);
         let work = Table::default().cut(self.enough_chunks, std::iter::once(elements))?;
         let (factor, shift) = divisor(width);

@@ -1,5 +1,5 @@
-//! Work on the gradients of variables, which are made from the replicas' contributions: kernels write them, add them
-//! to sums, measure them, and update variables by them.
+//! Work on the gradients of variables, which are made from the replicas' contributions: kernels
+//! write them, add them to sums, measure them, and update variables by them.
 
 use crate::cuda::entries::{TILE, TYPES, TableEntry, check_gradient};
 use crate::cuda::operands::{GpuUpdate, Gradient};
@@ -22,9 +22,9 @@ impl KernelLauncher<'_> {
         unsafe { self.queue_gradients("gradient", all) }
     }
 
-    /// Queues the accumulation of gradients: the contributions are added to the elements at which the sum starts. The
-    /// new sums are written, in float64, to the addresses beside them, which may be the addresses at which the sums
-    /// start. Divisors have no effect.
+    /// Queues the accumulation of gradients: the contributions are added to the elements at which
+    /// the sum starts. The new sums are written, in float64, to the addresses beside them,
+    /// which may be the addresses at which the sums start. Divisors have no effect.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
@@ -38,16 +38,19 @@ impl KernelLauncher<'_> {
     /// # Safety
     /// As for [`KernelLauncher::update`].
     unsafe fn queue_gradients(&self, kernel: &str, all: &[(Gradient<'_>, Address)]) -> Result<()> {
-        all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
-        let entries = all.iter().map(|&(gradient, to)| TableEntry::new(gradient, to));
+        all.iter()
+            .try_for_each(|(gradient, _)| check_gradient(gradient))?;
+        let entries = all
+            .iter()
+            .map(|&(gradient, to)| TableEntry::new(gradient, to));
         // SAFETY: the caller's promise.
         unsafe { self.queue_entries(kernel, entries) }
     }
 
-    /// Queues the measuring of gradients. For each gradient, `results` gets two float64 numbers: the sum of the
-    /// squares of all elements, which is infinite also if the true sum is past the range of float64; and a number
-    /// that is 0 if all elements are finite, else NaN. The bits are those of
-    /// [`Squares`](crate::update::squares::Squares).
+    /// Queues the measuring of gradients. For each gradient, `results` gets two float64 numbers:
+    /// the sum of the squares of all elements, which is infinite also if the true sum is past
+    /// the range of float64; and a number that is 0 if all elements are finite, else NaN. The
+    /// bits are those of [`Squares`](crate::update::squares::Squares).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
@@ -61,8 +64,8 @@ impl KernelLauncher<'_> {
     }
 
     /// # Safety
-    /// As for [`KernelLauncher::measure`]. The kernel makes two sums. If `quotients`, the quotient of their roots is
-    /// written; else both sums are.
+    /// As for [`KernelLauncher::measure`]. The kernel makes two sums. If `quotients`, the quotient
+    /// of their roots is written; else both sums are.
     unsafe fn queue_measure<'a>(
         &self,
         kernel: &str,
@@ -73,7 +76,9 @@ impl KernelLauncher<'_> {
             let arrays = self.enter(dtype, entries.clone(), Some(MEASURED_BY_BLOCK))?;
             let Some(arrays) = arrays else { continue };
             let bytes = arrays.tiles.saturating_mul(2 * size_of::<f64>() as u64);
-            let sums = self.queue.scratch(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            let sums = self
+                .queue
+                .scratch(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             // SAFETY: the caller's promise, and the arguments are the kernels'.
             unsafe {
                 self.over_variables(kernel, dtype, &arrays, &[sums])?;
@@ -84,15 +89,18 @@ impl KernelLauncher<'_> {
         Ok(())
     }
 
-    /// Queues updates: one kernel for each rule and element type among them, whatever their number, and two more for
-    /// LAMB, which measure. The bits are those of an [`UpdatePass`](crate::update::pass::UpdatePass).
+    /// Queues updates: one kernel for each rule and element type among them, whatever their number,
+    /// and two more for LAMB, which measure. The bits are those of an
+    /// [`UpdatePass`](crate::update::pass::UpdatePass).
     ///
-    /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types or rows do not fit.
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types or rows do not
+    /// fit.
     ///
     /// # Safety
-    /// When the queued work reaches the updates, gradients, sums and numbers of rows may be read, and weights, state
-    /// and flags read and written. Nobody else uses them at that time. Each has the elements that its description
-    /// names. Each written element belongs to one update only; flags may be shared.
+    /// When the queued work reaches the updates, gradients, sums and numbers of rows may be read,
+    /// and weights, state and flags read and written. Nobody else uses them at that time. Each
+    /// has the elements that its description names. Each written element belongs to one update
+    /// only; flags may be shared.
     pub unsafe fn update(&self, updates: &[GpuUpdate<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         let kinds = RuleKind::ALL.iter().map(|kind| Some(*kind));
@@ -106,7 +114,9 @@ impl KernelLauncher<'_> {
                     self.queue_entries(name, entries)?;
                     continue;
                 }
-                let quotients = self.queue.scratch(size_of::<f64>() * entries.clone().count())?;
+                let quotients = self
+                    .queue
+                    .scratch(size_of::<f64>() * entries.clone().count())?;
                 let entries = placed(entries, quotients, 1);
                 self.queue_measure(&format!("{name}_squares"), entries.clone(), true)?;
                 self.queue_entries(name, entries)?;
@@ -116,7 +126,8 @@ impl KernelLauncher<'_> {
     }
 }
 
-/// The entries, each with its place among the results. Each entry has `count` float64 numbers there.
+/// The entries, each with its place among the results. Each entry has `count` float64 numbers
+/// there.
 fn placed<'a>(
     entries: impl Iterator<Item = TableEntry<'a>> + Clone,
     results: Address,
@@ -142,7 +153,9 @@ fn check(update: &GpuUpdate<'_>) -> Result<()> {
         let name = kernel_of(kind);
         return Err(invalid!("slots", "{found}; {name} has {expected}"));
     }
-    let Some(rows) = update.rows else { return Ok(()) };
+    let Some(rows) = update.rows else {
+        return Ok(());
+    };
     let (numbers, sum) = (rows.numbers, &update.gradient);
     let fits = sum.contributions.is_empty()
         && sum.accumulated.is_some()
@@ -154,7 +167,10 @@ fn check(update: &GpuUpdate<'_>) -> Result<()> {
     }
     let exist = numbers.last().is_none_or(|&last| last < rows.of);
     if !exist || !numbers.is_sorted_by(|before, after| before < after) {
-        let problem = format!("they must ascend, none twice, within the {} of the table", rows.of);
+        let problem = format!(
+            "they must ascend, none twice, within the {} of the table",
+            rows.of
+        );
         return Err(Error::invalid("rows", problem));
     }
     Ok(())

@@ -7,8 +7,8 @@ use crate::float::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16, widen_f
 use crate::float::lanes::Widen;
 use crate::instruction_set::Instructions;
 
-/// An element of a gradient. Sums over replicas are float64. Every element is first widened to float64, which is
-/// exact.
+/// An element of a gradient. Sums over replicas are float64. Every element is first widened to
+/// float64, which is exact.
 pub trait GradientElement: Element + Widen {
     /// The number, rounded once to this type.
     fn rounded(value: f64) -> Self;
@@ -72,8 +72,8 @@ impl GradientElement for f16 {
     }
 }
 
-/// Whether a variable of this element type can have gradients of type `gradient`. Gradients can have the type of the
-/// variable; those of a float32 variable can also be 16-bit floats.
+/// Whether a variable of this element type can have gradients of type `gradient`. Gradients can
+/// have the type of the variable; those of a float32 variable can also be 16-bit floats.
 pub fn is_supported(variable: DType, gradient: DType) -> bool {
     match variable {
         DType::Float32 => {
@@ -84,8 +84,8 @@ pub fn is_supported(variable: DType, gradient: DType) -> bool {
     }
 }
 
-/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. Any other dtype is a defect
-/// of the caller.
+/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. Any other
+/// dtype is a defect of the caller.
 #[macro_export]
 macro_rules! for_gradient_dtype {
     ($dtype:expr, $element:ident => $body:expr) => {

@@ -1,9 +1,10 @@
 //! Conversions between 16-bit floats and wider ones, as integer code that vectorises.
 //!
-//! Conversions round to nearest, ties to even. Denormals are kept. No denormal is ever an operand of floating-point
-//! arithmetic here, so the results do not depend on the thread's flush-to-zero mode. The processor's own bfloat16
-//! instruction is not used, because it flushes denormals. The conversions of the crate `half` are not used, because
-//! they test the processor's features on every call, and so keep the compiler from vectorising a loop.
+//! Conversions round to nearest, ties to even. Denormals are kept. No denormal is ever an operand
+//! of floating-point arithmetic here, so the results do not depend on the thread's flush-to-zero
+//! mode. The processor's own bfloat16 instruction is not used, because it flushes denormals. The
+//! conversions of the crate `half` are not used, because they test the processor's features on
+//! every call, and so keep the compiler from vectorising a loop.
 
 use half::{bf16, f16};
 
@@ -20,8 +21,8 @@ pub fn f16_to_f32(value: f16) -> f32 {
     let bits = u32::from(value.to_bits());
     let sign = (bits & 0x8000) << 16;
     let magnitude = (bits & 0x7fff) << 13;
-    // A denormal is m * 2^-24. The number with m in the mantissa field of 2^-14 is larger by 2^-14, which is
-    // subtracted.
+    // A denormal is m * 2^-24. The number with m in the mantissa field of 2^-14 is larger by 2^-14,
+    // which is subtracted.
     let denormal = f32::from_bits(magnitude + SMALLEST_NORMAL) - f32::from_bits(SMALLEST_NORMAL);
     let wide = if magnitude < 1 << 23 {
         denormal.to_bits()
@@ -39,9 +40,12 @@ pub fn f32_to_f16(value: f32) -> f16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
-    // In a number near 1/2, the last place is 2^-24, the unit of float16 denormals. So adding 1/2 rounds.
+    // In a number near 1/2, the last place is 2^-24, the unit of float16 denormals. So adding 1/2
+    // rounds.
     let half = 126 << 23;
-    let denormal = (f32::from_bits(magnitude) + f32::from_bits(half)).to_bits().wrapping_sub(half);
+    let denormal = (f32::from_bits(magnitude) + f32::from_bits(half))
+        .to_bits()
+        .wrapping_sub(half);
     let odd = (magnitude >> 13) & 1;
     let normal = magnitude.wrapping_add(0xfff + odd).wrapping_sub(112 << 23) >> 13;
     let narrow = if magnitude < SMALLEST_NORMAL {
@@ -69,11 +73,15 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
     let odd = (bits >> 16) & 1;
     let rounded = bits.wrapping_add(0x7fff + odd) >> 16;
     let nan = (bits >> 16) | 0x40;
-    bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 { nan } else { rounded } as u16)
+    bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 {
+        nan
+    } else {
+        rounded
+    } as u16)
 }
 
-/// float16 to float32, exact, by the processor's own conversion if there is one. The bits are those of
-/// [`f16_to_f32`], except that signalling NaNs become quiet.
+/// float16 to float32, exact, by the processor's own conversion if there is one. The bits are those
+/// of [`f16_to_f32`], except that signalling NaNs become quiet.
 #[inline(always)]
 pub fn widen_f16s<const N: usize>(instructions: Instructions, values: [f16; N]) -> [f32; N] {
     #[cfg(not(target_arch = "x86_64"))]
@@ -102,8 +110,9 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
     wide
 }
 
-/// float32 to float16, by the processor's own conversion if there is one. The bits are those of [`f32_to_f16`]:
-/// unlike the processor's conversion to bfloat16, this one keeps denormals in every mode.
+/// float32 to float16, by the processor's own conversion if there is one. The bits are those of
+/// [`f32_to_f16`]: unlike the processor's conversion to bfloat16, this one keeps denormals in every
+/// mode.
 #[inline(always)]
 pub fn narrow_to_f16s<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [f16; N] {
     #[cfg(not(target_arch = "x86_64"))]
@@ -114,7 +123,10 @@ pub fn narrow_to_f16s<const N: usize>(instructions: Instructions, values: &[f32;
         return unsafe { narrow_to_f16s_f16c(values) };
     }
     let mut narrow = [f16::ZERO; N];
-    narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_f16(value));
+    narrow
+        .iter_mut()
+        .zip(values)
+        .for_each(|(narrow, &value)| *narrow = f32_to_f16(value));
     narrow
 }
 
@@ -147,8 +159,8 @@ pub fn f64_to_bf16(value: f64) -> bf16 {
     bf16::from_f64_const(with_sticky_bit(value))
 }
 
-/// Sets the lowest of the upper 32 bits if any of the lower 32 bits is set. `half` reads only the upper 32 bits of a
-/// float64, and the lower ones decide whether a number is a tie.
+/// Sets the lowest of the upper 32 bits if any of the lower 32 bits is set. `half` reads only the
+/// upper 32 bits of a float64, and the lower ones decide whether a number is a tie.
 fn with_sticky_bit(value: f64) -> f64 {
     let bits = value.to_bits();
     let followed = bits & 0xffff_ffff != 0;
@@ -162,14 +174,18 @@ mod tests {
     #[test]
     fn widening_agrees_with_half_for_every_pattern() {
         for bits in 0..=u16::MAX {
-            let (ours, theirs) =
-                (f16_to_f32(f16::from_bits(bits)), f16::from_bits(bits).to_f32_const());
+            let (ours, theirs) = (
+                f16_to_f32(f16::from_bits(bits)),
+                f16::from_bits(bits).to_f32_const(),
+            );
             assert!(
                 ours.to_bits() == theirs.to_bits() || ours.is_nan() && theirs.is_nan(),
                 "{bits:x}"
             );
-            let (ours, theirs) =
-                (bf16_to_f32(bf16::from_bits(bits)), bf16::from_bits(bits).to_f32_const());
+            let (ours, theirs) = (
+                bf16_to_f32(bf16::from_bits(bits)),
+                bf16::from_bits(bits).to_f32_const(),
+            );
             assert!(
                 ours.to_bits() == theirs.to_bits() || ours.is_nan() && theirs.is_nan(),
                 "{bits:x}"
@@ -179,12 +195,19 @@ mod tests {
 
     #[test]
     fn narrowing_agrees_with_half() {
-        // An odd stride that is no round number meets every exponent and every kind of trailing bits. The neighbours
-        // of each tie are added.
+        // An odd stride that is no round number meets every exponent and every kind of trailing
+        // bits. The neighbours of each tie are added.
         let ties = (0..=u16::MAX).flat_map(|upper| {
             let f16_tie = (u32::from(upper) << 13 | 1 << 12).wrapping_add(112 << 23);
             let bf16_tie = u32::from(upper) << 16 | 1 << 15;
-            [f16_tie - 1, f16_tie, f16_tie + 1, bf16_tie - 1, bf16_tie, bf16_tie + 1]
+            [
+                f16_tie - 1,
+                f16_tie,
+                f16_tie + 1,
+                bf16_tie - 1,
+                bf16_tie,
+                bf16_tie + 1,
+            ]
         });
         for bits in (0..=u32::MAX).step_by(997).chain(ties) {
             let value = f32::from_bits(bits);

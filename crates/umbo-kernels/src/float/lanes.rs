@@ -1,8 +1,10 @@
-//! Sixteen elements at a time in the processor's lanes, widened to float64 where float32 would round their sum.
+//! Sixteen elements at a time in the processor's lanes, widened to float64 where float32 would
+//! round their sum.
 //!
-//! The sum over replicas is the hottest loop of the library. Compilers handle it differently for each number of
-//! replicas: for eight float32 replicas they made sixteen scalar conversions. So it is written in processor
-//! instructions for the instruction sets that we know. For others it is a plain loop. The bits are the same.
+//! The sum over replicas is the hottest loop of the library. Compilers handle it differently for
+//! each number of replicas: for eight float32 replicas they made sixteen scalar conversions. So it
+//! is written in processor instructions for the instruction sets that we know. For others it is a
+//! plain loop. The bits are the same.
 
 use crate::instruction_set::Instructions;
 
@@ -17,8 +19,8 @@ pub type Term<G> = (f64, *const G);
 pub enum Products {
     /// Nothing.
     Rounded,
-    /// All are exact in float64, and so are the products of the factors and any number of float32. So they can be added
-    /// by fused multiply-adds.
+    /// All are exact in float64, and so are the products of the factors and any number of float32.
+    /// So they can be added by fused multiply-adds.
     Exact,
     /// They are exact, and all terms have the same factor, which is positive.
     OfOneFactor {
@@ -43,8 +45,8 @@ pub trait Widen: Copy {
     #[cfg(target_arch = "x86_64")]
     unsafe fn eight(from: *const Self) -> std::arch::x86_64::__m512d;
 
-    /// The sums of sixteen elements of all terms in float32, without the factors, or `None` if one of them might be
-    /// rounded, or if the type's sums usually are.
+    /// The sums of sixteen elements of all terms in float32, without the factors, or `None` if one
+    /// of them might be rounded, or if the type's sums usually are.
     ///
     /// # Safety
     /// The sixteen can be read, and the processor has AVX2, FMA and F16C.
@@ -75,9 +77,10 @@ pub trait Round: Copy {
     unsafe fn round_eight(values: [std::arch::x86_64::__m512d; 2], to: *mut [Self; BLOCK]);
 }
 
-/// The sum over the terms of factor × element, in the order of the terms and in float64, multiplied with `scale` and
-/// rounded. It is computed for the `N` elements from each term's first on. If there are no terms it is −0 × `scale`.
-/// Returns `None` if there is no loop in instructions: if `N` is not [`BLOCK`], or on other processors. Inlined.
+/// The sum over the terms of factor × element, in the order of the terms and in float64, multiplied
+/// with `scale` and rounded. It is computed for the `N` elements from each term's first on. If
+/// there are no terms it is −0 × `scale`. Returns `None` if there is no loop in instructions: if
+/// `N` is not [`BLOCK`], or on other processors. Inlined.
 ///
 /// What the caller says of the products makes it faster; the bits are the same.
 ///
@@ -97,7 +100,8 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
         let to = sum.as_mut_ptr().cast::<[T; BLOCK]>();
         match instructions.set() {
             InstructionSet::Baseline => return None,
-            // SAFETY: there are such instructions only where the processor has them; the caller's promise.
+            // SAFETY: there are such instructions only where the processor has them; the caller's
+            // promise.
             InstructionSet::Avx2 => unsafe { x86::of_four(terms, products, scale, to) },
             // SAFETY: as above.
             InstructionSet::Avx512 => unsafe { x86::of_eight(terms, products, scale, to) },
@@ -109,11 +113,11 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     None
 }
 
-/// Adds the squares of each block's elements to the sums of their lanes, in float64. If there is no loop in
-/// instructions it adds nothing and returns `false`. Inlined.
+/// Adds the squares of each block's elements to the sums of their lanes, in float64. If there is no
+/// loop in instructions it adds nothing and returns `false`. Inlined.
 ///
-/// If the caller says that all squares are exact in float64, they are added by fused multiply-adds, which then give
-/// the same bits.
+/// If the caller says that all squares are exact in float64, they are added by fused multiply-adds,
+/// which then give the same bits.
 #[inline(always)]
 pub fn add_squares<G: Widen>(
     instructions: Instructions,
@@ -153,7 +157,8 @@ mod x86 {
     use super::{BLOCK, Products, Round, Term, Widen};
 
     /// # Safety
-    /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX2, FMA and F16C.
+    /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX2, FMA and
+    /// F16C.
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma")]
     pub unsafe fn of_four<G: Widen, T: Round>(
@@ -194,7 +199,8 @@ mod x86 {
     }
 
     /// # Safety
-    /// As for [`super::weighted_sum`], `to` can be written, and the processor has FMA, AVX-512 F and DQ.
+    /// As for [`super::weighted_sum`], `to` can be written, and the processor has FMA, AVX-512 F
+    /// and DQ.
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
     pub unsafe fn of_eight<G: Widen, T: Round>(
@@ -228,7 +234,9 @@ mod x86 {
         terms: impl Iterator<Item = Term<G>> + Clone,
         products: Products,
     ) -> Option<(f64, [__m256; 2])> {
-        let Products::OfOneFactor { doublings } = products else { return None };
+        let Products::OfOneFactor { doublings } = products else {
+            return None;
+        };
         let (factor, _) = terms.clone().next()?;
         // SAFETY: the caller's promise.
         Some((factor, unsafe { G::exact_sum(terms, doublings) }?))
@@ -286,10 +294,11 @@ mod x86 {
 
     /// The sums of sixteen bfloat16 numbers of all terms, or `None` if one might be rounded.
     ///
-    /// A bfloat16 number with exponent e is a multiple of 2^(e − 7), and less than 2^(e + 1). So if the exponents of a
-    /// sum's R numbers, zeros excepted, differ by at most 16 − log₂ R, then the partial sums are multiples of a number
-    /// of which they are less than 2²⁴ times as much, and float32 can represent them. Gradients of a few replicas
-    /// usually are of such sizes.
+    /// A bfloat16 number with exponent e is a multiple of 2^(e − 7), and less than 2^(e + 1). So if
+    /// the exponents of a sum's R numbers, zeros excepted, differ by at most 16 − log₂ R, then
+    /// the partial sums are multiples of a number of which they are less than 2²⁴ times as
+    /// much, and float32 can represent them. Gradients of a few replicas usually are of such
+    /// sizes.
     ///
     /// # Safety
     /// The elements can be read, and the processor has AVX2, FMA and F16C.
@@ -308,8 +317,9 @@ mod x86 {
                 |half| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)));
             low = _mm256_add_ps(low, wide(_mm256_castsi256_si128(bits)));
             high = _mm256_add_ps(high, wide(_mm256_extracti128_si256::<1>(bits)));
-            // Without the sign, the exponent is in the upper byte. 1 is subtracted, so that zero becomes 65535 and is
-            // ignored. A power of two then counts as one exponent lower, which is only more careful.
+            // Without the sign, the exponent is in the upper byte. 1 is subtracted, so that zero
+            // becomes 65535 and is ignored. A power of two then counts as one exponent
+            // lower, which is only more careful.
             let magnitudes = _mm256_add_epi16(bits, bits);
             most = _mm256_max_epu16(most, magnitudes);
             least = _mm256_min_epu16(least, _mm256_sub_epi16(magnitudes, _mm256_set1_epi16(1)));
@@ -382,8 +392,8 @@ mod x86 {
         }
     }
 
-    /// The two ways to load elements, and one to add them if there is one. Each is an expression with the pointer, or
-    /// the terms.
+    /// The two ways to load elements, and one to add them if there is one. Each is an expression
+    /// with the pointer, or the terms.
     macro_rules! widen {
         ($($type:ty: |$from:ident| $four:expr, $eight:expr $(, exact: $exact:ident)?;)*) => {
             $(
@@ -469,7 +479,10 @@ mod x86 {
             // SAFETY: as above.
             unsafe {
                 let low = _mm512_castps256_ps512(_mm512_cvtpd_ps(low));
-                _mm512_storeu_ps(to.cast(), _mm512_insertf32x8::<1>(low, _mm512_cvtpd_ps(high)));
+                _mm512_storeu_ps(
+                    to.cast(),
+                    _mm512_insertf32x8::<1>(low, _mm512_cvtpd_ps(high)),
+                );
             }
         }
     }

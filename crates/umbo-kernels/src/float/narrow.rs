@@ -1,7 +1,8 @@
-//! Rounding of float32 elements to 16-bit floats, which writes the low-precision copies of variables.
+//! Rounding of float32 elements to 16-bit floats, which writes the low-precision copies of
+//! variables.
 //!
-//! Each element is rounded by itself, to nearest, ties to even, with denormals kept. So the bits do not depend on the
-//! split into ranges or on the instruction set.
+//! Each element is rounded by itself, to nearest, ties to even, with denormals kept. So the bits do
+//! not depend on the split into ranges or on the instruction set.
 
 use std::ops::Range;
 
@@ -37,13 +38,16 @@ impl Narrow for bf16 {
     #[inline(always)]
     fn narrowed<const N: usize>(_: Instructions, values: &[f32; N]) -> [bf16; N] {
         let mut narrow = [bf16::ZERO; N];
-        narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_bf16(value));
+        narrow
+            .iter_mut()
+            .zip(values)
+            .for_each(|(narrow, &value)| *narrow = f32_to_bf16(value));
         narrow
     }
 }
 
-/// Rounds all elements of `from` into those of `to`, on as many workers as the work is worth. Asserts the same as
-/// [`narrow`].
+/// Rounds all elements of `from` into those of `to`, on as many workers as the work is worth.
+/// Asserts the same as [`narrow`].
 pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
     let bytes = size_of::<f32>() + to.dtype().size();
     let streaming = streaming::pays(from.elements().saturating_mul(bytes));
@@ -54,8 +58,9 @@ pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
     });
 }
 
-/// Rounds the elements of `from` in `range` into the same elements of `to`, on this thread. If `streaming`, it writes
-/// past the caches, and [`streaming::finish`] has to follow before others may read.
+/// Rounds the elements of `from` in `range` into the same elements of `to`, on this thread. If
+/// `streaming`, it writes past the caches, and [`streaming::finish`] has to follow before others
+/// may read.
 ///
 /// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the
 /// range lies within.
@@ -94,16 +99,37 @@ fn narrow_ranges(
     ranges: impl Iterator<Item = Range<usize>>,
     streaming: bool,
 ) {
-    assert_eq!((from.dtype(), from.elements()), (DType::Float32, to.elements()));
+    assert_eq!(
+        (from.dtype(), from.elements()),
+        (DType::Float32, to.elements())
+    );
     let (from, data, elements) = (from.data().cast::<f32>(), to.data(), to.elements());
     match to.dtype() {
         DType::Float16 => {
             let to = data.cast();
-            dispatch(instructions, Narrowing::<f16, _> { from, to, elements, ranges, streaming });
+            dispatch(
+                instructions,
+                Narrowing::<f16, _> {
+                    from,
+                    to,
+                    elements,
+                    ranges,
+                    streaming,
+                },
+            );
         }
         DType::BFloat16 => {
             let to = data.cast();
-            dispatch(instructions, Narrowing::<bf16, _> { from, to, elements, ranges, streaming });
+            dispatch(
+                instructions,
+                Narrowing::<bf16, _> {
+                    from,
+                    to,
+                    elements,
+                    ranges,
+                    streaming,
+                },
+            );
         }
         other => unreachable!("no copy of a variable is of {other}"),
     }
@@ -121,7 +147,13 @@ struct Narrowing<T, R> {
 impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let Narrowing { from, to, elements, ranges, streaming } = self;
+        let Narrowing {
+            from,
+            to,
+            elements,
+            ranges,
+            streaming,
+        } = self;
         for Range { mut start, end } in ranges {
             assert!(start <= end && end <= elements);
             if streaming {
@@ -129,15 +161,15 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 let line = to.wrapping_add(start).addr().wrapping_neg() % LINE / size_of::<T>();
                 let head = end.min(start + line);
                 while start < head {
-                    // SAFETY: the element is in the range, which lies in both spans. The caller of `narrow`
-                    // guarantees that nobody else uses it.
+                    // SAFETY: the element is in the range, which lies in both spans. The caller of
+                    // `narrow` guarantees that nobody else uses it.
                     unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                     start += 1;
                 }
             }
             while end - start >= BLOCK {
-                // SAFETY: all elements of the block are in the range, as for one element. When streaming, the block
-                // starts at a line and fills it.
+                // SAFETY: all elements of the block are in the range, as for one element. When
+                // streaming, the block starts at a line and fills it.
                 unsafe {
                     if streaming {
                         let from = from.add(start).cast::<[f32; BLOCK]>();
@@ -156,7 +188,8 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 start += LANES;
             }
             while start < end {
-                // SAFETY: the element is in the range, which lies in both spans, and nobody else uses it.
+                // SAFETY: the element is in the range, which lies in both spans, and nobody else
+                // uses it.
                 unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                 start += 1;
             }
@@ -165,8 +198,8 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
 }
 
 /// # Safety
-/// `from` may be read and `to` written for `N` elements, nobody else writes those, and the two do not
-/// overlap.
+/// `from` may be read and `to` written for `N` elements, nobody else writes those, and the two do
+/// not overlap.
 #[inline(always)]
 unsafe fn narrow_block<T: Narrow, const N: usize>(
     instructions: Instructions,
@@ -175,6 +208,7 @@ unsafe fn narrow_block<T: Narrow, const N: usize>(
 ) {
     // SAFETY: the caller's promise; arrays are aligned as their elements.
     unsafe {
-        to.cast::<[T; N]>().write(T::narrowed(instructions, &*from.cast::<[f32; N]>()));
+        to.cast::<[T; N]>()
+            .write(T::narrowed(instructions, &*from.cast::<[f32; N]>()));
     }
 }

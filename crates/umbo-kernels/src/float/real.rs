@@ -21,9 +21,9 @@ pub trait Real:
     + GradientElement
     + Round
 {
-    /// The type as which a float16 gradient of a variable of this type is read. If such gradients do not exist (see
-    /// [`gradient_element`](crate::float::gradient_element)), it is this type itself, so that no loop is
-    /// compiled for them.
+    /// The type as which a float16 gradient of a variable of this type is read. If such gradients
+    /// do not exist (see [`gradient_element`](crate::float::gradient_element)), it is this type
+    /// itself, so that no loop is compiled for them.
     type Float16: GradientElement;
 
     /// The same for bfloat16.
@@ -99,8 +99,8 @@ pub fn is_supported(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64)
 }
 
-/// Runs an expression in which `$element` stands for the Rust type of a dtype that [`is_supported`]. Any other dtype
-/// is a defect of the caller.
+/// Runs an expression in which `$element` stands for the Rust type of a dtype that
+/// [`is_supported`]. Any other dtype is a defect of the caller.
 macro_rules! for_real {
     ($dtype:expr, $element:ident => $body:expr) => {
         $crate::dtype::for_listed!(
@@ -112,8 +112,8 @@ macro_rules! for_real {
 }
 pub(crate) use for_real;
 
-/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. The variable has the Rust
-/// type `$variable`.
+/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. The
+/// variable has the Rust type `$variable`.
 macro_rules! for_gradient {
     ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
         $crate::dtype::for_listed!(
@@ -128,8 +128,8 @@ macro_rules! for_gradient {
 }
 pub(crate) use for_gradient;
 
-/// Calls `next` for each element of a contiguous view of floats in order, and writes its result, rounded to the
-/// dtype.
+/// Calls `next` for each element of a contiguous view of floats in order, and writes its result,
+/// rounded to the dtype.
 pub fn fill_with(view: &mut ViewMut, next: &mut dyn FnMut() -> f64) {
     assert!(view.layout().is_contiguous());
     let elements = view.layout().shape.elements();

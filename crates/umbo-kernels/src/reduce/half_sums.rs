@@ -1,8 +1,8 @@
 //! Sums and means of 16-bit floats over replicas, with vector instructions.
 //!
-//! These functions are not compiled for an instruction set. They are inlined into loops that are. If they were
-//! functions of an instruction set, the compiler would call them block by block whenever it finds them too large to
-//! inline.
+//! These functions are not compiled for an instruction set. They are inlined into loops that are.
+//! If they were functions of an instruction set, the compiler would call them block by block
+//! whenever it finds them too large to inline.
 
 use std::mem::MaybeUninit;
 
@@ -12,13 +12,14 @@ use half::{bf16, f16};
 use crate::instruction_set::InstructionSet;
 use crate::instruction_set::Instructions;
 
-/// Reduces blocks of float16 by the processor's own conversions: adds them up in float32 from the first to the last,
-/// divides the sums by `divisor` if there is one, and rounds them. If the instructions have no such conversions, it
-/// does nothing and returns false.
+/// Reduces blocks of float16 by the processor's own conversions: adds them up in float32 from the
+/// first to the last, divides the sums by `divisor` if there is one, and rounds them. If the
+/// instructions have no such conversions, it does nothing and returns false.
 ///
 /// The bits are those of [`f16_to_f32`](crate::float::half_precision::f16_to_f32) and
-/// [`f32_to_f16`](crate::float::half_precision::f32_to_f16). Unlike the processor's conversion to bfloat16,
-/// these conversions keep denormals in every mode, and keep the same bits of a NaN as our functions.
+/// [`f32_to_f16`](crate::float::half_precision::f32_to_f16). Unlike the processor's conversion to
+/// bfloat16, these conversions keep denormals in every mode, and keep the same bits of a NaN as our
+/// functions.
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
@@ -32,7 +33,8 @@ pub fn reduce_f16s<const R: usize, const N: usize>(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if instructions.set() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: instructions of AVX2 and later sets exist only if the processor has them and F16C.
+        // SAFETY: instructions of AVX2 and later sets exist only if the processor has them and
+        // F16C.
         unsafe { reduce_f16s_f16c(inputs, divisor, output) };
         return true;
     }
@@ -56,8 +58,8 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
-        // 16 bits are a valid element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are a valid element.
         unsafe {
             let load = |input: &[f16; N]| {
                 _mm256_cvtph_ps(_mm_loadu_si128(input.as_ptr().add(start).cast()))
@@ -76,8 +78,8 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
     }
 }
 
-/// Does for bfloat16 what [`reduce_f16s`] does for float16. Pairs of elements are separated by shifts, added in
-/// float32, and rounded together in 16-bit lanes. The bits are those of
+/// Does for bfloat16 what [`reduce_f16s`] does for float16. Pairs of elements are separated by
+/// shifts, added in float32, and rounded together in 16-bit lanes. The bits are those of
 /// [`bf16_to_f32`](crate::float::half_precision::bf16_to_f32) and
 /// [`f32_to_bf16`](crate::float::half_precision::f32_to_bf16).
 #[inline(always)]
@@ -138,8 +140,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
-        // 16 bits are a valid element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are a valid element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm512_loadu_si512(input.as_ptr().add(start).cast());
@@ -162,8 +164,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
                 _mm512_mask_blend_epi16(ODD_LANES, _mm512_srli_epi32::<16>(even_bits), odd_bits);
             let low =
                 _mm512_mask_blend_epi16(ODD_LANES, even_bits, _mm512_slli_epi32::<16>(odd_bits));
-            // Rounds up if the lower half is more than half of the last place, or if it is exactly half and the upper
-            // half is odd.
+            // Rounds up if the lower half is more than half of the last place, or if it is exactly
+            // half and the upper half is odd.
             let last_place = _mm512_and_si512(high, _mm512_set1_epi16(1));
             let up = _mm512_cmpgt_epu16_mask(
                 _mm512_adds_epu16(low, last_place),
@@ -204,8 +206,8 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
-        // 16 bits are a valid element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are a valid element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm256_loadu_si256(input.as_ptr().add(start).cast());
@@ -227,12 +229,14 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
             let high =
                 _mm256_blend_epi16::<ODD_LANES>(_mm256_srli_epi32::<16>(even_bits), odd_bits);
             let low = _mm256_blend_epi16::<ODD_LANES>(even_bits, _mm256_slli_epi32::<16>(odd_bits));
-            // The same rule as for AVX-512. With the first bit inverted, a comparison of signed numbers compares
-            // unsigned ones.
+            // The same rule as for AVX-512. With the first bit inverted, a comparison of signed
+            // numbers compares unsigned ones.
             let last_place = _mm256_and_si256(high, _mm256_set1_epi16(1));
             let turned = _mm256_xor_si256(low, _mm256_set1_epi16(i16::MIN));
-            let up =
-                _mm256_cmpgt_epi16(_mm256_adds_epi16(turned, last_place), _mm256_setzero_si256());
+            let up = _mm256_cmpgt_epi16(
+                _mm256_adds_epi16(turned, last_place),
+                _mm256_setzero_si256(),
+            );
             let mut rounded = _mm256_sub_epi16(high, up);
             if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(even, odd)) != 0 {
                 let nan = |sum| _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(sum, sum));
@@ -252,8 +256,8 @@ mod tests {
     use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
     use crate::instruction_set::InstructionSet;
 
-    /// Compares a reduced block with the results element by element. Every set but the baseline must have its own way
-    /// to reduce a block.
+    /// Compares a reduced block with the results element by element. Every set but the baseline
+    /// must have its own way to reduce a block.
     fn check<E: Copy, const R: usize>(
         instructions: Instructions,
         reduce: impl Fn(Instructions, [&[E; 64]; R], Option<f32>, &mut [MaybeUninit<E>; 64]) -> bool,
@@ -264,7 +268,11 @@ mod tests {
         for divisor in [None, Some(R as f32)] {
             let mut output = [MaybeUninit::uninit(); 64];
             let reduced = reduce(instructions, inputs.each_ref(), divisor, &mut output);
-            assert_eq!(reduced, instructions.set() != InstructionSet::Baseline, "{instructions:?}");
+            assert_eq!(
+                reduced,
+                instructions.set() != InstructionSet::Baseline,
+                "{instructions:?}"
+            );
             if !reduced {
                 continue;
             }
@@ -280,7 +288,11 @@ mod tests {
 
     /// When two NaNs are added, the compiler chooses the payload of the result.
     fn one_nan(value: u16, infinity: u16) -> u16 {
-        if value & 0x7fff > infinity { infinity | 1 } else { value }
+        if value & 0x7fff > infinity {
+            infinity | 1
+        } else {
+            value
+        }
     }
 
     #[test]

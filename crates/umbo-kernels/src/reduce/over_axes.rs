@@ -1,9 +1,10 @@
 //! Reduction over axes of each replica's part, then over replicas.
 //!
-//! The order of additions depends only on the shapes. The elements of one result are numbered in row-major order.
-//! Tiles of 1024 elements are added in 16 interleaved lanes, and the lanes are added in halves. Tiles are added in
-//! order within a chunk, chunks within a part, and parts in replica order. The result does not depend on which
-//! threads compute which chunks, or on the order in which memory is walked.
+//! The order of additions depends only on the shapes. The elements of one result are numbered in
+//! row-major order. Tiles of 1024 elements are added in 16 interleaved lanes, and the lanes are
+//! added in halves. Tiles are added in order within a chunk, chunks within a part, and parts in
+//! replica order. The result does not depend on which threads compute which chunks, or on the order
+//! in which memory is walked.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -32,10 +33,11 @@ const LANES: usize = 16;
 /// How many results are computed next to each other.
 const COLUMNS: usize = 64;
 
-/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to `output`. The shape of
-/// `output` is that of the other axes. The mean divides by the number of elements that were added, over all inputs;
-/// an empty input adds nothing to it. All floats accumulate in float64. Integers wrap (SUM) or are added exactly
-/// (MEAN). The result is rounded once.
+/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to
+/// `output`. The shape of `output` is that of the other axes. The mean divides by the number of
+/// elements that were added, over all inputs; an empty input adds nothing to it. All floats
+/// accumulate in float64. Integers wrap (SUM) or are added exactly (MEAN). The result is rounded
+/// once.
 ///
 /// Fails with INVALID_ARGUMENT if there is no input, if inputs differ in dtype, rank or the sizes
 /// of axes that are not reduced, if the output does not fit, and for bool.
@@ -46,7 +48,9 @@ pub fn reduce_over_axes(
     reduced: &AxisMask,
     output: &mut ViewMut,
 ) -> Result<()> {
-    let first = inputs.first().ok_or_else(|| invalid!("value", "no components"))?;
+    let first = inputs
+        .first()
+        .ok_or_else(|| invalid!("value", "no components"))?;
     check_output(op, first.dtype(), output.dtype())?;
     let mut parts = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -63,16 +67,19 @@ pub fn reduce_over_axes(
         parts.push(part);
     }
 
-    // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for the sum.
+    // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for
+    // the sum.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
-    // The same loops serve SUM and MEAN, which differ in what becomes of a sum. A float divided by one is the float.
+    // The same loops serve SUM and MEAN, which differ in what becomes of a sum. A float divided by
+    // one is the float.
     let divisor = if op == ReduceOp::Sum { 1.0 } else { count };
     macro_rules! reduce {
         ($number:ty, $result:ty, |$sum:ident| $finish:expr) => {
             reduce::<$number>(instructions, &parts, output, &|sums, results| {
                 let results = results.cast::<$result>();
                 for (column, &$sum) in sums.iter().enumerate() {
-                    // SAFETY: the caller of the closure guarantees memory for as many results as there are sums.
+                    // SAFETY: the caller of the closure guarantees memory for as many results as
+                    // there are sums.
                     unsafe { results.add(column).write($finish) };
                 }
             })
@@ -88,8 +95,8 @@ pub fn reduce_over_axes(
         (ReduceOp::Sum, D::Int16 | D::UInt16) => reduce!(i64, u16, |sum| sum as u16),
         (ReduceOp::Sum, D::Int32 | D::UInt32) => reduce!(i64, u32, |sum| sum as u32),
         (ReduceOp::Sum, D::Int64 | D::UInt64) => reduce!(i64, i64, |sum| sum),
-        // A float64 has more than twice the digits of a float32, so a quotient of numbers that float32 holds exactly
-        // may be rounded to it first.
+        // A float64 has more than twice the digits of a float32, so a quotient of numbers that
+        // float32 holds exactly may be rounded to it first.
         (ReduceOp::Mean, D::Int8 | D::UInt8 | D::Int16 | D::UInt16) => {
             reduce!(i64, f32, |sum| (sum as f64 / divisor) as f32)
         }
@@ -109,7 +116,8 @@ trait Number: Copy + Send + Sync + Into<Self::Sum> + 'static {
     /// The sum of two sums.
     fn add(left: Self::Sum, right: Self::Sum) -> Self::Sum;
 
-    /// The elements from `raw` on, as many as the buffer has room for: where they lie, or converted in the buffer.
+    /// The elements from `raw` on, as many as the buffer has room for: where they lie, or converted
+    /// in the buffer.
     ///
     /// # Safety
     /// They are of type `dtype`, which is one of those that share this number, and may be read.
@@ -216,16 +224,29 @@ impl<'a> AxesInput<'a> {
         // The walk follows neighbours in memory.
         let nearest = |axes: Range<usize>| {
             let sized = axes.filter(|&axis| by_result.shape[axis] > 1);
-            sized.map(|axis| by_result.strides()[axis]).min().unwrap_or(isize::MAX)
+            sized
+                .map(|axis| by_result.strides()[axis])
+                .min()
+                .unwrap_or(isize::MAX)
         };
         let across = results >= 16 && nearest(0..kept_axes) < nearest(kept_axes..rank);
         let (runs, walk) = if across {
             axes[..rank].rotate_left(kept_axes);
-            (Runs::new(&layout.transpose(&axes[..rank])?), Walk::Across { results })
+            (
+                Runs::new(&layout.transpose(&axes[..rank])?),
+                Walk::Across { results },
+            )
         } else {
             (Runs::new(&by_result), Walk::Results)
         };
-        Ok(AxesInput { view, layout: by_result, kept_axes, count, runs, walk })
+        Ok(AxesInput {
+            view,
+            layout: by_result,
+            kept_axes,
+            count,
+            runs,
+            walk,
+        })
     }
 
     /// The sizes of the axes that are not reduced.
@@ -252,11 +273,15 @@ fn reduce<N: Number>(
         let mut values = [MaybeUninit::<u64>::uninit(); COLUMNS];
         let values = values.as_mut_ptr().cast::<u8>();
         finish(&sums[..columns.len()], values);
-        // SAFETY: the values were just written. The output's view guarantees that it may be written, and no two calls
-        // have a column in common.
+        // SAFETY: the values were just written. The output's view guarantees that it may be
+        // written, and no two calls have a column in common.
         unsafe { runs.scatter(output.data(), size, columns, values) };
     };
-    let longest = parts.iter().map(|part| part.chunks().count()).max().unwrap_or(0);
+    let longest = parts
+        .iter()
+        .map(|part| part.chunks().count())
+        .max()
+        .unwrap_or(0);
     if longest > 1 && results < COLUMNS * workers::count() {
         for columns in blocks(0..results) {
             let sums = by_chunks::<N>(instructions, parts, &columns);
@@ -264,8 +289,13 @@ fn reduce<N: Number>(
         }
         return;
     }
-    let bytes = parts.iter().map(|part| part.count).fold(0usize, usize::saturating_add);
-    let bytes = bytes.saturating_mul(parts[0].view.dtype().size()).saturating_add(size);
+    let bytes = parts
+        .iter()
+        .map(|part| part.count)
+        .fold(0usize, usize::saturating_add);
+    let bytes = bytes
+        .saturating_mul(parts[0].view.dtype().size())
+        .saturating_add(size);
     workers::for_each_range(results, bytes, &|range| {
         for columns in blocks(range) {
             let mut sums = [N::Sum::default(); COLUMNS];
@@ -296,7 +326,9 @@ fn by_chunks<N: Number>(
         let rows: [_; MOST_CHUNKS] =
             std::array::from_fn(|_| Mutex::new([N::Sum::default(); COLUMNS]));
         let chunks = part.chunks();
-        let bytes = chunks.size.saturating_mul(columns.len() * part.view.dtype().size());
+        let bytes = chunks
+            .size
+            .saturating_mul(columns.len() * part.view.dtype().size());
         workers::for_each_task(chunks.count(), bytes, &|range| {
             for chunk in range {
                 let row = &mut rows[chunk].lock()[..columns.len()];
@@ -314,10 +346,13 @@ fn by_chunks<N: Number>(
 
 fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
-    range.step_by(COLUMNS).map(move |start| start..end.min(start + COLUMNS))
+    range
+        .step_by(COLUMNS)
+        .map(move |start| start..end.min(start + COLUMNS))
 }
 
-/// Adds the sums, as slices: compilers would unroll a loop over all of [`COLUMNS`] for each element type.
+/// Adds the sums, as slices: compilers would unroll a loop over all of [`COLUMNS`] for each element
+/// type.
 #[inline(always)]
 fn add_to<N: Number>(sums: &mut [N::Sum], more: &[N::Sum]) {
     for (sum, &more) in sums.iter_mut().zip(more) {
@@ -325,7 +360,8 @@ fn add_to<N: Number>(sums: &mut [N::Sum], more: &[N::Sum]) {
     }
 }
 
-/// Adds up one chunk of each of the results `columns` into `sums`, one sum for each, which start as zeros.
+/// Adds up one chunk of each of the results `columns` into `sums`, one sum for each, which start as
+/// zeros.
 fn sum_chunk<N: Number>(
     instructions: Instructions,
     part: &AxesInput<'_>,
@@ -334,7 +370,15 @@ fn sum_chunk<N: Number>(
     sums: &mut [N::Sum],
 ) {
     let elements = part.chunks().range(chunk);
-    dispatch(instructions, ChunkSum::<N> { part, columns, elements, sums });
+    dispatch(
+        instructions,
+        ChunkSum::<N> {
+            part,
+            columns,
+            elements,
+            sums,
+        },
+    );
 }
 
 struct ChunkSum<'a, N: Number> {
@@ -359,7 +403,12 @@ impl<N: Number> Kernel for ChunkSum<'_, N> {
 impl<N: Number> ChunkSum<'_, N> {
     #[inline(always)]
     fn by_result(self) {
-        let ChunkSum { part, columns, elements, sums } = self;
+        let ChunkSum {
+            part,
+            columns,
+            elements,
+            sums,
+        } = self;
         let mut buffers = ([MaybeUninit::uninit(); TILE], [MaybeUninit::uninit(); TILE]);
         for (sum, result) in sums.iter_mut().zip(columns.clone()) {
             for first in elements.clone().step_by(TILE) {
@@ -374,8 +423,16 @@ impl<N: Number> ChunkSum<'_, N> {
 
     #[inline(always)]
     fn across(self, results: usize) {
-        let ChunkSum { part, columns, elements, sums } = self;
-        let mut buffers = ([MaybeUninit::uninit(); COLUMNS], [MaybeUninit::uninit(); COLUMNS]);
+        let ChunkSum {
+            part,
+            columns,
+            elements,
+            sums,
+        } = self;
+        let mut buffers = (
+            [MaybeUninit::uninit(); COLUMNS],
+            [MaybeUninit::uninit(); COLUMNS],
+        );
         for first in elements.clone().step_by(TILE) {
             // For each column, the lanes of sums that `sum_tile` makes.
             let mut lanes = [[N::Sum::default(); COLUMNS]; LANES];

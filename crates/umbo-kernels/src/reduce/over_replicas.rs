@@ -15,8 +15,8 @@ use crate::view::{View, ViewMut};
 use umbo_base::error::{Error, Result};
 use umbo_executor::workers;
 
-/// The least number of elements of one reduction that one worker works on. For the narrowest type this is a cache
-/// line.
+/// The least number of elements of one reduction that one worker works on. For the narrowest type
+/// this is a cache line.
 const BLOCK: usize = 64;
 
 /// A reduction over replicas that is checked but not yet started.
@@ -27,14 +27,16 @@ pub struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    /// The sum or the mean of `inputs`, element by element, written to `output`. Inputs are added from the first to
-    /// the last in a wide accumulator that is rounded once (see [`ReductionLoop`]). So the result depends only on
-    /// their values and their order.
+    /// The sum or the mean of `inputs`, element by element, written to `output`. Inputs are added
+    /// from the first to the last in a wide accumulator that is rounded once (see
+    /// [`ReductionLoop`]). So the result depends only on their values and their order.
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
     pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
-        let kinds = inputs.iter().map(|input| (input.dtype(), input.layout().shape));
+        let kinds = inputs
+            .iter()
+            .map(|input| (input.dtype(), input.layout().shape));
         check_operands(op, kinds, (output.dtype(), output.layout().shape))?;
         Ok(Planned { op, inputs, output })
     }
@@ -69,11 +71,15 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Carries out all reductions and divides the work of all of them between the workers at once: the workers are
-/// started one time, however many reductions there are. No output shares memory with an input or another output.
+/// Carries out all reductions and divides the work of all of them between the workers at once: the
+/// workers are started one time, however many reductions there are. No output shares memory with an
+/// input or another output.
 pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
     let all = &*all;
-    let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
+    let bytes = all
+        .iter()
+        .map(Planned::bytes)
+        .fold(0, usize::saturating_add);
     let streaming = streaming::pays(bytes);
     if let [one] = all {
         workers::for_each_range(one.elements(), one.bytes_per_element(), &|range| {
@@ -97,24 +103,35 @@ pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
     });
 }
 
-/// Checks that the inputs of a reduction have one dtype and one shape, and that the output has those of the result.
+/// Checks that the inputs of a reduction have one dtype and one shape, and that the output has
+/// those of the result.
 pub(crate) fn check_operands(
     op: ReduceOp,
     mut inputs: impl ExactSizeIterator<Item = (DType, Shape)>,
     output: (DType, Shape),
 ) -> Result<()> {
     if inputs.len() > MAX_ADDENDS {
-        let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+        let problem = format!(
+            "{} components; at most {MAX_ADDENDS} are reduced",
+            inputs.len()
+        );
         return Err(Error::invalid("value", problem));
     }
-    let first = inputs.next().ok_or_else(|| invalid!("value", "no components"))?;
+    let first = inputs
+        .next()
+        .ok_or_else(|| invalid!("value", "no components"))?;
     if !inputs.all(|input| input == first) {
         return Err(invalid!("value", "the components differ in dtype or shape"));
     }
     check_output(op, first.0, output.0)?;
     match output.1 == first.1 {
         true => Ok(()),
-        false => Err(invalid!("output", "shape {}; the result has {}", output.1, first.1)),
+        false => Err(invalid!(
+            "output",
+            "shape {}; the result has {}",
+            output.1,
+            first.1
+        )),
     }
 }
 
@@ -133,13 +150,20 @@ pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
 pub(super) fn check_output(op: ReduceOp, dtype: DType, output: DType) -> Result<()> {
     let expected = result_dtype(op, dtype)?;
     if output != expected {
-        return Err(invalid!("output", "{output}; the {} of {dtype} is {expected}", op.name()));
+        return Err(invalid!(
+            "output",
+            "{output}; the {} of {dtype} is {expected}",
+            op.name()
+        ));
     }
     Ok(())
 }
 
 pub(super) fn not_reducible() -> Error {
-    invalid!("value", "bool values cannot be reduced; convert them to numbers first")
+    invalid!(
+        "value",
+        "bool values cannot be reduced; convert them to numbers first"
+    )
 }
 
 /// How many elements fill `lines` cache lines.
@@ -147,8 +171,9 @@ const fn in_lines<T>(lines: usize) -> usize {
     lines * LINE / size_of::<T>()
 }
 
-/// The widest instructions for a reduction. AVX-512 brings nothing to float64 and to integers, whose loops wait for
-/// memory, and float16's conversions are those of AVX2. Counts have 32 bits: few trainings need other integers.
+/// The widest instructions for a reduction. AVX-512 brings nothing to float64 and to integers,
+/// whose loops wait for memory, and float16's conversions are those of AVX2. Counts have 32 bits:
+/// few trainings need other integers.
 const fn widest<K: ReductionLoop>() -> InstructionSet {
     match K::Input::DTYPE {
         DType::Float32 | DType::BFloat16 => InstructionSet::Avx512,
@@ -157,7 +182,8 @@ const fn widest<K: ReductionLoop>() -> InstructionSet {
     }
 }
 
-/// Reduces one worker's part. `ONE` and `TWO` are the numbers of elements of an input in one cache line and in two.
+/// Reduces one worker's part. `ONE` and `TWO` are the numbers of elements of an input in one cache
+/// line and in two.
 fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
     inputs: &[View],
@@ -166,7 +192,10 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     streaming: bool,
 ) {
     let runs = Runs::new(output.layout());
-    let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
+    let dense = runs.is_dense()
+        && inputs
+            .iter()
+            .all(|input| Runs::new(input.layout()).is_dense());
     // Rare reductions have no such loop.
     if const { !matches!(widest::<K>(), InstructionSet::Baseline) }
         && dense
@@ -177,7 +206,17 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     }
     let kind = PhantomData::<K>;
     let (output, runs) = (output.data(), &runs);
-    dispatch(instructions, Tiles { inputs, output, runs, streaming, range, kind });
+    dispatch(
+        instructions,
+        Tiles {
+            inputs,
+            output,
+            runs,
+            streaming,
+            range,
+            kind,
+        },
+    );
 }
 
 /// Reduces up to eight dense inputs in one loop over all of them. Returns whether it did.
@@ -217,13 +256,14 @@ fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
 /// # Safety
 /// The view is dense, its elements are of type `T`, and the range lies in it.
 unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
-    // SAFETY: the caller's promise. The view guarantees that the elements may be read while it is used.
+    // SAFETY: the caller's promise. The view guarantees that the elements may be read while it is
+    // used.
     unsafe { std::slice::from_raw_parts(view.data().cast::<T>().add(range.start), range.len()) }
 }
 
-/// All inputs in one loop, which takes `N` elements of each input at a time: one cache line or two. With eight
-/// inputs, several lines of each are slower by a quarter; with two inputs, one line is slower when the caches hold
-/// the inputs. The slices are equally long.
+/// All inputs in one loop, which takes `N` elements of each input at a time: one cache line or two.
+/// With eight inputs, several lines of each are slower by a quarter; with two inputs, one line is
+/// slower when the caches hold the inputs. The slices are equally long.
 struct Few<'a, K: ReductionLoop, const R: usize, const N: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
@@ -236,17 +276,28 @@ impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, 
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let Few { inputs, output, streaming } = self;
+        let Few {
+            inputs,
+            output,
+            streaming,
+        } = self;
         // Whole lines are streamed. A block that begins at a line is a number of whole lines.
         let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
-        let ahead = if streaming { ahead.min(output.len()) } else { 0 };
+        let ahead = if streaming {
+            ahead.min(output.len())
+        } else {
+            0
+        };
         let blocks = (output.len() - ahead) / N;
         for block in 0..blocks {
             let start = ahead + block * N;
             // SAFETY: all of the slices are as long as the output, and the block ends within it.
             let (inputs, output) = unsafe {
                 let part = |slice: &[K::Input]| &*slice.as_ptr().add(start).cast();
-                (inputs.map(part), &mut *output.as_mut_ptr().add(start).cast())
+                (
+                    inputs.map(part),
+                    &mut *output.as_mut_ptr().add(start).cast(),
+                )
             };
             // The sums have their own memory, so that no store to them can be a store to an input.
             let mut sums = Aligned([MaybeUninit::uninit(); N]);
@@ -280,8 +331,8 @@ fn stream_block<T, const N: usize>(
     const { assert!((N * size_of::<T>()).is_multiple_of(LINE)) };
     debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
     for line in 0..N * size_of::<T>() / LINE {
-        // SAFETY: the block is whole lines, as asserted. It does not overlap with the target, which the caller found
-        // to begin at a line.
+        // SAFETY: the block is whole lines, as asserted. It does not overlap with the target, which
+        // the caller found to begin at a line.
         unsafe {
             streaming::write_line(
                 instructions,
@@ -303,8 +354,8 @@ fn few_slices<K: ReductionLoop, const R: usize>(
     }
 }
 
-/// Any number of inputs with any strides. It works on a tile of sums at a time, and adds one input after the other to
-/// it. The order of additions is that of `Few`.
+/// Any number of inputs with any strides. It works on a tile of sums at a time, and adds one input
+/// after the other to it. The order of additions is that of `Few`.
 struct Tiles<'a, K: ReductionLoop> {
     inputs: &'a [View<'a>],
     output: *mut u8,
@@ -342,14 +393,19 @@ impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
                 };
                 for (sum, &element) in sums.iter_mut().zip(elements) {
                     let element = K::widen(element);
-                    *sum = if replica == 0 { element } else { K::add(*sum, element) };
+                    *sum = if replica == 0 {
+                        element
+                    } else {
+                        K::add(*sum, element)
+                    };
                 }
             }
             let results = &mut results[..tile.len()];
             for (result, &sum) in results.iter_mut().zip(sums.iter()) {
                 result.write(K::finish(sum, count));
             }
-            // SAFETY: the results were just written. The output may be written, and no other worker has this tile.
+            // SAFETY: the results were just written. The output may be written, and no other worker
+            // has this tile.
             unsafe {
                 let (from, size) = (results.as_ptr().cast(), size_of::<K::Output>());
                 if stream_tiles {

@@ -1,7 +1,7 @@
 //! What SUM and MEAN over replicas do with one element: how they widen it, add it and round it.
 //!
-//! 16-bit floats accumulate in float32, and float32 in float64. The sum is rounded once, at the end. Integers wrap in
-//! SUM; for MEAN they are added exactly and divided in float64.
+//! 16-bit floats accumulate in float32, and float32 in float64. The sum is rounded once, at the
+//! end. Integers wrap in SUM; for MEAN they are added exactly and divided in float64.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -60,8 +60,8 @@ pub trait ReductionLoop: 'static {
         Self::finish(sum, R as f64)
     }
 
-    /// The results of [`ReductionLoop::element`] for a block of each input. A block is `N` elements: one cache line
-    /// or several. It may use `instructions`.
+    /// The results of [`ReductionLoop::element`] for a block of each input. A block is `N`
+    /// elements: one cache line or several. It may use `instructions`.
     #[inline(always)]
     fn block<const R: usize, const N: usize>(
         _: Instructions,
@@ -130,7 +130,8 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// Reduces a block of a 16-bit float by `$reduce` with `$divisor` if the processor can, else element by element.
+/// Reduces a block of a 16-bit float by `$reduce` with `$divisor` if the processor can, else
+/// element by element.
 macro_rules! narrow_block {
     ($float:ty, $reduce:ident, $divisor:expr) => {
         #[inline(always)]
@@ -148,11 +149,11 @@ macro_rules! narrow_block {
     };
 }
 
-/// The means of two blocks of float32, by additions in float32. If a sum is not finite it returns false, and the
-/// output has no meaning.
+/// The means of two blocks of float32, by additions in float32. If a sum is not finite it returns
+/// false, and the output has no meaning.
 ///
-/// The bits are those of a sum in float64 that is halved and rounded once. Half of the sum that was rounded first is
-/// exact unless it is denormal, and if it is denormal, the sum was exact.
+/// The bits are those of a sum in float64 that is halved and rounded once. Half of the sum that was
+/// rounded first is exact unless it is denormal, and if it is denormal, the sum was exact.
 #[inline(always)]
 fn mean_of_two<const N: usize>(
     first: &[f32; N],
@@ -220,8 +221,9 @@ macro_rules! integer_sums {
 // Sums of signed integers have the same bits as those of unsigned ones.
 integer_sums! { u8 u16 u32 u64 }
 
-/// The wide type can hold the sum of [`MAX_ADDENDS`] elements. A float64 has more than twice the digits of a float32,
-/// so a quotient of numbers that float32 holds exactly may be rounded to it first.
+/// The wide type can hold the sum of [`MAX_ADDENDS`] elements. A float64 has more than twice the
+/// digits of a float32, so a quotient of numbers that float32 holds exactly may be rounded to it
+/// first.
 macro_rules! integer_means {
     ($($integer:ty => $mean:ty, $wide:ty;)*) => {$(
         reduction!(Mean<$integer> -> $mean, $wide, 0,
@@ -252,8 +254,18 @@ mod tests {
     #[test]
     fn the_mean_of_two_is_rounded_once() {
         const BLOCK: usize = 16;
-        let interesting =
-            [0.0, -0.0, 1.0, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, 1e-40, -1e-45, 3e-39, 1.5e38];
+        let interesting = [
+            0.0,
+            -0.0,
+            1.0,
+            f32::MAX,
+            -f32::MAX,
+            f32::MIN_POSITIVE,
+            1e-40,
+            -1e-45,
+            3e-39,
+            1.5e38,
+        ];
         let noise = (0..40_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9)));
         let small = (0..20_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9) >> 7));
         let values: Vec<f32> = interesting.into_iter().chain(noise).chain(small).collect();

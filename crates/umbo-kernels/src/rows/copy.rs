@@ -1,4 +1,5 @@
-//! Rows, which are slices along dimension 0: gathered by number, stacked one by one, and filled with bytes.
+//! Rows, which are slices along dimension 0: gathered by number, stacked one by one, and filled
+//! with bytes.
 
 use std::ptr;
 
@@ -9,9 +10,10 @@ use umbo_base::error::Result;
 
 /// Copies row `rows[i]` of `source` to row `i` of `target`, for all of `rows`.
 ///
-/// `target` is contiguous, has the dtype and the dimensions of `source` except the first, and at least `rows.len()`
-/// rows. The two do not overlap. Fails, with nothing copied, with INVALID_ARGUMENT if the views do not fit each
-/// other, and with OUT_OF_RANGE if there is no such row.
+/// `target` is contiguous, has the dtype and the dimensions of `source` except the first, and at
+/// least `rows.len()` rows. The two do not overlap. Fails, with nothing copied, with
+/// INVALID_ARGUMENT if the views do not fit each other, and with OUT_OF_RANGE if there is no such
+/// row.
 pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()> {
     let layout = source.layout();
     let Some(&available) = layout.shape.first() else {
@@ -28,8 +30,9 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
     }
     let is_contiguous = row.is_contiguous();
     for (position, &number) in rows.iter().enumerate() {
-        // SAFETY: it was just checked that row `number` of the source exists, which its view guarantees, and row
-        // `position` of the target. Views of distinct tensors that are read and written do not overlap.
+        // SAFETY: it was just checked that row `number` of the source exists, which its view
+        // guarantees, and row `position` of the target. Views of distinct tensors that are
+        // read and written do not overlap.
         unsafe {
             let from = source.data().add(number as usize * step);
             let to = target.data().add(position * bytes);
@@ -45,13 +48,16 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
 
 /// Copies all of `source` to row `position` of `target`.
 ///
-/// `target` is contiguous and has the dtype of `source`. Its dimensions after the first are those of `source`. The
-/// two do not overlap. Fails with INVALID_ARGUMENT if the views do not fit each other or `target` has no such row.
+/// `target` is contiguous and has the dtype of `source`. Its dimensions after the first are those
+/// of `source`. The two do not overlap. Fails with INVALID_ARGUMENT if the views do not fit each
+/// other or `target` has no such row.
 pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Result<()> {
-    let rows = position.checked_add(1).ok_or_else(|| invalid!("position", "too large"))?;
+    let rows = position
+        .checked_add(1)
+        .ok_or_else(|| invalid!("position", "too large"))?;
     let bytes = checked_target(source, source.layout(), target, rows)?;
-    // SAFETY: row `position` of the target has `bytes` bytes, and so has the layout of the source. The two do not
-    // overlap.
+    // SAFETY: row `position` of the target has `bytes` bytes, and so has the layout of the source.
+    // The two do not overlap.
     unsafe {
         let to = target.data().add(position * bytes);
         if source.layout().is_contiguous() {
@@ -63,8 +69,8 @@ pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Resu
     Ok(())
 }
 
-/// Copies `bytes` into the contiguous `target`, from its byte `offset` on. Fails with INVALID_ARGUMENT if they do not
-/// fit.
+/// Copies `bytes` into the contiguous `target`, from its byte `offset` on. Fails with
+/// INVALID_ARGUMENT if they do not fit.
 pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<()> {
     let capacity = target.layout().shape.bytes(target.dtype())?;
     let end = offset.checked_add(bytes.len());
@@ -75,8 +81,8 @@ pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<
             bytes.len()
         ));
     }
-    // SAFETY: the range was just checked to lie in the view. The view's builder guaranteed that nobody else has
-    // access to it, so it does not overlap with `bytes` either.
+    // SAFETY: the range was just checked to lie in the view. The view's builder guaranteed that
+    // nobody else has access to it, so it does not overlap with `bytes` either.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target.data().add(offset), bytes.len()) };
     Ok(())
 }

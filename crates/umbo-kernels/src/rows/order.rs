@@ -1,7 +1,7 @@
 //! Which rows of a table were named, and which entries name each row.
 //!
-//! The order depends only on the names: rows ascend, and the entries of one row follow each other in the order in
-//! which they were added.
+//! The order depends only on the names: rows ascend, and the entries of one row follow each other
+//! in the order in which they were added.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -9,7 +9,8 @@ use std::ops::Range;
 /// How many bits of the row numbers one pass of the sort uses.
 const DIGIT: u32 = 11;
 
-/// Fewer entries than this are sorted by comparisons, which is faster for them than counting digits.
+/// Fewer entries than this are sorted by comparisons, which is faster for them than counting
+/// digits.
 const FEW: usize = 512;
 
 /// Row numbers, sorted. Each has the number of its entry. The memory is kept when they are cleared.
@@ -41,7 +42,10 @@ pub struct NoSuchRow {
 pub fn check(indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
     let wrong = |index: &i64| usize::try_from(*index).map_or(true, |row| row >= rows);
     match indices.iter().position(wrong) {
-        Some(position) => Err(NoSuchRow { position, index: indices[position] }),
+        Some(position) => Err(NoSuchRow {
+            position,
+            index: indices[position],
+        }),
         None => Ok(()),
     }
 }
@@ -62,18 +66,22 @@ impl RowOrder {
         let first = self.entries.len();
         let entries = rows.iter().enumerate();
         self.entries
-            .extend(entries.map(|(position, &row)| OrderEntry { row, number: first + position }));
+            .extend(entries.map(|(position, &row)| OrderEntry {
+                row,
+                number: first + position,
+            }));
     }
 
-    /// Adds entries that name the indices of a table of `rows` rows. The indices are checked while they are copied:
-    /// later changes of their memory have no effect.
+    /// Adds entries that name the indices of a table of `rows` rows. The indices are checked while
+    /// they are copied: later changes of their memory have no effect.
     pub fn add_indices(&mut self, indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
         let first = self.entries.len();
         for (position, &index) in indices.iter().enumerate() {
             match usize::try_from(index) {
-                Ok(row) if row < rows => {
-                    self.entries.push(OrderEntry { row, number: first + position })
-                }
+                Ok(row) if row < rows => self.entries.push(OrderEntry {
+                    row,
+                    number: first + position,
+                }),
                 _ => return Err(NoSuchRow { position, index }),
             }
         }
@@ -103,11 +111,14 @@ impl RowOrder {
         self.bounds.push(self.entries.len());
     }
 
-    /// Sorts by some bits of the rows, and keeps the order of entries in which these bits are equal.
+    /// Sorts by some bits of the rows, and keeps the order of entries in which these bits are
+    /// equal.
     fn sort_by_digit(&mut self, shift: u32) {
         let digit = |entry: &OrderEntry| (entry.row >> shift) & ((1 << DIGIT) - 1);
         let mut places = [0usize; 1 << DIGIT];
-        self.entries.iter().for_each(|entry| places[digit(entry)] += 1);
+        self.entries
+            .iter()
+            .for_each(|entry| places[digit(entry)] += 1);
         let mut sum = 0;
         for place in &mut places {
             sum += std::mem::replace(place, sum);
@@ -141,8 +152,8 @@ impl RowOrder {
         self.entries.get(entry).map(|entry| entry.number)
     }
 
-    /// The positions of the rows whose first entry lies in a range of the sorted entries. Ranges that do not overlap
-    /// share no row.
+    /// The positions of the rows whose first entry lies in a range of the sorted entries. Ranges
+    /// that do not overlap share no row.
     pub fn rows_within(&self, entries: Range<usize>) -> Range<usize> {
         let firsts = &self.bounds[..self.rows()];
         let position = |entry: usize| firsts.partition_point(|&first| first < entry);
@@ -159,8 +170,15 @@ mod tests {
         order.start(indices.len()).unwrap();
         order.add_indices(indices, rows).unwrap();
         order.sort(rows);
-        let numbers = |row| order.entries_of(row).filter_map(|entry| order.number(entry)).collect();
-        (0..order.rows()).map(|row| (order.row(row), numbers(row))).collect()
+        let numbers = |row| {
+            order
+                .entries_of(row)
+                .filter_map(|entry| order.number(entry))
+                .collect()
+        };
+        (0..order.rows())
+            .map(|row| (order.row(row), numbers(row)))
+            .collect()
     }
 
     #[test]
@@ -173,14 +191,25 @@ mod tests {
 
     #[test]
     fn many_entries_are_sorted_as_few_are() {
-        for rows in [1usize, 2, 1000, 1 << 11, (1 << 11) + 1, 1 << 30, usize::MAX >> 1] {
+        for rows in [
+            1usize,
+            2,
+            1000,
+            1 << 11,
+            (1 << 11) + 1,
+            1 << 30,
+            usize::MAX >> 1,
+        ] {
             let row = |index: i64| index.wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 % rows as u64;
             let indices: Vec<i64> = (0..3000).map(|index| row(index % 1700) as i64).collect();
             let mut expected = std::collections::BTreeMap::<usize, Vec<usize>>::new();
             for (number, &index) in indices.iter().enumerate() {
                 expected.entry(index as usize).or_default().push(number);
             }
-            assert_eq!(sorted(&indices, rows), expected.into_iter().collect::<Vec<_>>());
+            assert_eq!(
+                sorted(&indices, rows),
+                expected.into_iter().collect::<Vec<_>>()
+            );
         }
     }
 
@@ -192,7 +221,9 @@ mod tests {
         order.sort(8);
         for parts in 1..=6 {
             let bounds: Vec<usize> = (0..=parts).map(|part| part * 6 / parts).collect();
-            let ranges = bounds.windows(2).map(|pair| order.rows_within(pair[0]..pair[1]));
+            let ranges = bounds
+                .windows(2)
+                .map(|pair| order.rows_within(pair[0]..pair[1]));
             assert_eq!(ranges.flatten().collect::<Vec<_>>(), [0, 1, 2], "{parts}");
         }
     }
@@ -200,7 +231,10 @@ mod tests {
     #[test]
     fn what_is_no_row_is_found() {
         for (indices, position) in [([0, 4, -1], 1), ([3, 0, -1], 2), ([i64::MIN, 0, 0], 0)] {
-            let wrong = NoSuchRow { position, index: indices[position] };
+            let wrong = NoSuchRow {
+                position,
+                index: indices[position],
+            };
             assert_eq!(check(&indices, 4), Err(wrong));
             let mut order = RowOrder::default();
             order.start(3).unwrap();

@@ -46,8 +46,9 @@ impl ScatterOp {
     }
 }
 
-/// Combines row `i` of `values` into row `indices[i]` of `target`, for all rows in order. A row that is named twice
-/// is changed twice. Integers wrap. 16-bit floats are computed in float32 and rounded after each row.
+/// Combines row `i` of `values` into row `indices[i]` of `target`, for all rows in order. A row
+/// that is named twice is changed twice. Integers wrap. 16-bit floats are computed in float32 and
+/// rounded after each row.
 ///
 /// Both are contiguous, of one dtype, and agree in all dimensions but the first. Fails, with
 /// nothing changed, with OUT_OF_RANGE for an index that is no row of `target`, and with
@@ -56,7 +57,10 @@ impl ScatterOp {
 pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewMut) -> Result<()> {
     let row = checked_row(values, indices.len(), target)?;
     let rows = target.layout().shape[0];
-    if let Some(position) = indices.iter().position(|&index| index < 0 || index >= rows as i64) {
+    if let Some(position) = indices
+        .iter()
+        .position(|&index| index < 0 || index >= rows as i64)
+    {
         return Err(out_of_range!(
             "indices",
             "{} at position {position} is not in [0, {rows}), the rows",
@@ -121,19 +125,22 @@ fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
 /// As [`combine_rows`], for one type and one operation.
 type CombineRows = unsafe fn(*const u8, *mut u8, usize);
 
-/// Divides the columns between the workers. Each worker goes through all rows in order, so the result does not depend
-/// on the number of workers. `combine` is for the views' dtype.
+/// Divides the columns between the workers. Each worker goes through all rows in order, so the
+/// result does not depend on the number of workers. `combine` is for the views' dtype.
 fn each_row(values: &View, indices: &[i64], target: &ViewMut, row: usize, combine: CombineRows) {
     let size = values.dtype().size();
     let bytes = indices.len().saturating_mul(3 * size);
     workers::for_each_range(row, bytes, &|columns: Range<usize>| {
         for (position, &index) in indices.iter().enumerate() {
-            // SAFETY: the views guarantee contiguous, initialised elements that do not overlap. `checked_row` made
-            // sure that `values` has a row `position` of `row` elements, and `scatter` that `target` has a row
-            // `index`. No other worker has these columns.
+            // SAFETY: the views guarantee contiguous, initialised elements that do not overlap.
+            // `checked_row` made sure that `values` has a row `position` of `row`
+            // elements, and `scatter` that `target` has a row `index`. No other worker
+            // has these columns.
             unsafe {
                 let from = values.data().add((position * row + columns.start) * size);
-                let to = target.data().add((index as usize * row + columns.start) * size);
+                let to = target
+                    .data()
+                    .add((index as usize * row + columns.start) * size);
                 combine(from, to, columns.len());
             }
         }
@@ -143,7 +150,8 @@ fn each_row(values: &View, indices: &[i64], target: &ViewMut, row: usize, combin
 /// Combines so many elements of `from` into those of `to`. Inlined.
 ///
 /// # Safety
-/// Both have so many initialised elements of this type, which do not overlap. Those of `to` may be written.
+/// Both have so many initialised elements of this type, which do not overlap. Those of `to` may be
+/// written.
 #[inline(always)]
 pub(crate) unsafe fn combine_rows<T: Copy>(
     from: *const u8,

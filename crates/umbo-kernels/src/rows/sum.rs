@@ -1,9 +1,9 @@
 //! Adding up the rows that replicas contribute to the gradient of a table.
 //!
-//! The sum of a row runs over all entries that name it, in the order in which they were added: by replica, then by
-//! position. It is float64, like the sum of a dense gradient
-//! ([`weighted_sum`](crate::update::weighted_sum)), so that an update uses both in the same way. One worker
-//! adds up a row, so the bits do not depend on the threads.
+//! The sum of a row runs over all entries that name it, in the order in which they were added: by
+//! replica, then by position. It is float64, like the sum of a dense gradient
+//! ([`weighted_sum`](crate::update::weighted_sum)), so that an update uses both in the same way.
+//! One worker adds up a row, so the bits do not depend on the threads.
 
 use std::ops::Range;
 
@@ -24,14 +24,15 @@ pub struct RowPart<'a> {
     pub factor: f64,
 }
 
-/// Writes to `sums`, for every row of `order`, the sum of factor × row over the entries that name it. The sums are in
-/// the order's own order.
+/// Writes to `sums`, for every row of `order`, the sum of factor × row over the entries that name
+/// it. The sums are in the order's own order.
 ///
-/// The first entries are those of `accumulated`, which is float64 and has the factor 1. The entries of `parts`
-/// follow, one part after the other. Nothing is allocated.
+/// The first entries are those of `accumulated`, which is float64 and has the factor 1. The entries
+/// of `parts` follow, one part after the other. Nothing is allocated.
 ///
-/// Asserted, not reported: all views are contiguous; their rows have as many elements as those of `sums`; there are
-/// as many entries and rows as in the order; `parts` are of one dtype that gradients can have; `sums` is float64.
+/// Asserted, not reported: all views are contiguous; their rows have as many elements as those of
+/// `sums`; there are as many entries and rows as in the order; `parts` are of one dtype that
+/// gradients can have; `sums` is float64.
 pub fn sum_rows(
     instructions: Instructions,
     order: &RowOrder,
@@ -43,9 +44,14 @@ pub fn sum_rows(
     let width = shape[1..].iter().product();
     assert!(sums.layout().is_contiguous() && sums.dtype() == DType::Float64);
     assert_eq!(shape[0], order.rows());
-    let dtype = parts.first().map_or(DType::Float64, |part| part.values.dtype());
+    let dtype = parts
+        .first()
+        .map_or(DType::Float64, |part| part.values.dtype());
     let mut entries = 0;
-    for view in accumulated.iter().chain(parts.iter().map(|part| &part.values)) {
+    for view in accumulated
+        .iter()
+        .chain(parts.iter().map(|part| &part.values))
+    {
         let shape = view.layout().shape;
         assert!(view.layout().is_contiguous());
         assert_eq!(shape[1..].iter().product::<usize>(), width);
@@ -65,8 +71,8 @@ pub fn sum_rows(
     });
 }
 
-/// One worker's part: the sums of some rows, which no other worker has. The views are as `sum_rows` asserted, and the
-/// parts are of type `T`.
+/// One worker's part: the sums of some rows, which no other worker has. The views are as `sum_rows`
+/// asserted, and the parts are of type `T`.
 struct RowSums<'a, T> {
     order: &'a RowOrder,
     accumulated: Option<View<'a>>,
@@ -81,7 +87,11 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         for position in self.rows.clone() {
-            let first = self.sums.data().cast::<f64>().wrapping_add(position * self.width);
+            let first = self
+                .sums
+                .data()
+                .cast::<f64>()
+                .wrapping_add(position * self.width);
             // SAFETY: the sums have this row, and no other worker has it; zeros are valid f64s.
             let sum = unsafe {
                 first.write_bytes(0, self.width);
@@ -94,7 +104,9 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
                 match self.term(entry) {
                     None => {}
                     Some(RowTerm::Accumulated(row)) => {
-                        sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                        sum.iter_mut()
+                            .zip(row)
+                            .for_each(|(sum, value)| *sum += value);
                     }
                     Some(RowTerm::Fresh(row, factor)) => {
                         for (sum, value) in sum.iter_mut().zip(row) {

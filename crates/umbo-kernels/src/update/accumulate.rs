@@ -1,8 +1,9 @@
-//! Adding the contributions of one run to a float64 sum, from which an update some runs later starts.
+//! Adding the contributions of one run to a float64 sum, from which an update some runs later
+//! starts.
 //!
-//! The sum has eight bytes an element, whatever the gradient's type. One run with all of the contributions of several
-//! runs would do the same additions in the same order, so the bits are the same. A run costs R·g + 16 bytes an
-//! element, the first run R·g + 8.
+//! The sum has eight bytes an element, whatever the gradient's type. One run with all of the
+//! contributions of several runs would do the same additions in the same order, so the bits are the
+//! same. A run costs R·g + 16 bytes an element, the first run R·g + 8.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,11 +15,12 @@ use crate::update::weighted_sum::{Contribution, common_dtype};
 use crate::view::SpanMut;
 use umbo_executor::pieces::PiecePart;
 
-/// Sets `sum` to `sum` + Σ factor × gradient over `contributions`, for the elements of `part`, on this thread. If
-/// `fresh`, it sets `sum` to the second term alone, and does not read what `sum` held before.
+/// Sets `sum` to `sum` + Σ factor × gradient over `contributions`, for the elements of `part`, on
+/// this thread. If `fresh`, it sets `sum` to the second term alone, and does not read what `sum`
+/// held before.
 ///
-/// Asserted, not reported: `sum` is float64; there is at least one contribution; the contributions are of one type
-/// and of the length of `sum`.
+/// Asserted, not reported: `sum` is float64; there is at least one contribution; the contributions
+/// are of one type and of the length of `sum`.
 ///
 /// # Safety
 /// Nobody else reads or writes the elements of the part in `sum` meanwhile.
@@ -32,7 +34,10 @@ pub unsafe fn accumulate(
     let (elements, range) = (sum.elements(), part.range());
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
-    let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
+    let sum = sum
+        .data()
+        .cast::<MaybeUninit<f64>>()
+        .wrapping_add(range.start);
     // SAFETY: the span has the range, and the caller guarantees that nobody else uses it.
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
@@ -41,8 +46,8 @@ pub unsafe fn accumulate(
     });
 }
 
-/// The elements of the sum in the range. The contributions have the range, too, and are of type `G`. If the sum is
-/// not fresh, it is initialised.
+/// The elements of the sum in the range. The contributions have the range, too, and are of type
+/// `G`. If the sum is not fresh, it is initialised.
 struct AccumulatedRange<'a, G> {
     sum: &'a mut [MaybeUninit<f64>],
     fresh: bool,

@@ -1,5 +1,5 @@
-//! How sums over many elements, those of a variable or of one result of a reduction, are cut into chunks and tiles.
-//! The cut decides the bits of the sums; see [`measure`](super::measure).
+//! How sums over many elements, those of a variable or of one result of a reduction, are cut into
+//! chunks and tiles. The cut decides the bits of the sums; see [`measure`](super::measure).
 
 use std::array;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::float::lanes::BLOCK;
 
-/// Elements of one tile. If several ranks each measure a part of a variable, the parts begin at multiples of this
-/// number, and the sums of the tiles are exchanged.
+/// Elements of one tile. If several ranks each measure a part of a variable, the parts begin at
+/// multiples of this number, and the sums of the tiles are exchanged.
 pub const TILE: usize = 1024;
 
 /// The largest number of chunks into which a variable is cut.
@@ -17,7 +17,8 @@ pub(crate) const MOST_CHUNKS: usize = 64;
 /// Elements of the smallest chunk.
 pub const SMALLEST_CHUNK: usize = 16 * TILE;
 
-/// Interleaved sums within a tile: the element at index i of the tile is added to lane i modulo their number.
+/// Interleaved sums within a tile: the element at index i of the tile is added to lane i modulo
+/// their number.
 pub(super) type Lanes = [f64; LANES];
 
 /// How many lanes there are.
@@ -38,12 +39,15 @@ pub struct Chunks {
 impl Chunks {
     /// The chunks of a variable with `elements` elements.
     pub fn of(elements: usize) -> Chunks {
-        let size = elements.div_ceil(MOST_CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
+        let size = elements
+            .div_ceil(MOST_CHUNKS)
+            .next_multiple_of(TILE)
+            .max(SMALLEST_CHUNK);
         Chunks { elements, size }
     }
 
-    /// The chunks of several variables of `size` elements each, at most [`SMALLEST_CHUNK`]. Each variable is one
-    /// chunk.
+    /// The chunks of several variables of `size` elements each, at most [`SMALLEST_CHUNK`]. Each
+    /// variable is one chunk.
     pub fn each(elements: usize, size: usize) -> Chunks {
         assert!(size <= SMALLEST_CHUNK);
         Chunks { elements, size }
@@ -51,7 +55,10 @@ impl Chunks {
 
     /// The chunks if each tile of `elements` elements is one chunk.
     pub fn tiles(elements: usize) -> Chunks {
-        Chunks { elements, size: TILE }
+        Chunks {
+            elements,
+            size: TILE,
+        }
     }
 
     /// How many chunks there are.
@@ -68,7 +75,10 @@ impl Chunks {
     /// The elements of each tile of one chunk.
     pub(super) fn tiles_of(self, chunk: usize) -> impl Iterator<Item = Range<usize>> {
         let range = self.range(chunk);
-        range.clone().step_by(TILE).map(move |start| start..range.end.min(start + TILE))
+        range
+            .clone()
+            .step_by(TILE)
+            .map(move |start| start..range.end.min(start + TILE))
     }
 }
 
@@ -116,8 +126,8 @@ pub(super) fn sum_of(mut lanes: Lanes) -> f64 {
     lanes[0]
 }
 
-/// Adds the sums of the tiles to the sums of the whole variable. The additions have the same order as on one thread
-/// that measures the whole variable, so the bits are the same.
+/// Adds the sums of the tiles to the sums of the whole variable. The additions have the same order
+/// as on one thread that measures the whole variable, so the bits are the same.
 #[derive(Clone, Copy, Debug)]
 pub struct OfTiles<const SUMS: usize> {
     /// Tiles of one chunk, and how many tiles of the present chunk were added.
@@ -131,12 +141,20 @@ impl<const SUMS: usize> OfTiles<SUMS> {
     /// The sums of a variable with `elements` elements before any tile is added.
     pub fn new(elements: usize) -> OfTiles<SUMS> {
         let of_chunk = Chunks::of(elements).size / TILE;
-        OfTiles { of_chunk, done: 0, chunk: [0.0; SUMS], total: [0.0; SUMS] }
+        OfTiles {
+            of_chunk,
+            done: 0,
+            chunk: [0.0; SUMS],
+            total: [0.0; SUMS],
+        }
     }
 
     /// Adds the sums of the next tile.
     pub fn add(&mut self, tile: [f64; SUMS]) {
-        self.chunk.iter_mut().zip(tile).for_each(|(sum, of_tile)| *sum += of_tile);
+        self.chunk
+            .iter_mut()
+            .zip(tile)
+            .for_each(|(sum, of_tile)| *sum += of_tile);
         self.done += 1;
         if self.done == self.of_chunk {
             self.end_chunk();
@@ -145,7 +163,10 @@ impl<const SUMS: usize> OfTiles<SUMS> {
 
     fn end_chunk(&mut self) {
         let chunk = std::mem::replace(&mut self.chunk, [0.0; SUMS]);
-        self.total.iter_mut().zip(chunk).for_each(|(sum, of_chunk)| *sum += of_chunk);
+        self.total
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(sum, of_chunk)| *sum += of_chunk);
         self.done = 0;
     }
 
@@ -162,5 +183,8 @@ impl<const SUMS: usize> OfTiles<SUMS> {
 pub(super) fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
     let of_chunk = |sum: &AtomicU64| f64::from_bits(sum.load(Ordering::Relaxed));
     // Not `Iterator::sum`, which starts from −0.
-    array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
+    array::from_fn(|index| {
+        sums.iter()
+            .fold(0.0, |total, sums| total + of_chunk(&sums[index]))
+    })
 }

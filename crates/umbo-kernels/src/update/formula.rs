@@ -2,7 +2,8 @@
 
 use crate::float::real::Real;
 
-/// What an update does to one element: the step of an optimizer with the values of all of its scalars.
+/// What an update does to one element: the step of an optimizer with the values of all of its
+/// scalars.
 ///
 /// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
 /// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop

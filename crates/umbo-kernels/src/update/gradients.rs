@@ -1,8 +1,9 @@
 //! How a loop over a [`WeightedSum`] makes gradients, block by block.
 //!
-//! There is one general way that works for every sum, and there are faster ways for the usual sums. Each way is a
-//! value that holds all that it needs, so that a loop keeps it in registers. Data behind a reference would be read
-//! again for each block, because the loop writes memory. All ways give the same bits.
+//! There is one general way that works for every sum, and there are faster ways for the usual sums.
+//! Each way is a value that holds all that it needs, so that a loop keeps it in registers. Data
+//! behind a reference would be read again for each block, because the loop writes memory. All ways
+//! give the same bits.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,8 @@ pub(super) trait MakeGradients<T>: Copy {
     /// How many arrays it reads side by side, if they are few.
     const ARRAYS: usize = usize::MAX;
 
-    /// The `N` elements from `start` on. If it reads many arrays it also prefetches what later blocks need. Inlined.
+    /// The `N` elements from `start` on. If it reads many arrays it also prefetches what later
+    /// blocks need. Inlined.
     ///
     /// # Safety
     /// The sum for which this value was made has these elements.
@@ -30,22 +32,22 @@ pub(super) trait MakeGradients<T>: Copy {
     #[inline(always)]
     fn prefetch(self, _start: usize) {}
 
-    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only contribution.
-    /// Inlined.
+    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only
+    /// contribution. Inlined.
     fn in_place(self, start: usize) -> Option<*const T>;
 }
 
-/// A loop over a sum's elements, which is compiled once for each way. The way is chosen before the loop, in types. A
-/// branch in the loop for cases that the sum does not have would keep compilers from holding blocks, buffer addresses
-/// and factors in registers.
+/// A loop over a sum's elements, which is compiled once for each way. The way is chosen before the
+/// loop, in types. A branch in the loop for cases that the sum does not have would keep compilers
+/// from holding blocks, buffer addresses and factors in registers.
 pub(super) trait GradientLoop<T> {
     /// Runs the loop. Inlined.
     fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W);
 }
 
 impl<'a> WeightedSum<'a> {
-    /// Runs the loop in the best way for the sum. The finish of the sum is `finish`, and its contributions are of
-    /// type `G`.
+    /// Runs the loop in the best way for the sum. The finish of the sum is `finish`, and its
+    /// contributions are of type `G`.
     #[inline(always)]
     pub(super) fn run<G: GradientElement, T: Real>(
         &self,
@@ -56,7 +58,14 @@ impl<'a> WeightedSum<'a> {
         if self.is_usual(instructions, finish) {
             self.run_usual::<G, T>(instructions, finish, each);
         } else {
-            each.run(instructions, Every::<G, T> { sum: self, finish, elements: PhantomData });
+            each.run(
+                instructions,
+                Every::<G, T> {
+                    sum: self,
+                    finish,
+                    elements: PhantomData,
+                },
+            );
         }
     }
 
@@ -83,8 +92,13 @@ impl<'a> WeightedSum<'a> {
         };
         let (contributions, factor) = (self.contributions, finish.factors[0]);
         let products = products_of::<G>(contributions);
-        let fresh =
-            Fresh::<G, T> { contributions, products, reciprocal, factor, elements: PhantomData };
+        let fresh = Fresh::<G, T> {
+            contributions,
+            products,
+            reciprocal,
+            factor,
+            elements: PhantomData,
+        };
         match contributions {
             [a] if is_short::<T>(contributions, reciprocal) => {
                 each.run(instructions, Short::new([a], &fresh));
@@ -105,7 +119,8 @@ struct Every<'s, 'a, G, T> {
     elements: PhantomData<fn() -> G>,
 }
 
-/// The way for sums that start from zero, are multiplied with a number, rounded, and then multiplied with a factor.
+/// The way for sums that start from zero, are multiplied with a number, rounded, and then
+/// multiplied with a factor.
 #[derive(Clone, Copy)]
 struct Fresh<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
@@ -115,26 +130,43 @@ struct Fresh<'s, 'a, G, T> {
     elements: PhantomData<fn() -> G>,
 }
 
-/// The way for sums of one or two contributions if adding them in their own type gives the bits of the float64 way
-/// ([`is_short`]).
+/// The way for sums of one or two contributions if adding them in their own type gives the bits of
+/// the float64 way ([`is_short`]).
 #[derive(Clone, Copy)]
 struct Short<'s, 'a, G, T, const TERMS: usize> {
     first: [*const G; TERMS],
     scale: T,
     factor: T,
-    /// What rare blocks need. As a value it would be written to memory for each block, or take registers in the loop.
+    /// What rare blocks need. As a value it would be written to memory for each block, or take
+    /// registers in the loop.
     fresh: &'s Fresh<'s, 'a, G, T>,
 }
 
 impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Every { sum: WeightedSum { accumulated, contributions, .. }, finish, .. } = self;
+        let Every {
+            sum:
+                WeightedSum {
+                    accumulated,
+                    contributions,
+                    ..
+                },
+            finish,
+            ..
+        } = self;
         let before = match accumulated {
             Some(accumulated) => {
-                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it), and its builder
-                // guaranteed that it may be read.
-                unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
+                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it),
+                // and its builder guaranteed that it may be read.
+                unsafe {
+                    accumulated
+                        .data()
+                        .cast::<f64>()
+                        .add(start)
+                        .cast::<[f64; N]>()
+                        .read()
+                }
             }
             // A number plus −0 is the number itself; −0 plus −0 is −0.
             None => [-0.0; N],
@@ -156,7 +188,13 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
 impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh { contributions, products, reciprocal, factor, .. } = self;
+        let Fresh {
+            contributions,
+            products,
+            reciprocal,
+            factor,
+            ..
+        } = self;
         let terms = contributions.iter().map(|part| {
             let first = first::<G>(part).wrapping_add(start);
             if N == BLOCK {
@@ -187,7 +225,12 @@ impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
     /// The short way for the sum of `fresh`, which has these `contributions`.
     fn new(contributions: [&Contribution<'_>; TERMS], fresh: &'s Fresh<'s, 'a, G, T>) -> Self {
         let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
-        Short { first: contributions.map(first), scale, factor: fresh.factor, fresh }
+        Short {
+            first: contributions.map(first),
+            scale,
+            factor: fresh.factor,
+            fresh,
+        }
     }
 }
 
@@ -198,15 +241,23 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
 
     #[inline(always)]
     fn prefetch(self, start: usize) {
-        self.first.iter().for_each(|first| ask(first.wrapping_add(start)));
+        self.first
+            .iter()
+            .for_each(|first| ask(first.wrapping_add(start)));
     }
 
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Short { first, scale, factor, fresh } = self;
+        let Short {
+            first,
+            scale,
+            factor,
+            fresh,
+        } = self;
         let block = |first: *const G| {
             let first = first.wrapping_add(start);
-            // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
+            // SAFETY: the caller's promise, and the views' builders guaranteed that they may be
+            // read.
             let elements = unsafe { first.cast::<[G; N]>().read() };
             // Nothing is rounded: the type can represent all elements.
             rounded(G::widened(instructions, elements), |element| element)
@@ -258,7 +309,12 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     /// As for [`MakeGradients::block`].
     #[inline(always)]
     unsafe fn added<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh { contributions, reciprocal, factor, .. } = self;
+        let Fresh {
+            contributions,
+            reciprocal,
+            factor,
+            ..
+        } = self;
         // SAFETY: the caller's promise.
         let sum = unsafe { added::<G, N>(instructions, [-0.0; N], contributions, start) };
         let mut gradient: [T; N] = rounded(sum, |sum| sum * reciprocal);
@@ -269,8 +325,8 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     }
 }
 
-/// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as all gradients in
-/// it were finite, and is NaN from the first that was not.
+/// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as
+/// all gradients in it were finite, and is NaN from the first that was not.
 pub(super) struct Traces<T> {
     blocks: [T; BLOCK],
     single: [T; 1],
@@ -279,7 +335,10 @@ pub(super) struct Traces<T> {
 impl<T: Real> Traces<T> {
     #[inline(always)]
     pub(super) fn new() -> Traces<T> {
-        Traces { blocks: [T::from_f64(0.0); BLOCK], single: [T::from_f64(0.0)] }
+        Traces {
+            blocks: [T::from_f64(0.0); BLOCK],
+            single: [T::from_f64(0.0)],
+        }
     }
 
     #[inline(always)]
@@ -298,7 +357,11 @@ impl<T: Real> Traces<T> {
         let zero = T::from_f64(0.0);
         // A lane that is not 0 is NaN.
         if let Some(not_finite) = not_finite
-            && self.blocks.iter().chain(&self.single).any(|lane| *lane != zero)
+            && self
+                .blocks
+                .iter()
+                .chain(&self.single)
+                .any(|lane| *lane != zero)
         {
             not_finite.store(true, Ordering::Relaxed);
         }
@@ -323,7 +386,10 @@ fn first<G>(part: &Contribution<'_>) -> *const G {
 /// Prefetches the block that comes some blocks after the one from here on.
 #[inline(always)]
 fn ask<G>(from: *const G) {
-    prefetch(from.cast::<u8>().wrapping_add(BYTES_AHEAD), BLOCK * size_of::<G>());
+    prefetch(
+        from.cast::<u8>().wrapping_add(BYTES_AHEAD),
+        BLOCK * size_of::<G>(),
+    );
 }
 
 /// # Safety
@@ -368,21 +434,27 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
 
 /// What is known about the products of these contributions.
 fn products_of<G: GradientElement>(contributions: &[Contribution<'_>]) -> Products {
-    if !contributions.iter().all(|part| has_exact_products::<G>(part.factor)) {
+    if !contributions
+        .iter()
+        .all(|part| has_exact_products::<G>(part.factor))
+    {
         return Products::Rounded;
     }
     // The more terms there are, the rarer are exact sums.
     let doublings = contributions.len().next_power_of_two().ilog2() as i16;
-    match contributions.windows(2).all(|pair| pair[0].factor == pair[1].factor) {
+    match contributions
+        .windows(2)
+        .all(|pair| pair[0].factor == pair[1].factor)
+    {
         true if doublings <= 4 => Products::OfOneFactor { doublings },
         _ => Products::Exact,
     }
 }
 
-/// Whether the product of this factor and any element of the type is exact in float64. If so, rounding only the sum
-/// gives the same as first rounding the product. The product of 24 bits of float32, or fewer of a narrower type, and
-/// 29 bits of the factor fits in the 53 bits of float64. Counts of examples are such factors. The bounds exclude
-/// subnormal and infinite products.
+/// Whether the product of this factor and any element of the type is exact in float64. If so,
+/// rounding only the sum gives the same as first rounding the product. The product of 24 bits of
+/// float32, or fewer of a narrower type, and 29 bits of the factor fits in the 53 bits of float64.
+/// Counts of examples are such factors. The bounds exclude subnormal and infinite products.
 fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
     let bits = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
     let rest = (1u64 << (f64::MANTISSA_DIGITS - bits)) - 1;
@@ -390,15 +462,17 @@ fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
     G::DTYPE != DType::Float64 && factor.to_bits() & rest == 0 && range.contains(&factor)
 }
 
-/// Whether the contributions, of which there is at least one, may be added in float32. Then the float32 sum,
-/// multiplied with the product of factor and reciprocal, has the bits of the float64 way rounded to float32. The
-/// elements are float32, or of a narrower type whose numbers float32 can represent.
+/// Whether the contributions, of which there is at least one, may be added in float32. Then the
+/// float32 sum, multiplied with the product of factor and reciprocal, has the bits of the float64
+/// way rounded to float32. The elements are float32, or of a narrower type whose numbers float32
+/// can represent.
 ///
-/// Factor and reciprocal have to be powers of two in the range of float32's normal numbers, so that the float64 way
-/// rounds only at its end. Two contributions must have the same factor. The float64 sum of two float32 numbers,
-/// rounded to float32, is their float32 sum, since 53 bits are more than twice 24 bits and two. The product of this
-/// sum and a power of two is exact if it is a normal number. If it is not, it is rounded a second time, unless the
-/// sum was exact. A sum below 2⁻¹²⁵ is exact, which is enough if the power of two is at least one half.
+/// Factor and reciprocal have to be powers of two in the range of float32's normal numbers, so that
+/// the float64 way rounds only at its end. Two contributions must have the same factor. The float64
+/// sum of two float32 numbers, rounded to float32, is their float32 sum, since 53 bits are more
+/// than twice 24 bits and two. The product of this sum and a power of two is exact if it is a
+/// normal number. If it is not, it is rounded a second time, unless the sum was exact. A sum below
+/// 2⁻¹²⁵ is exact, which is enough if the power of two is at least one half.
 fn is_short<T: Real>(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
     let is_power = |value: f64| {
         let mantissa = value.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
@@ -425,12 +499,26 @@ mod tests {
 
     /// Numbers at the limits of float32, and some between them.
     fn borders() -> Vec<f32> {
-        let mut values =
-            vec![0.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MAX / 2.0, 1.0, 1.5, 0.1];
-        for exponent in [-149, -148, -147, -140, -127, -126, -125, -124, -100, -24, 24, 126, 127] {
+        let mut values = vec![
+            0.0,
+            f32::INFINITY,
+            f32::NAN,
+            f32::MAX,
+            f32::MAX / 2.0,
+            1.0,
+            1.5,
+            0.1,
+        ];
+        for exponent in [
+            -149, -148, -147, -140, -127, -126, -125, -124, -100, -24, 24, 126, 127,
+        ] {
             let power = 2.0f64.powi(exponent) as f32;
             let next = |up: bool| {
-                f32::from_bits(if up { power.to_bits() + 1 } else { power.to_bits() - 1 })
+                f32::from_bits(if up {
+                    power.to_bits() + 1
+                } else {
+                    power.to_bits() - 1
+                })
             };
             values.extend([power, next(true), next(false), 3.0 * power]);
         }
@@ -457,10 +545,13 @@ mod tests {
         }
     }
 
-    /// Checks that the gradient of up to five such numbers is the float64 sum of rounded products, rounded once.
-    /// Returns how many sums were added in float32.
+    /// Checks that the gradient of up to five such numbers is the float64 sum of rounded products,
+    /// rounded once. Returns how many sums were added in float32.
     fn check_borders<G: GradientElement>() -> usize {
-        let borders: Vec<G> = borders().iter().map(|&value| G::rounded(value.into())).collect();
+        let borders: Vec<G> = borders()
+            .iter()
+            .map(|&value| G::rounded(value.into()))
+            .collect();
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for &a in &borders {
             for &b in &borders {
@@ -488,30 +579,40 @@ mod tests {
         short
     }
 
-    /// Checks that the gradient is the float64 sum of rounded products, rounded once, with all instructions. Returns
-    /// whether the sums were added in float32 whatever the numbers.
+    /// Checks that the gradient is the float64 sum of rounded products, rounded once, with all
+    /// instructions. Returns whether the sums were added in float32 whatever the numbers.
     fn check<G: GradientElement>(all: &[&[G]], factor: f64, divisor: f64) -> bool {
         let elements = all[0].len();
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
         let part = |of: &&[G]| Contribution {
             // SAFETY: the view is used while the numbers live, and nobody writes them.
-            gradient: unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }.span().unwrap(),
+            gradient: unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }
+                .span()
+                .unwrap(),
             factor,
         };
         let parts: Vec<_> = all.iter().map(part).collect();
         let wide = |element: G| G::widened(Instructions::BASELINE, [element])[0];
         let sum = WeightedSum::new(DType::Float32, elements, &parts, divisor);
-        let finish = Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
+        let finish = Finish::<f32>::new(
+            divisor,
+            Clipping {
+                factor: 0.75,
+                limit: f64::INFINITY,
+            },
+        );
         for instructions in Instructions::all() {
             let mut found = Vec::new();
             sum.run::<G, f32>(instructions, finish, Collect(&mut found, elements));
             for (index, found) in found.into_iter().enumerate() {
-                let exact = all.iter().fold(-0.0, |sum, of| sum + factor * wide(of[index]));
+                let exact = all
+                    .iter()
+                    .fold(-0.0, |sum, of| sum + factor * wide(of[index]));
                 let expected = (exact * divisor.recip()) as f32 * 0.75;
                 assert!(
                     found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
-                    "{instructions:?}: element {index} of {} gradients, {factor} × … / {divisor}: {found}, not \
-                     {expected}",
+                    "{instructions:?}: element {index} of {} gradients, {factor} × … / {divisor}: \
+                     {found}, not {expected}",
                     all.len(),
                 );
             }
@@ -527,8 +628,16 @@ mod tests {
         {
             for base in [-133, 0, 112] {
                 let element = |replica: usize, index: usize| {
-                    let exponent = if (replica + index).is_multiple_of(count) { 0 } else { spread };
-                    let sign = if index.is_multiple_of(7) && replica == 1 { -1.0 } else { 1.0 };
+                    let exponent = if (replica + index).is_multiple_of(count) {
+                        0
+                    } else {
+                        spread
+                    };
+                    let sign = if index.is_multiple_of(7) && replica == 1 {
+                        -1.0
+                    } else {
+                        1.0
+                    };
                     bf16::from_f64(sign * 1.9921875 * 2.0f64.powi(base + exponent))
                 };
                 let all: Vec<Vec<bf16>> = (0..count)
@@ -542,7 +651,11 @@ mod tests {
 
     #[test]
     fn borders_are_rounded_once() {
-        let short = [check_borders::<f32>(), check_borders::<bf16>(), check_borders::<f16>()];
+        let short = [
+            check_borders::<f32>(),
+            check_borders::<bf16>(),
+            check_borders::<f16>(),
+        ];
         assert_eq!(short, [4; 3], "all with powers of two but the quarter");
     }
 
@@ -552,7 +665,14 @@ mod tests {
             assert!(has_exact_products::<f32>(factor), "{factor}");
             assert!(!has_exact_products::<f64>(factor), "{factor}");
         }
-        for factor in [0.1, f64::from((1 << 30) - 1), 1e-300, 1e300, f64::INFINITY, 0.0] {
+        for factor in [
+            0.1,
+            f64::from((1 << 30) - 1),
+            1e-300,
+            1e300,
+            f64::INFINITY,
+            0.0,
+        ] {
             assert!(!has_exact_products::<f32>(factor), "{factor}");
         }
     }

@@ -1,8 +1,9 @@
 //! Sums over the elements of one variable's update before anything is updated: norms.
 //!
-//! A sum is float64, and the order of its additions depends only on the number of elements. Tiles of 1024 elements
-//! are added in 16 interleaved lanes, and the lanes are added in halves. Tiles are added in order within a chunk, and
-//! chunks in order within the variable. So the bits do not depend on the threads or the instruction set.
+//! A sum is float64, and the order of its additions depends only on the number of elements. Tiles
+//! of 1024 elements are added in 16 interleaved lanes, and the lanes are added in halves. Tiles are
+//! added in order within a chunk, and chunks in order within the variable. So the bits do not
+//! depend on the threads or the instruction set.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -15,8 +16,8 @@ use crate::update::pass::UpdatePass;
 use crate::update::tiles::Tile;
 use umbo_executor::workers;
 
-/// What is added up over the elements. Implementations are marked `#[inline(always)]`; inputs that they do not use
-/// are not read from memory.
+/// What is added up over the elements. Implementations are marked `#[inline(always)]`; inputs that
+/// they do not use are not read from memory.
 pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
     /// The type of the elements.
     type Element: Real;
@@ -31,9 +32,10 @@ pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
 }
 
 impl UpdatePass<'_> {
-    /// The sums of `measure` over all elements, computed on the workers. The gradient is the one that an update would
-    /// use, without the L2 term. Nothing is written or allocated. Asserted: the pass is over all of its elements.
-    /// With [`UpdatePass::with_tile_sums`] the sums of each tile are stored, and the returned numbers are zeros.
+    /// The sums of `measure` over all elements, computed on the workers. The gradient is the one
+    /// that an update would use, without the L2 term. Nothing is written or allocated.
+    /// Asserted: the pass is over all of its elements. With [`UpdatePass::with_tile_sums`] the
+    /// sums of each tile are stored, and the returned numbers are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -42,13 +44,19 @@ impl UpdatePass<'_> {
         assert_eq!((self.dtype(), self.slots.len()), (M::Element::DTYPE, SLOTS));
         let bytes = self.sum().bytes() + (1 + SLOTS) * size_of::<M::Element>();
         let add_up = |chunks: Chunks, sums: &[ChunkSums<SUMS>]| {
-            workers::for_each_task(chunks.count(), chunks.size.saturating_mul(bytes), &|range| {
-                for chunk in range {
-                    let mut total = ChunkTotal::new();
-                    chunks.tiles_of(chunk).for_each(|tile| total.add(self.lanes(measure, tile)));
-                    total.store(&sums[chunk]);
-                }
-            });
+            workers::for_each_task(
+                chunks.count(),
+                chunks.size.saturating_mul(bytes),
+                &|range| {
+                    for chunk in range {
+                        let mut total = ChunkTotal::new();
+                        chunks
+                            .tiles_of(chunk)
+                            .for_each(|tile| total.add(self.lanes(measure, tile)));
+                        total.store(&sums[chunk]);
+                    }
+                },
+            );
         };
         if let Some(tiles) = self.tile_sums() {
             add_up(Chunks::tiles(self.sum().elements), tiles.as_chunks().0);
@@ -67,14 +75,21 @@ impl UpdatePass<'_> {
     ) -> [Lanes; SUMS] {
         let mut lanes = [[0.0; LANES]; SUMS];
         self.only_reading(elements).run_tiles(&mut |tile| {
-            dispatch(self.instructions(), MeasureTile { tile, measure, lanes: &mut lanes });
+            dispatch(
+                self.instructions(),
+                MeasureTile {
+                    tile,
+                    measure,
+                    lanes: &mut lanes,
+                },
+            );
         });
         lanes
     }
 }
 
-/// What the elements of a tile add to the lanes of the sums. The code that creates it ensures that the tile is of the
-/// measure's type, and has its slots.
+/// What the elements of a tile add to the lanes of the sums. The code that creates it ensures that
+/// the tile is of the measure's type, and has its slots.
 struct MeasureTile<'a, M, const SLOTS: usize, const SUMS: usize> {
     tile: &'a Tile<'a>,
     measure: M,
@@ -88,9 +103,13 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Kernel
 
     #[inline(always)]
     fn run(self, _: Instructions) {
-        let MeasureTile { tile, measure, lanes } = self;
-        // SAFETY: a tile's pointers are to as many elements, all initialised, of the type that `measure` asserted.
-        // Nobody writes them while the pass is borrowed.
+        let MeasureTile {
+            tile,
+            measure,
+            lanes,
+        } = self;
+        // SAFETY: a tile's pointers are to as many elements, all initialised, of the type that
+        // `measure` asserted. Nobody writes them while the pass is borrowed.
         let elements = |first: *const u8| unsafe {
             std::slice::from_raw_parts(first.cast::<M::Element>(), tile.elements)
         };

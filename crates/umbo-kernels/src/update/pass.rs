@@ -1,20 +1,23 @@
 //! Reducing the gradients of all replicas and updating one variable, in a single pass.
 //!
-//! The gradient of an update is a [`WeightedSum`]. If the pass has an L2 factor, factor × weight is added to it.
+//! The gradient of an update is a [`WeightedSum`]. If the pass has an L2 factor, factor × weight is
+//! added to it.
 //!
-//! A pass reads each gradient buffer once, and reads and writes the weights and each state slot once. For R buffers
-//! of g bytes an element, all float32, that is R·g + 8 bytes for SGD, R·g + 16 with momentum, and R·g + 24 for Adam.
-//! No intermediate result is written.
+//! A pass reads each gradient buffer once, and reads and writes the weights and each state slot
+//! once. For R buffers of g bytes an element, all float32, that is R·g + 8 bytes for SGD, R·g + 16
+//! with momentum, and R·g + 24 for Adam. No intermediate result is written.
 //!
-//! If the weights have low-precision copies ([`UpdatePass::with_copies`]), the pass writes them, too. It works in
-//! tiles, and rounds the new weights of a tile while they are in the cache. Each copy costs 2 bytes an element more.
+//! If the weights have low-precision copies ([`UpdatePass::with_copies`]), the pass writes them,
+//! too. It works in tiles, and rounds the new weights of a tile while they are in the cache. Each
+//! copy costs 2 bytes an element more.
 //!
-//! The pass over a table ([`UpdatePass::at_rows`]) updates some rows by sums that were added up before. It does not
-//! touch the other rows.
+//! The pass over a table ([`UpdatePass::at_rows`]) updates some rows by sums that were added up
+//! before. It does not touch the other rows.
 //!
-//! The result of an element depends on that element alone. The sum runs over the buffers in their order, in float64,
-//! and is rounded once to the element type. A product is fused with its addition only if it is exact; division and
-//! square root are those of IEEE 754. So the bits do not depend on the split into ranges or on the instruction set.
+//! The result of an element depends on that element alone. The sum runs over the buffers in their
+//! order, in float64, and is rounded once to the element type. A product is fused with its addition
+//! only if it is exact; division and square root are those of IEEE 754. So the bits do not depend
+//! on the split into ranges or on the instruction set.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -27,8 +30,8 @@ use crate::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::view::{Span, SpanMut};
 use umbo_executor::pieces::PiecePart;
 
-/// The operands of one variable's update, and the range of elements that it updates. All operands are of one length,
-/// and all but the gradients and the accumulated sum are of one dtype.
+/// The operands of one variable's update, and the range of elements that it updates. All operands
+/// are of one length, and all but the gradients and the accumulated sum are of one dtype.
 #[derive(Clone, Debug)]
 pub struct UpdatePass<'a> {
     instructions: Instructions,
@@ -50,7 +53,8 @@ pub struct UpdatePass<'a> {
     pub(super) first: usize,
     /// Where the sums of each tile are stored if the pass measures.
     tiles: Option<&'a [AtomicU64]>,
-    /// If the pass is a trial: where it writes the new weights, and the index in the variable of the first.
+    /// If the pass is a trial: where it writes the new weights, and the index in the variable of
+    /// the first.
     pub(super) trial: Option<(&'a SpanMut<'a>, usize)>,
 }
 
@@ -63,21 +67,21 @@ pub struct PassRows<'a> {
     pub elements: usize,
 }
 
-/// Elements whose new weights are rounded to the copies together. This takes a tenth of a microsecond, and memory
-/// meanwhile reads what the processor has prefetched. With more elements, all prefetched lines would have arrived
-/// before the rounding ends.
+/// Elements whose new weights are rounded to the copies together. This takes a tenth of a
+/// microsecond, and memory meanwhile reads what the processor has prefetched. With more elements,
+/// all prefetched lines would have arrived before the rounding ends.
 pub(super) const TILE: usize = 512;
 
 impl<'a> UpdatePass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
     /// divided by `divisor`, with `instructions`.
     ///
-    /// The caller chooses the operands, so they are asserted, not reported: slots have the dtype and number of
-    /// elements of `weights`, and gradients can be added to those.
+    /// The caller chooses the operands, so they are asserted, not reported: slots have the dtype
+    /// and number of elements of `weights`, and gradients can be added to those.
     ///
     /// # Safety
-    /// While this pass, or one that is made from it, runs, nobody else reads or writes its elements of weights, slots
-    /// and copies. Passes over different parts may run at the same time.
+    /// While this pass, or one that is made from it, runs, nobody else reads or writes its elements
+    /// of weights, slots and copies. Passes over different parts may run at the same time.
     #[inline]
     pub unsafe fn new(
         instructions: Instructions,
@@ -109,11 +113,12 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// The update of some rows of `weights` and `slots`: the i-th of `rows` is updated by row i of `sums`, divided by
-    /// `divisor`. No other row is touched.
+    /// The update of some rows of `weights` and `slots`: the i-th of `rows` is updated by row i of
+    /// `sums`, divided by `divisor`. No other row is touched.
     ///
-    /// Asserts what [`UpdatePass::new`] asserts, and that `sums` is float64 and has as many rows. When the pass runs,
-    /// it asserts that the rows ascend, that none comes twice, and that the weights have them.
+    /// Asserts what [`UpdatePass::new`] asserts, and that `sums` is float64 and has as many rows.
+    /// When the pass runs, it asserts that the rows ascend, that none comes twice, and that the
+    /// weights have them.
     ///
     /// # Safety
     /// As for [`UpdatePass::new`].
@@ -145,7 +150,9 @@ impl<'a> UpdatePass<'a> {
     /// The same pass for one worker's part of the elements, or of the rows.
     #[inline]
     pub fn over(mut self, part: &PiecePart) -> UpdatePass<'a> {
-        let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
+        let whole = self
+            .rows
+            .map_or(self.weights.elements(), |rows| rows.numbers.len());
         self.range = part.range();
         assert!(self.range.end <= whole);
         self
@@ -158,16 +165,18 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same pass, with `l2` × weight added to each gradient after clipping: the gradient of `l2`/2 · ‖w‖².
+    /// The same pass, with `l2` × weight added to each gradient after clipping: the gradient of
+    /// `l2`/2 · ‖w‖².
     #[inline]
     pub fn with_l2(mut self, l2: f64) -> UpdatePass<'a> {
         self.l2 = l2;
         self
     }
 
-    /// The same pass, which also rounds the new weights of all elements that it updates into `copies`, float16 or
-    /// bfloat16. If `streaming` and all rows are updated, it writes the copies past the caches. The copies are
-    /// asserted to be as long as the weights, and the weights to be float32.
+    /// The same pass, which also rounds the new weights of all elements that it updates into
+    /// `copies`, float16 or bfloat16. If `streaming` and all rows are updated, it writes the
+    /// copies past the caches. The copies are asserted to be as long as the weights, and the
+    /// weights to be float32.
     #[inline]
     pub fn with_copies(
         mut self,
@@ -178,7 +187,8 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same pass, which sets `not_finite` when it runs if an element of the gradient is not finite.
+    /// The same pass, which sets `not_finite` when it runs if an element of the gradient is not
+    /// finite.
     #[inline]
     pub fn noting(mut self, not_finite: &'a AtomicBool) -> UpdatePass<'a> {
         self.not_finite = Some(not_finite);
@@ -192,16 +202,18 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same pass, which stores its measurements for each tile of [`TILE`](crate::update::chunks::TILE)
-    /// elements in `sums`. A tile has as many numbers as are measured, as the bits of float64.
+    /// The same pass, which stores its measurements for each tile of
+    /// [`TILE`](crate::update::chunks::TILE) elements in `sums`. A tile has as many numbers as
+    /// are measured, as the bits of float64.
     #[inline]
     pub fn with_tile_sums(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
         self
     }
 
-    /// A trial of the same pass: weights and slots stay as they are, and the new weights are written to `to`, which
-    /// has those from element `first` of the variable on. The trial is of one worker's part of these.
+    /// A trial of the same pass: weights and slots stay as they are, and the new weights are
+    /// written to `to`, which has those from element `first` of the variable on. The trial is
+    /// of one worker's part of these.
     ///
     /// Asserts that all rows are updated, and that the pass has the elements of `to`.
     pub fn trying(mut self, to: &'a SpanMut<'a>, first: usize, part: &PiecePart) -> UpdatePass<'a> {
@@ -213,10 +225,17 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same pass over some elements, for code that reads them and the gradient without the L2 term.
+    /// The same pass over some elements, for code that reads them and the gradient without the L2
+    /// term.
     pub(super) fn only_reading(&self, elements: Range<usize>) -> UpdatePass<'a> {
         let (range, l2, copies, not_finite): (_, _, &[_], _) = (elements, 0.0, &[], None);
-        UpdatePass { range, l2, copies, not_finite, ..self.clone() }
+        UpdatePass {
+            range,
+            l2,
+            copies,
+            not_finite,
+            ..self.clone()
+        }
     }
 
     /// Where the sums of each tile are stored.
@@ -229,13 +248,18 @@ impl<'a> UpdatePass<'a> {
         self.weights.dtype()
     }
 
-    /// Calls `update` for ranges that together are this pass's range, and writes the copies after each of them.
-    /// Without copies there is one range; with copies each range has `tile` elements.
+    /// Calls `update` for ranges that together are this pass's range, and writes the copies after
+    /// each of them. Without copies there is one range; with copies each range has `tile`
+    /// elements.
     pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
         let Range { mut start, end } = self.range;
         let has_copies = self.copies.iter().any(Option::is_some);
         while start < end {
-            let next = if has_copies { end.min(start + tile) } else { end };
+            let next = if has_copies {
+                end.min(start + tile)
+            } else {
+                end
+            };
             update(start..next);
             self.round_to_copies(start..next);
             start = next;
@@ -251,7 +275,8 @@ impl<'a> UpdatePass<'a> {
             match self.rows {
                 Some(rows) => {
                     let numbers = &rows.numbers[range.clone()];
-                    // SAFETY: the caller that made the pass guaranteed its elements of the copies, too.
+                    // SAFETY: the caller that made the pass guaranteed its elements of the copies,
+                    // too.
                     unsafe { narrow_rows(instructions, weights, copy, numbers, rows.elements) };
                 }
                 None => {
@@ -263,7 +288,8 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// Asserts that the rows of the range, and the one before them, ascend, and that the weights have them.
+    /// Asserts that the rows of the range, and the one before them, ascend, and that the weights
+    /// have them.
     pub(super) fn check_rows(&self, PassRows { numbers, elements }: PassRows<'_>) {
         // This includes the row before, which may be another worker's.
         let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
@@ -289,7 +315,10 @@ impl<'a> UpdatePass<'a> {
 
     /// The slots. A formula is run with as many slots as its rule has, which is asserted.
     pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut<'_>; SLOTS] {
-        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
+        let slots = self
+            .slots
+            .first_chunk::<SLOTS>()
+            .filter(|_| self.slots.len() == SLOTS);
         slots.expect("a formula is run with the slots that its rule names")
     }
 
@@ -339,12 +368,16 @@ mod tests {
 
     fn span<T: Element>(data: &[T]) -> Span<'_> {
         // SAFETY: the view is used while `data` is borrowed by the caller, and nobody writes it.
-        unsafe { View::new(data.as_ptr().cast(), T::DTYPE, layout(data.len())) }.span().unwrap()
+        unsafe { View::new(data.as_ptr().cast(), T::DTYPE, layout(data.len())) }
+            .span()
+            .unwrap()
     }
 
     fn noise<T: Real>(elements: usize, seed: usize) -> Vec<T> {
         let number = |index: usize| ((index * 7919 + seed * 104729) % 1009) as f64 / 1009.0 - 0.3;
-        (0..elements).map(|index| T::from_f64(number(index))).collect()
+        (0..elements)
+            .map(|index| T::from_f64(number(index)))
+            .collect()
     }
 
     /// One update in ranges of `part` elements.
@@ -364,7 +397,10 @@ mod tests {
             .enumerate()
             .map(|(replica, buffer)| {
                 let factor = 1.0 + replica as f64 / 3.0;
-                Contribution { gradient: span(buffer), factor }
+                Contribution {
+                    gradient: span(buffer),
+                    factor,
+                }
             })
             .collect();
         let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
@@ -384,7 +420,13 @@ mod tests {
         for elements in [0, 1, 15, 16, 17, 100] {
             for replicas in [0, 1, 2, 3, 4, 8, 9] {
                 for divisor in [1.0, 0.25, 7.0] {
-                    results.push(updated::<T>(instructions, elements, replicas, divisor, part));
+                    results.push(updated::<T>(
+                        instructions,
+                        elements,
+                        replicas,
+                        divisor,
+                        part,
+                    ));
                 }
             }
         }
@@ -420,7 +462,10 @@ mod tests {
         // The reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
         for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
             let (gradient, mut weight) = ([divisor], [0.0]);
-            let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];
+            let contributions = [Contribution {
+                gradient: span(&gradient),
+                factor: 1.0,
+            }];
             let weights = span_mut(&mut weight);
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the weight.

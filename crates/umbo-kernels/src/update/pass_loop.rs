@@ -1,5 +1,6 @@
-//! The loops of updates by a formula: one makes the gradients block by block, the other finds those of a tile in
-//! memory. The first is compiled for each number of replicas that is usual, the second serves everything else.
+//! The loops of updates by a formula: one makes the gradients block by block, the other finds those
+//! of a tile in memory. The first is compiled for each number of replicas that is usual, the second
+//! serves everything else.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -36,7 +37,14 @@ impl UpdatePass<'_> {
         }
         let goes_on = self.is_whole();
         self.run_tiles(&mut |tile| {
-            dispatch(self.instructions(), UpdateTile { tile, formula, goes_on });
+            dispatch(
+                self.instructions(),
+                UpdateTile {
+                    tile,
+                    formula,
+                    goes_on,
+                },
+            );
         });
     }
 
@@ -44,14 +52,23 @@ impl UpdatePass<'_> {
         assert_eq!(self.sum().gradient_dtype, G::DTYPE);
         self.in_tiles(TILE, |range| {
             let gradient = PhantomData::<G>;
-            dispatch(self.instructions(), UpdateRange { pass: self, range, formula, gradient });
+            dispatch(
+                self.instructions(),
+                UpdateRange {
+                    pass: self,
+                    range,
+                    formula,
+                    gradient,
+                },
+            );
         });
     }
 }
 
-/// One worker's part of an update of all elements. The code that creates it ensures that the range lies within the
-/// elements, that no other part that runs at the same time shares one of them, that the operands of the pass are of
-/// the formula's type and its contributions of type `G`, and that its sum is usual.
+/// One worker's part of an update of all elements. The code that creates it ensures that the range
+/// lies within the elements, that no other part that runs at the same time shares one of them, that
+/// the operands of the pass are of the formula's type and its contributions of type `G`, and that
+/// its sum is usual.
 struct UpdateRange<'a, G, F, const SLOTS: usize> {
     pass: &'a UpdatePass<'a>,
     range: Range<usize>,
@@ -76,14 +93,27 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
 {
     #[inline(always)]
     fn run<W: MakeGradients<F::Element>>(self, instructions: Instructions, gradients: W) {
-        let UpdateRange { pass, range, formula, .. } = self;
+        let UpdateRange {
+            pass,
+            range,
+            formula,
+            ..
+        } = self;
         let weights = pass.weights().data().cast();
-        let slots = pass.slots::<SLOTS>().each_ref().map(|slot| slot.data().cast());
-        let operands = Operands { weights, slots, formula };
+        let slots = pass
+            .slots::<SLOTS>()
+            .each_ref()
+            .map(|slot| slot.data().cast());
+        let operands = Operands {
+            weights,
+            slots,
+            formula,
+        };
         let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            // Processors predict passes over three arrays well enough, and prefetching these makes them slower.
+            // Processors predict passes over three arrays well enough, and prefetching these makes
+            // them slower.
             if const { W::ARRAYS.saturating_add(SLOTS) > 2 } {
                 operands.prefetch(start);
                 gradients.prefetch(start);
@@ -109,8 +139,8 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
     }
 }
 
-/// The update of a tile, whose gradient is in memory. The code that creates it ensures that the tile is of the
-/// formula's type, and has its slots.
+/// The update of a tile, whose gradient is in memory. The code that creates it ensures that the
+/// tile is of the formula's type, and has its slots.
 struct UpdateTile<'a, F, const SLOTS: usize> {
     tile: &'a Tile<'a>,
     formula: F,
@@ -123,12 +153,20 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTile<'_, F, SLOTS> 
 
     #[inline(always)]
     fn run(self, _: Instructions) {
-        let UpdateTile { tile, formula, goes_on } = self;
+        let UpdateTile {
+            tile,
+            formula,
+            goes_on,
+        } = self;
         let mut slots = [std::ptr::null_mut(); SLOTS];
         for (pointer, slot) in slots.iter_mut().zip(tile.slots) {
             *pointer = slot.cast();
         }
-        let operands = Operands { weights: tile.weights.cast(), slots, formula };
+        let operands = Operands {
+            weights: tile.weights.cast(),
+            slots,
+            formula,
+        };
         let gradient = tile.gradient.cast::<F::Element>();
         let mut start = 0;
         while tile.elements - start >= BLOCK {
@@ -159,15 +197,18 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     #[inline(always)]
     fn prefetch(&self, start: usize) {
         let ask = |first: *mut F::Element| {
-            let from = first.wrapping_add(start).cast::<u8>().wrapping_add(BYTES_AHEAD);
+            let from = first
+                .wrapping_add(start)
+                .cast::<u8>()
+                .wrapping_add(BYTES_AHEAD);
             prefetch(from, BLOCK * size_of::<F::Element>());
         };
         ask(self.weights);
         self.slots.into_iter().for_each(ask);
     }
 
-    /// Updates the `N` elements from `place` on, at most [`BLOCK`]. All loads come before all stores, so that the
-    /// compiler need not check whether buffers overlap.
+    /// Updates the `N` elements from `place` on, at most [`BLOCK`]. All loads come before all
+    /// stores, so that the compiler need not check whether buffers overlap.
     ///
     /// # Safety
     /// These elements exist, and no other call uses one of them at the same time.
@@ -175,8 +216,9 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     unsafe fn update<const N: usize>(&self, gradient: [F::Element; N], place: usize) {
         let block = |data: *mut F::Element| data.wrapping_add(place).cast::<[F::Element; N]>();
         let (weights, slots) = (block(self.weights), self.slots.map(block));
-        // SAFETY: weights and slots have at least `place + N` elements of this type. They are variables and their
-        // state, and so initialised. Only this call uses these elements now.
+        // SAFETY: weights and slots have at least `place + N` elements of this type. They are
+        // variables and their state, and so initialised. Only this call uses these elements
+        // now.
         let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
         for index in 0..N {
             let before = state.each_ref().map(|slot| slot[index]);

@@ -1,8 +1,9 @@
 //! What each update rule does to one element: the table of all rules.
 //!
-//! An entry has the names of a formula's scalars and states, and the formula. The CPU runs it as a [`Formula`], with
-//! its own loop for each entry. For GPUs, `source/rules.cuh` has the same functions, with the scalars in the same
-//! order; the tests of `cuda` compare the bits of both. `docs/internals/optimizers.md` shows this table.
+//! An entry has the names of a formula's scalars and states, and the formula. The CPU runs it as a
+//! [`Formula`], with its own loop for each entry. For GPUs, `source/rules.cuh` has the same
+//! functions, with the scalars in the same order; the tests of `cuda` compare the bits of both.
+//! `docs/internals/optimizers.md` shows this table.
 
 use crate::float::real::{Real, for_real};
 use crate::update::formula::Formula;
@@ -18,8 +19,8 @@ pub const MOST_STATES: usize = 3;
 /// How many sums over a variable a rule can need.
 pub const SUMS: usize = 2;
 
-/// One update by a rule of the table, with the values of its scalars. Scalars that the rule does not have are 0. Each
-/// is rounded to the type of the elements.
+/// One update by a rule of the table, with the values of its scalars. Scalars that the rule does
+/// not have are 0. Each is rounded to the type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleStep {
     /// The rule.
@@ -31,13 +32,20 @@ pub struct RuleStep {
 impl RuleStep {
     /// A step with these scalars, in the order of the table.
     pub fn new(kind: RuleKind, scalars: impl IntoIterator<Item = f64>) -> RuleStep {
-        let mut step = RuleStep { kind, scalars: [0.0; SCALARS] };
-        step.scalars.iter_mut().zip(scalars).for_each(|(place, scalar)| *place = scalar);
+        let mut step = RuleStep {
+            kind,
+            scalars: [0.0; SCALARS],
+        };
+        step.scalars
+            .iter_mut()
+            .zip(scalars)
+            .for_each(|(place, scalar)| *place = scalar);
         step
     }
 }
 
-/// Generates everything from the table: the kinds, a formula for each kind, and what depends on the kind.
+/// Generates everything from the table: the kinds, a formula for each kind, and what depends on the
+/// kind.
 macro_rules! rules {
     ($w:ident $g:ident: $(
         $(#[$doc:meta])*
@@ -177,9 +185,10 @@ macro_rules! measure {
     };
 }
 
-// w is the weight and g the gradient. Scalars whose names begin with an underscore are not used. The squares of the
-// numbers that are `measured` are added up over the variable first. A rule `as rare` has one loop for every number of
-// replicas. All rules are rare except those that the test `hot_loops` counts.
+// w is the weight and g the gradient. Scalars whose names begin with an underscore are not used.
+// The squares of the numbers that are `measured` are added up over the variable first. A rule `as
+// rare` has one loop for every number of replicas. All rules are rare except those that the test
+// `hot_loops` counts.
 rules! { w g:
     /// Gradient descent.
     Sgd = "sgd" (learning_rate) [] {
@@ -301,7 +310,8 @@ fn with_finite_square<T: Real>(value: T) -> T {
     value.limited(T::largest().sqrt())
 }
 
-/// The larger of the two. A NaN stays in the second moment, and so is returned in every later update, too.
+/// The larger of the two. A NaN stays in the second moment, and so is returned in every later
+/// update, too.
 #[inline(always)]
 fn larger<T: Real>(largest: T, value: T) -> T {
     if value <= largest { largest } else { value }

@@ -1,5 +1,5 @@
-//! The squares of a gradient, added up before an update: for norms, and to see whether all elements are finite.
-//! [`measure`](super::measure) says in which order.
+//! The squares of a gradient, added up before an update: for norms, and to see whether all elements
+//! are finite. [`measure`](super::measure) says in which order.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -23,15 +23,16 @@ use crate::update::weighted_sum::{Finish, WeightedSum};
 use crate::view::SpanMut;
 use umbo_executor::pieces::PiecePart;
 
-/// Elements whose gradients are made before they are added up: a whole number of lanes, and few enough that the
-/// processor reads the next ones meanwhile.
+/// Elements whose gradients are made before they are added up: a whole number of lanes, and few
+/// enough that the processor reads the next ones meanwhile.
 const STRIP: usize = 128;
 const _: () = assert!(STRIP.is_multiple_of(LANES) && STRIP <= TILE);
 
 /// The result of [`WeightedSum::measure_squares`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Squares {
-    /// The sum of the squares of all elements. It is infinite also if the true sum is past the range of float64.
+    /// The sum of the squares of all elements. It is infinite also if the true sum is past the
+    /// range of float64.
     pub sum: f64,
     /// Whether every element, rounded to its type, is finite.
     pub finite: bool,
@@ -43,16 +44,26 @@ impl WeightedSum<'_> {
         let chunks = Chunks::of(self.elements);
         let sums = [const { [const { AtomicU64::new(0) }; 2] }; MOST_CHUNKS];
         // SAFETY: nothing is kept.
-        unsafe { self.squares_of(instructions, (chunks, 0..chunks.count()), &sums, None, false) };
+        unsafe {
+            self.squares_of(
+                instructions,
+                (chunks, 0..chunks.count()),
+                &sums,
+                None,
+                false,
+            )
+        };
         Squares::of_chunks(&sums[..chunks.count()])
     }
 
-    /// Measures the chunks of `chunks` that lie in `part`, on this thread, for [`Squares::of_chunks`]. `chunks` cuts
-    /// the elements, and the boundaries of `part` are boundaries of chunks. `sums` has the sums of all chunks.
+    /// Measures the chunks of `chunks` that lie in `part`, on this thread, for
+    /// [`Squares::of_chunks`]. `chunks` cuts the elements, and the boundaries of `part` are
+    /// boundaries of chunks. `sums` has the sums of all chunks.
     ///
-    /// If there is a `kept`, the same elements of it become the gradient. If `streaming`, they are written past the
-    /// caches. `kept` is asserted to have the gradient's type and length. If a sum reads more than two elements and
-    /// is needed twice, this costs less memory traffic: the gradient is written once and then read.
+    /// If there is a `kept`, the same elements of it become the gradient. If `streaming`, they are
+    /// written past the caches. `kept` is asserted to have the gradient's type and length. If a
+    /// sum reads more than two elements and is needed twice, this costs less memory traffic:
+    /// the gradient is written once and then read.
     ///
     /// # Safety
     /// Nobody else reads or writes the elements of the part in `kept` meanwhile.
@@ -79,7 +90,8 @@ impl WeightedSum<'_> {
     }
 
     /// # Safety
-    /// What is kept has the gradient's type and length, and nobody else reads or writes these elements of it.
+    /// What is kept has the gradient's type and length, and nobody else reads or writes these
+    /// elements of it.
     unsafe fn squares_of(
         &self,
         instructions: Instructions,
@@ -106,13 +118,17 @@ impl Squares {
 
     /// The squares, from the sums of the whole variable.
     pub fn of_sums([sum, zero]: [f64; 2]) -> Squares {
-        Squares { sum, finite: zero == 0.0 }
+        Squares {
+            sum,
+            finite: zero == 0.0,
+        }
     }
 }
 
-/// The squares of the gradient in the chunks `range` of `chunks`. If the gradient is to be kept, it is also written to
-/// the elements from `kept` on. The code that creates it ensures that they are chunks of these elements, that the
-/// contributions are of type `G`, and that nobody else uses these elements of what is kept.
+/// The squares of the gradient in the chunks `range` of `chunks`. If the gradient is to be kept, it
+/// is also written to the elements from `kept` on. The code that creates it ensures that they are
+/// chunks of these elements, that the contributions are of type `G`, and that nobody else uses
+/// these elements of what is kept.
 struct SquaresOfChunks<'a, G, T> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T>,
@@ -139,7 +155,10 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
         for chunk in self.range.clone() {
             // No closures: they would be compiled without the instructions of the set.
             let mut total = ChunkTotal::new();
-            let Range { start: mut tile, end } = self.chunks.range(chunk);
+            let Range {
+                start: mut tile,
+                end,
+            } = self.chunks.range(chunk);
             while tile < end {
                 let elements = TILE.min(end - tile);
                 total.add_sums(self.tile(instructions, gradients, tile, elements));
@@ -151,8 +170,9 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
 }
 
 impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
-    /// The sum of the squares of a tile's elements, and zero if they are finite. Small variables have few, so that
-    /// counting costs as much as the work: compilers made a hundred instructions of iterators over ranges.
+    /// The sum of the squares of a tile's elements, and zero if they are finite. Small variables
+    /// have few, so that counting costs as much as the work: compilers made a hundred
+    /// instructions of iterators over ranges.
     #[inline(always)]
     fn tile<W: MakeGradients<T>>(
         &self,
@@ -186,10 +206,17 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
             start += elements;
             left -= elements;
         }
-        // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range
-        // of float64: their sum is finite if they are.
+        // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are
+        // never past the range of float64: their sum is finite if they are.
         let sum = sum_of(squares);
-        [sum, if T::DTYPE == DType::Float32 { sum * 0.0 } else { sum_of(zeros) }]
+        [
+            sum,
+            if T::DTYPE == DType::Float32 {
+                sum * 0.0
+            } else {
+                sum_of(zeros)
+            },
+        ]
     }
 
     /// Writes the gradient to what is kept, from element `start` on.
@@ -200,7 +227,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
     unsafe fn keep(&self, instructions: Instructions, gradient: &[T], start: usize) {
         let Some(kept) = self.kept else { return };
         let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
-        // SAFETY: `kept` has the elements, too (`measure_squares` asserted that); the caller's promise.
+        // SAFETY: `kept` has the elements, too (`measure_squares` asserted that); the caller's
+        // promise.
         unsafe {
             if self.streaming {
                 let bytes = size_of_val(gradient);
@@ -304,13 +332,21 @@ mod tests {
 
     fn norms(instructions: Instructions, elements: usize, factor: f64, divisor: f64) -> [u64; 2] {
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
-        let mut weights: Vec<f32> = (0..elements).map(|index| 1.0 / (index + 3) as f32).collect();
-        let gradient: Vec<f32> = (0..elements).map(|index| (index % 1009) as f32 / 7.0).collect();
+        let mut weights: Vec<f32> = (0..elements)
+            .map(|index| 1.0 / (index + 3) as f32)
+            .collect();
+        let gradient: Vec<f32> = (0..elements)
+            .map(|index| (index % 1009) as f32 / 7.0)
+            .collect();
         // SAFETY: the views are used while both vectors live, and nobody else uses the weights.
         let (weights, gradient) = unsafe {
             (
-                ViewMut::new(weights.as_mut_ptr().cast(), f32::DTYPE, layout).into_span().unwrap(),
-                View::new(gradient.as_ptr().cast(), DType::Float32, layout).span().unwrap(),
+                ViewMut::new(weights.as_mut_ptr().cast(), f32::DTYPE, layout)
+                    .into_span()
+                    .unwrap(),
+                View::new(gradient.as_ptr().cast(), DType::Float32, layout)
+                    .span()
+                    .unwrap(),
             )
         };
         let contributions = [Contribution { gradient, factor }];
@@ -319,13 +355,24 @@ mod tests {
         let sums = pass.measure(Norms);
         let sum = WeightedSum::new(DType::Float32, elements, &contributions, divisor);
         let alone = squares(instructions, &sum);
-        assert_eq!(alone, Squares { sum: sums[1], finite: true });
+        assert_eq!(
+            alone,
+            Squares {
+                sum: sums[1],
+                finite: true
+            }
+        );
         sums.map(f64::to_bits)
     }
 
     #[test]
     fn elements_that_are_not_finite_are_seen() {
-        for (value, finite) in [(1e30, true), (f32::MAX, true), (f32::NAN, false), (1e38, false)] {
+        for (value, finite) in [
+            (1e30, true),
+            (f32::MAX, true),
+            (f32::NAN, false),
+            (1e38, false),
+        ] {
             for position in [0, 1029] {
                 let mut gradient = [1.0f32; 1030];
                 gradient[position] = value;
@@ -381,16 +428,22 @@ mod tests {
     fn tiles_make_the_bits_of_the_whole() {
         let instructions = Instructions::chosen();
         for elements in [0, 1, 1023, 1024, 1025, 16_384, 16_385, 300_001, 1_100_003] {
-            let numbers: Vec<f32> =
-                (0..elements).map(|index| ((index * 7919) % 1013) as f32 / 7.0 - 70.0).collect();
+            let numbers: Vec<f32> = (0..elements)
+                .map(|index| ((index * 7919) % 1013) as f32 / 7.0 - 70.0)
+                .collect();
             let span = |range: Range<usize>| {
                 let part = &numbers[range];
                 let layout = Layout::row_major(Shape::new(&[part.len()]).unwrap());
                 // SAFETY: the view is used while the numbers live, and nobody writes them.
-                unsafe { View::new(part.as_ptr().cast(), DType::Float32, layout) }.span().unwrap()
+                unsafe { View::new(part.as_ptr().cast(), DType::Float32, layout) }
+                    .span()
+                    .unwrap()
             };
             let measured = |range: Range<usize>, chunks: Chunks| {
-                let contributions = [Contribution { gradient: span(range.clone()), factor: 1.5 }];
+                let contributions = [Contribution {
+                    gradient: span(range.clone()),
+                    factor: 1.5,
+                }];
                 let sum = WeightedSum::new(DType::Float32, range.len(), &contributions, 3.0);
                 let sums: Vec<ChunkSums<2>> =
                     (0..chunks.count()).map(|_| Default::default()).collect();
@@ -408,14 +461,25 @@ mod tests {
             };
             let whole = Squares::of_chunks(&measured(0..elements, Chunks::of(elements)));
             let mut tiles = OfTiles::new(elements);
-            let borders = [0, elements / 3 / TILE * TILE, elements / 2 / TILE * TILE, elements];
+            let borders = [
+                0,
+                elements / 3 / TILE * TILE,
+                elements / 2 / TILE * TILE,
+                elements,
+            ];
             for range in borders.windows(2).map(|pair| pair[0]..pair[1]) {
                 for sums in measured(range.clone(), Chunks::tiles(range.len())) {
-                    tiles.add(sums.each_ref().map(|it| f64::from_bits(it.load(Ordering::Relaxed))));
+                    tiles.add(
+                        sums.each_ref()
+                            .map(|it| f64::from_bits(it.load(Ordering::Relaxed))),
+                    );
                 }
             }
             let found = Squares::of_sums(tiles.total());
-            assert_eq!((found.sum.to_bits(), found.finite), (whole.sum.to_bits(), whole.finite));
+            assert_eq!(
+                (found.sum.to_bits(), found.finite),
+                (whole.sum.to_bits(), whole.finite)
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Gradients that are written to memory. They are written tile by tile for updates that have no loop of their own,
-//! and as a whole for a caller that reads them.
+//! Gradients that are written to memory. They are written tile by tile for updates that have no
+//! loop of their own, and as a whole for a caller that reads them.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -42,11 +42,12 @@ pub struct Tile<'t> {
 struct TileBuffer(MaybeUninit<[f64; TILE]>);
 
 impl Tile<'_> {
-    /// Calls `update` with copies of weights and slots, and writes the new weights to `to`, from `place` on.
+    /// Calls `update` with copies of weights and slots, and writes the new weights to `to`, from
+    /// `place` on.
     ///
     /// # Safety
-    /// The tile's pointers are valid, and at most a [`TileBuffer`] of elements lies behind each. The elements of `to`
-    /// exist, and nobody else reads or writes them.
+    /// The tile's pointers are valid, and at most a [`TileBuffer`] of elements lies behind each.
+    /// The elements of `to` exist, and nobody else reads or writes them.
     unsafe fn update_copies(
         &self,
         to: &SpanMut<'_>,
@@ -55,7 +56,9 @@ impl Tile<'_> {
     ) {
         let size = self.dtype.size();
         let mut copies = [const { TileBuffer(MaybeUninit::uninit()) }; 1 + MOST_SLOTS];
-        let copies = copies.each_mut().map(|copy| copy.0.as_mut_ptr().cast::<u8>());
+        let copies = copies
+            .each_mut()
+            .map(|copy| copy.0.as_mut_ptr().cast::<u8>());
         let [weights, slots @ ..] = &copies;
         let originals = [self.weights].into_iter().chain(self.slots.iter().copied());
         // SAFETY: the caller's promise, and the copies are this call's.
@@ -63,15 +66,20 @@ impl Tile<'_> {
             for (copy, original) in copies.iter().zip(originals) {
                 copy.copy_from_nonoverlapping(original, self.elements * size);
             }
-            update(&Tile { weights: *weights, slots: &slots[..self.slots.len()], ..*self });
+            update(&Tile {
+                weights: *weights,
+                slots: &slots[..self.slots.len()],
+                ..*self
+            });
             let to = to.data().add(place * size);
             to.copy_from_nonoverlapping(*weights, self.elements * size);
         }
     }
 }
 
-/// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the gradient has these
-/// elements, that its contributions are of type `G`, and that `to` has memory for them.
+/// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the
+/// gradient has these elements, that its contributions are of type `G`, and that `to` has memory
+/// for them.
 struct WriteGradient<'a, G, T> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T>,
@@ -95,11 +103,17 @@ impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
 impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
     #[inline(always)]
     fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W) {
-        let WriteGradient { range, mut to, not_finite, .. } = self;
+        let WriteGradient {
+            range,
+            mut to,
+            not_finite,
+            ..
+        } = self;
         let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            // SAFETY: the elements are in the range, and the code that created this guaranteed the rest.
+            // SAFETY: the elements are in the range, and the code that created this guaranteed the
+            // rest.
             unsafe {
                 let block = gradients.block::<BLOCK>(instructions, start);
                 traces.see_block(block);
@@ -123,7 +137,8 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
 }
 
 impl WeightedSum<'_> {
-    /// Writes the gradient to `to`, on this thread. Asserted: `to` is of the gradient's dtype and length.
+    /// Writes the gradient to `to`, on this thread. Asserted: `to` is of the gradient's dtype and
+    /// length.
     ///
     /// # Safety
     /// Nobody else reads or writes the elements of `to` meanwhile.
@@ -139,16 +154,17 @@ impl WeightedSum<'_> {
 }
 
 impl UpdatePass<'_> {
-    /// Makes the gradient tile by tile, on this thread, and calls `update` with each tile. `update` changes weights
-    /// and slots, in a trial copies of them. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
+    /// Makes the gradient tile by tile, on this thread, and calls `update` with each tile. `update`
+    /// changes weights and slots, in a trial copies of them. Nothing is allocated. Asserted:
+    /// there are at most [`MOST_SLOTS`] slots.
     pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
         let mut trial;
         let update: &mut dyn FnMut(&Tile<'_>) = match self.trial {
             None => update,
             Some((to, first)) => {
                 trial = move |tile: &Tile<'_>| {
-                    // SAFETY: the tile is of this pass, which alone writes the new weights of its range, and these
-                    // lie in `to`: see `UpdatePass::trying`.
+                    // SAFETY: the tile is of this pass, which alone writes the new weights of its
+                    // range, and these lie in `to`: see `UpdatePass::trying`.
                     unsafe { tile.update_copies(to, tile.start - first, update) }
                 };
                 &mut trial
@@ -162,7 +178,11 @@ impl UpdatePass<'_> {
     fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
         let mut buffer = TileBuffer(MaybeUninit::uninit());
         let buffer: *mut T = buffer.0.as_mut_ptr().cast();
-        let Some(PassRows { numbers, elements: width }) = self.rows else {
+        let Some(PassRows {
+            numbers,
+            elements: width,
+        }) = self.rows
+        else {
             return self.in_tiles(TILE, |range| {
                 for start in range.clone().step_by(TILE) {
                     let tile = start..range.end.min(start + TILE);
@@ -171,7 +191,10 @@ impl UpdatePass<'_> {
                 }
             });
         };
-        self.check_rows(PassRows { numbers, elements: width });
+        self.check_rows(PassRows {
+            numbers,
+            elements: width,
+        });
         // The gradients of short rows are made together, those of a long row in parts.
         let together = (TILE / width.max(1)).max(1);
         self.in_tiles(together, |range| {
@@ -193,11 +216,19 @@ impl UpdatePass<'_> {
         });
     }
 
-    /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room for them.
+    /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room
+    /// for them.
     fn write_gradient<G: GradientElement, T: Real>(&self, range: Range<usize>, to: *mut T) {
         let (sum, finish, not_finite) = (self.sum(), self.sum().finish::<T>(), self.not_finite);
         let gradient = PhantomData::<G>;
-        let write = WriteGradient { sum, finish, range, to, not_finite, gradient };
+        let write = WriteGradient {
+            sum,
+            finish,
+            range,
+            to,
+            not_finite,
+            gradient,
+        };
         dispatch(self.instructions(), write);
     }
 
@@ -209,7 +240,8 @@ impl UpdatePass<'_> {
         }
     }
 
-    /// The tile of weights and slots from `place` on, whose gradient without the L2 term is in `gradient`.
+    /// The tile of weights and slots from `place` on, whose gradient without the L2 term is in
+    /// `gradient`.
     fn tile<T: Real>(
         &self,
         gradient: *mut T,
@@ -220,13 +252,20 @@ impl UpdatePass<'_> {
         let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
         let weights = at(self.weights());
         if self.l2 != 0.0 {
-            // SAFETY: the gradient was just written, and nobody else has its memory. The tile lies in the weights,
-            // which this pass alone uses.
+            // SAFETY: the gradient was just written, and nobody else has its memory. The tile lies
+            // in the weights, which this pass alone uses.
             let (gradient, weights) = unsafe {
                 let gradient = std::slice::from_raw_parts_mut(gradient, elements);
                 (gradient, std::slice::from_raw_parts(weights, elements))
             };
-            dispatch(self.instructions(), AddL2 { gradient, weights, l2: T::from_f64(self.l2) });
+            dispatch(
+                self.instructions(),
+                AddL2 {
+                    gradient,
+                    weights,
+                    l2: T::from_f64(self.l2),
+                },
+            );
         }
         let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
         for (pointer, slot) in slots[..self.slots.len()].iter_mut().zip(self.slots) {

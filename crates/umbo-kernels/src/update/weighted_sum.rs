@@ -1,10 +1,11 @@
-//! The gradient of one variable, computed from the replicas' contributions. It is the sum of factor × contribution,
-//! in replica order and in float64. The sum is divided, or multiplied by the reciprocal, and rounded once to the
-//! element type. Then it is clipped, in that type.
+//! The gradient of one variable, computed from the replicas' contributions. It is the sum of factor
+//! × contribution, in replica order and in float64. The sum is divided, or multiplied by the
+//! reciprocal, and rounded once to the element type. Then it is clipped, in that type.
 //!
-//! An update ([`update`](crate::update::pass)) makes the gradient block by block, and writes none of it to
-//! memory. A norm ([`measure`](crate::update::measure)) writes it only if it is asked to keep it. A sum may
-//! start from what [`accumulate`](crate::update::accumulate) has kept of earlier runs.
+//! An update ([`update`](crate::update::pass)) makes the gradient block by block, and writes none
+//! of it to memory. A norm ([`measure`](crate::update::measure)) writes it only if it is asked to
+//! keep it. A sum may start from what [`accumulate`](crate::update::accumulate) has kept of earlier
+//! runs.
 
 use crate::dtype::DType;
 use crate::float::real::Real;
@@ -22,8 +23,8 @@ pub struct Contribution<'a> {
 /// What is done to a gradient before it is used. Both numbers are rounded to the element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clipping {
-    /// The factor of each element. It is at most 1, and less than 0 if the weights move in the direction of the
-    /// gradient.
+    /// The factor of each element. It is at most 1, and less than 0 if the weights move in the
+    /// direction of the gradient.
     pub factor: f64,
     /// The largest magnitude that an element may have afterwards.
     pub limit: f64,
@@ -31,7 +32,10 @@ pub struct Clipping {
 
 impl Clipping {
     /// Leaves every gradient as it is.
-    pub const NONE: Clipping = Clipping { factor: 1.0, limit: f64::INFINITY };
+    pub const NONE: Clipping = Clipping {
+        factor: 1.0,
+        limit: f64::INFINITY,
+    };
 }
 
 /// The sum of which a gradient is made.
@@ -52,8 +56,8 @@ pub struct WeightedSum<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<T> {
     pub(crate) scale: Scale,
-    /// A sum is multiplied with the first factor, then the second. They are the factor of clipping and 1, unless the
-    /// clipping's factor is smaller than the type's normal numbers.
+    /// A sum is multiplied with the first factor, then the second. They are the factor of clipping
+    /// and 1, unless the clipping's factor is smaller than the type's normal numbers.
     pub(crate) factors: [T; 2],
     pub(crate) limit: T,
 }
@@ -90,11 +94,15 @@ impl<'a> WeightedSum<'a> {
         }
     }
 
-    /// The same sum, starting from `accumulated`, which is asserted to be float64 and of as many elements.
+    /// The same sum, starting from `accumulated`, which is asserted to be float64 and of as many
+    /// elements.
     #[inline]
     pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> WeightedSum<'a> {
         if let Some(sum) = &accumulated {
-            assert_eq!((sum.dtype(), sum.elements()), (DType::Float64, self.elements));
+            assert_eq!(
+                (sum.dtype(), sum.elements()),
+                (DType::Float64, self.elements)
+            );
         }
         self.accumulated = accumulated;
         self
@@ -117,7 +125,8 @@ impl<'a> WeightedSum<'a> {
     }
 }
 
-/// The type that all of `contributions` have; `None` if there are none. Each is asserted to have `elements` elements.
+/// The type that all of `contributions` have; `None` if there are none. Each is asserted to have
+/// `elements` elements.
 pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> Option<DType> {
     let dtype = contributions.first()?.gradient.dtype();
     for Contribution { gradient, .. } in contributions {
@@ -129,22 +138,31 @@ pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> O
 impl<T: Real> Finish<T> {
     /// The finish for elements of this type, of a sum that is divided by `divisor`.
     pub fn new(divisor: f64, clipping: Clipping) -> Finish<T> {
-        // A division costs as much as all the rest of a simple formula. Multiplying by the reciprocal of a power of
-        // two gives the same bits as the division. For other divisors the result differs by less than two units in
-        // the last place of float64. This does not matter for float32, whose exact results stay exact.
+        // A division costs as much as all the rest of a simple formula. Multiplying by the
+        // reciprocal of a power of two gives the same bits as the division. For other
+        // divisors the result differs by less than two units in the last place of float64.
+        // This does not matter for float32, whose exact results stay exact.
         let reciprocal = divisor.recip();
         let is_power_of_two = divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
         let multiplies = divisor.is_normal()
             && reciprocal.is_normal()
             && (is_power_of_two || T::DTYPE == DType::Float32);
-        let scale = if multiplies { Scale::Multiply(reciprocal) } else { Scale::Divide(divisor) };
+        let scale = if multiplies {
+            Scale::Multiply(reciprocal)
+        } else {
+            Scale::Divide(divisor)
+        };
         let Clipping { factor, limit } = clipping;
         let factors = if T::from_f64(factor).is_normal() {
             [factor, 1.0]
         } else {
             [factor.abs().sqrt().copysign(factor), factor.abs().sqrt()]
         };
-        Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
+        Finish {
+            scale,
+            factors: factors.map(T::from_f64),
+            limit: T::from_f64(limit),
+        }
     }
 
     /// Whether clipping only multiplies with one factor, which may be 1, and limits nothing.

@@ -1,5 +1,5 @@
-//! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs. It does with kernels, in
-//! one round, what [`Shards::exchange`] does in host memory, with the same bits.
+//! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs. It does
+//! with kernels, in one round, what [`Shards::exchange`] does in host memory, with the same bits.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
@@ -54,15 +54,19 @@ impl Shards {
         Ok(Buffers { gpu, send, receive })
     }
 
-    /// Exchanges the contributions, adds up those to this rank's part, and copies the gradients of all parts to
-    /// their destination on the GPU.
+    /// Exchanges the contributions, adds up those to this rank's part, and copies the gradients of
+    /// all parts to their destination on the GPU.
     pub fn exchange_between_gpus(
         &self,
         collective: &mut Collective<'_>,
         sources: &GradientSources<'_>,
         buffers: Buffers,
     ) -> Result<()> {
-        let Buffers { gpu, send, mut receive } = buffers;
+        let Buffers {
+            gpu,
+            send,
+            mut receive,
+        } = buffers;
         if self.rounds == 0 {
             return Ok(());
         }
@@ -72,8 +76,8 @@ impl Shards {
             (Incoming::Gpu(&mut receive), &receive_counts),
         )?;
         let added = self.add_up_on(gpu, sources, &send, &receive);
-        // Also if that has failed: the other ranks wait for this rank here, and learn of the failure at the commit
-        // point.
+        // Also if that has failed: the other ranks wait for this rank here, and learn of the
+        // failure at the commit point.
         let counts = self.gathered_counts(0);
         collective.all_gather_into(Outgoing::Gpu(&send), Incoming::Gpu(&mut receive), &counts)?;
         added?;
@@ -90,9 +94,12 @@ impl Shards {
     ) -> Result<()> {
         let (own, mut place) = (self.of(self.rank, 0), places(send.address()));
         let contribution = |(gradient, factor)| GpuContribution { gradient, factor };
-        let received = self.received(0, sources, places(receive.address())).into_iter();
-        let received: Vec<Vec<_>> =
-            received.map(|of| of.into_iter().map(contribution).collect()).collect();
+        let received = self
+            .received(0, sources, places(receive.address()))
+            .into_iter();
+        let received: Vec<Vec<_>> = received
+            .map(|of| of.into_iter().map(contribution).collect())
+            .collect();
         let (mut sums, mut gradients) = (Vec::new(), Vec::new());
         for (ShardRange { item, range, .. }, contributions) in own.iter().zip(&received) {
             let item = &self.items[*item];
@@ -110,13 +117,28 @@ impl Shards {
                 continue;
             };
             let sum = Some(first.gradient);
-            let float64 =
-                Gradient { dtype: DType::Float64, gradient_dtype: DType::Float64, ..gradient };
-            let others = Gradient { contributions: others, accumulated: sum, ..float64 };
+            let float64 = Gradient {
+                dtype: DType::Float64,
+                gradient_dtype: DType::Float64,
+                ..gradient
+            };
+            let others = Gradient {
+                contributions: others,
+                accumulated: sum,
+                ..float64
+            };
             sums.push((others, first.gradient));
-            gradients.push((Gradient { contributions: &[], accumulated: sum, ..gradient }, to));
+            gradients.push((
+                Gradient {
+                    contributions: &[],
+                    accumulated: sum,
+                    ..gradient
+                },
+                to,
+            ));
         }
-        // SAFETY: the receive and send memory belongs to this exchange alone, and the gradients do not overlap.
+        // SAFETY: the receive and send memory belongs to this exchange alone, and the gradients do
+        // not overlap.
         on_gpu(gpu, |launcher| unsafe {
             launcher.accumulate(&sums)?;
             launcher.write_gradients(&gradients)
@@ -130,14 +152,20 @@ impl Shards {
             self.gathered(0, places(gathered.address()))
         {
             let item = &self.items[*item];
-            let Some(to) = item.landing.as_ref().map(|to| to.place().address) else { continue };
+            let Some(to) = item.landing.as_ref().map(|to| to.place().address) else {
+                continue;
+            };
             let layout = Layout::row_major(Shape::new(&[range.len()])?);
-            let place = |address| GpuPlace { address, dtype: item.dtype, layout };
+            let place = |address| GpuPlace {
+                address,
+                dtype: item.dtype,
+                layout,
+            };
             let to = to + (range.start * item.dtype.size()) as Address;
             copies.push((place(from), place(to)));
         }
-        // SAFETY: the exchange has exclusive access to the gradients; the gathered memory is freed on the stream,
-        // after the copies.
+        // SAFETY: the exchange has exclusive access to the gradients; the gathered memory is freed
+        // on the stream, after the copies.
         on_gpu(gpu, |launcher| unsafe { launcher.copy(&copies) })
     }
 }

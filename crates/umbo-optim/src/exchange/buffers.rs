@@ -35,7 +35,8 @@ impl AlignedBytes {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the words are initialised and there are enough of them; a byte may have any value.
+        // SAFETY: the words are initialised and there are enough of them; a byte may have any
+        // value.
         unsafe { slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes) }
     }
 

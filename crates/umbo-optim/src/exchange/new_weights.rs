@@ -1,10 +1,14 @@
-//! New weights: each rank computes those of its part, and all ranks get those of all parts before they agree on the
-//! update. So nothing has to be exchanged once variables change.
+//! New weights: each rank computes those of its part, and all ranks get those of all parts before
+//! they agree on the update. So nothing has to be exchanged once variables change.
 //!
-//! Until then an update may have to be dropped, and there is no memory for a second state. So a rank updates its part
-//! twice: first a trial, of which only the new weights are kept; and once all have agreed, weights and state.
+//! Until then an update may have to be dropped, and there is no memory for a second state. So a
+//! rank updates its part twice: first a trial, of which only the new weights are kept; and once all
+//! have agreed, weights and state.
 
-#![expect(unsafe_code, reason = "weights are read from and written to memory that ranks exchange")]
+#![expect(
+    unsafe_code,
+    reason = "weights are read from and written to memory that ranks exchange"
+)]
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +29,8 @@ use umbo_kernels::update::weighted_sum::Contribution;
 use umbo_strategy::ranks::Collective;
 
 impl Shards {
-    /// Completes the scalars of the updates of `items` with what the rule must know about whole variables.
+    /// Completes the scalars of the updates of `items` with what the rule must know about whole
+    /// variables.
     pub fn measure(
         &self,
         collective: &mut Collective<'_>,
@@ -38,7 +43,9 @@ impl Shards {
             let own;
             (own, sums) = sums.split_at(Chunks::tiles(part.sharding.own().len()).count());
             with_pass(means, item, &mut Vec::new(), false, |update, pass| {
-                update.scalars.sums(&pass.with_tile_sums(own.as_flattened()));
+                update
+                    .scalars
+                    .sums(&pass.with_tile_sums(own.as_flattened()));
             });
         }
         let totals = self.total_sums(collective, memory)?;
@@ -50,8 +57,9 @@ impl Shards {
         Ok(())
     }
 
-    /// Computes the new weights of this rank's part, and exchanges those of all parts, and which gradients are not
-    /// finite. The new weights of the other parts overwrite gradients that have been sent.
+    /// Computes the new weights of this rank's part, and exchanges those of all parts, and which
+    /// gradients are not finite. The new weights of the other parts overwrite gradients that
+    /// have been sent.
     pub fn exchange_weights(
         &self,
         collective: &mut Collective<'_>,
@@ -59,7 +67,12 @@ impl Shards {
         means: Means<'_>,
         launcher: &'static dyn ApplyLauncher,
     ) -> Result<()> {
-        let ApplyWork { items, contributions, exchange, .. } = work;
+        let ApplyWork {
+            items,
+            contributions,
+            exchange,
+            ..
+        } = work;
         let ExchangeMemory { send, receive, .. } = exchange;
         let items: Vec<&ApplyItem> = divided(items).collect();
         let mut landed = Ok(());
@@ -71,7 +84,10 @@ impl Shards {
             let mut end = 0;
             for count in self.gathered_counts(round) {
                 end += count;
-                let word = receive.bytes()[..end].last_chunk().copied().unwrap_or_default();
+                let word = receive.bytes()[..end]
+                    .last_chunk()
+                    .copied()
+                    .unwrap_or_default();
                 let found = u64::from_ne_bytes(word);
                 if let Some(item) = items.iter().find(|item| item.index as u64 == found) {
                     item.not_finite.store(true, Ordering::Relaxed);
@@ -81,8 +97,8 @@ impl Shards {
         landed
     }
 
-    /// Writes the new weights of this rank's part in a round to `send`, and then the first variable whose gradient is
-    /// not finite.
+    /// Writes the new weights of this rank's part in a round to `send`, and then the first variable
+    /// whose gradient is not finite.
     fn try_update(
         &self,
         round: usize,
@@ -108,18 +124,22 @@ impl Shards {
                 });
             }
         });
-        let found = items.iter().find(|item| item.not_finite.load(Ordering::Relaxed));
+        let found = items
+            .iter()
+            .find(|item| item.not_finite.load(Ordering::Relaxed));
         let found = found.map_or(u64::MAX, |item| item.index as u64);
         to[..WORD].copy_from_slice(&found.to_ne_bytes());
     }
 }
 
-/// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the gradient, to the
-/// variables.
+/// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the
+/// gradient, to the variables.
 pub(crate) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
     let (mut others, mut pieces) = (Vec::new(), Pieces::default());
     for item in divided(items) {
-        let (Some(update), Some(landed)) = (&item.update, item.gradient) else { continue };
+        let (Some(update), Some(landed)) = (&item.update, item.gradient) else {
+            continue;
+        };
         let variable = &means.sources.variables()[item.index];
         let own = item.own(variable);
         for range in [0..own.start, own.end..landed.elements()] {
@@ -132,7 +152,8 @@ pub(crate) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
             let ((variable, update, landed, first), part) = (&others[at], part.range());
             let range = first + part.start..first + part.end;
             let weights = means.operands(update).0;
-            // SAFETY: the apply has claimed the variable, and the ranges have different parts of it.
+            // SAFETY: the apply has claimed the variable, and the ranges have different parts of
+            // it.
             unsafe {
                 copy(landed.part(&range), &weights.part(&range));
                 let copies = variable.copies_to_write(update.buffer, update.copies);

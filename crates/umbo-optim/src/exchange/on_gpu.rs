@@ -1,5 +1,5 @@
-//! Shards of gradients on a GPU: kernels pack what a rank sends, as [`Shards::pack`] does in host memory, and one
-//! copy brings it to the host.
+//! Shards of gradients on a GPU: kernels pack what a rank sends, as [`Shards::pack`] does in host
+//! memory, and one copy brings it to the host.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
@@ -21,8 +21,8 @@ struct Packing {
     sums: Vec<RangeSum>,
 }
 
-/// The sum of some replicas' contributions to a range of a variable. The contributions are listed beside the
-/// gradient that they make.
+/// The sum of some replicas' contributions to a range of a variable. The contributions are listed
+/// beside the gradient that they make.
 struct RangeSum {
     gradient: Gradient<'static>,
     contributions: Vec<GpuContribution>,
@@ -47,7 +47,8 @@ impl Shards {
         packed.copy_to_host(&mut send.bytes_mut()[..bytes])
     }
 
-    /// Packs with kernels what this rank sends in a round, into fresh memory of the GPU from `start` on.
+    /// Packs with kernels what this rank sends in a round, into fresh memory of the GPU from
+    /// `start` on.
     pub(super) fn pack_with_kernels(
         &self,
         gpu: &'static Gpu,
@@ -57,11 +58,23 @@ impl Shards {
     ) -> Result<()> {
         let packing = self.plan_on_gpu(round, sources, start)?;
         let mut sums: Vec<(Gradient<'_>, Address)> = Vec::with_capacity(packing.sums.len());
-        for RangeSum { gradient, contributions, to } in &packing.sums {
-            sums.push((Gradient { contributions, ..*gradient }, *to));
+        for RangeSum {
+            gradient,
+            contributions,
+            to,
+        } in &packing.sums
+        {
+            sums.push((
+                Gradient {
+                    contributions,
+                    ..*gradient
+                },
+                *to,
+            ));
         }
-        // SAFETY: contributions and accumulated sums stay on the GPU until the apply, which has claimed them, is
-        // over; the fresh tensor belongs to this call, and the ranges that are written do not overlap.
+        // SAFETY: contributions and accumulated sums stay on the GPU until the apply, which has
+        // claimed them, is over; the fresh tensor belongs to this call, and the ranges that
+        // are written do not overlap.
         on_gpu(gpu, |launcher| unsafe {
             launcher.copy(&packing.copies)?;
             launcher.accumulate(&sums)
@@ -75,9 +88,15 @@ impl Shards {
         sources: &GradientSources<'_>,
         start: Address,
     ) -> Result<Packing> {
-        let Packing { mut copies, mut sums } = Packing::default();
-        let of_items: Vec<Vec<GpuContribution>> =
-            self.items.iter().map(|item| sources.contributions_on_gpu(item.index)).collect();
+        let Packing {
+            mut copies,
+            mut sums,
+        } = Packing::default();
+        let of_items: Vec<Vec<GpuContribution>> = self
+            .items
+            .iter()
+            .map(|item| sources.contributions_on_gpu(item.index))
+            .collect();
         let mut to = start;
         for rank in 0..self.stretches.len() {
             for ShardRange { item, range, .. } in self.of(rank, round) {
@@ -85,12 +104,16 @@ impl Shards {
                 let elements = range.len();
                 let room = padded(elements * item.wire_size()) as Address;
                 let wire = sources.gradient_dtype(item.dtype);
-                // The contributions to the range, which begin in the middle of those to the variable.
+                // The contributions to the range, which begin in the middle of those to the
+                // variable.
                 let offset = (range.start * wire.size()) as Address;
                 let mut within =
-                    contributions.iter().map(|&GpuContribution { gradient, factor }| {
-                        GpuContribution { gradient: gradient + offset, factor }
-                    });
+                    contributions
+                        .iter()
+                        .map(|&GpuContribution { gradient, factor }| GpuContribution {
+                            gradient: gradient + offset,
+                            factor,
+                        });
                 if item.sent == Sent::Sum {
                     let accumulated = sources.accumulation.of_variable(item.index);
                     let offset = (range.start * size_of::<f64>()) as Address;
@@ -104,13 +127,21 @@ impl Shards {
                             accumulated,
                             divisor: 1.0,
                         };
-                        sums.push(RangeSum { gradient, contributions: within.collect(), to });
+                        sums.push(RangeSum {
+                            gradient,
+                            contributions: within.collect(),
+                            to,
+                        });
                         to += room;
                     }
                     continue;
                 }
                 let layout = Layout::row_major(Shape::new(&[elements])?);
-                let place = |address| GpuPlace { address, dtype: wire, layout };
+                let place = |address| GpuPlace {
+                    address,
+                    dtype: wire,
+                    layout,
+                };
                 within.by_ref().for_each(|contribution| {
                     copies.push((place(contribution.gradient), place(to)));
                     to += room;

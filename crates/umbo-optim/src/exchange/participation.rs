@@ -1,5 +1,5 @@
-//! The participation mask, which ranks exchange before gradients: which replica contributed to which variable, and
-//! with which weight.
+//! The participation mask, which ranks exchange before gradients: which replica contributed to
+//! which variable, and with which weight.
 
 use std::sync::Arc;
 
@@ -40,16 +40,25 @@ impl Bits {
         to.number(words as u64)?;
         (0..words).try_for_each(|word| {
             let of_word = word * 64..variables.min((word + 1) * 64);
-            to.number(of_word.filter(|&at| is_set(at)).fold(0, |bits, at| bits | 1 << (at % 64)))
+            to.number(
+                of_word
+                    .filter(|&at| is_set(at))
+                    .fold(0, |bits, at| bits | 1 << (at % 64)),
+            )
         })
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Bits> {
-        (0..from.count()?).map(|_| from.number()).collect::<Result<_>>().map(Bits)
+        (0..from.count()?)
+            .map(|_| from.number())
+            .collect::<Result<_>>()
+            .map(Bits)
     }
 
     fn has(&self, variable: usize) -> bool {
-        self.0.get(variable / 64).is_some_and(|word| word >> (variable % 64) & 1 == 1)
+        self.0
+            .get(variable / 64)
+            .is_some_and(|word| word >> (variable % 64) & 1 == 1)
     }
 }
 
@@ -63,7 +72,9 @@ impl ReplicaParticipation {
 impl RankParticipation {
     /// The replicas that count for variable `index`.
     pub fn writers(&self, index: usize) -> impl Iterator<Item = &ReplicaParticipation> {
-        self.replicas.iter().filter(move |replica| replica.wrote(index))
+        self.replicas
+            .iter()
+            .filter(move |replica| replica.wrote(index))
     }
 
     /// Whether it has anything for variable `index`.
@@ -78,7 +89,9 @@ impl Participation {
         let mut to = Writer::default();
         let variables = sources.variables().len();
         to.float(sources.accumulation.weight)?;
-        Bits::write(&mut to, variables, |index| sources.accumulation.has_before(index))?;
+        Bits::write(&mut to, variables, |index| {
+            sources.accumulation.has_before(index)
+        })?;
         let Contributions { replicas, step } = sources.contributions;
         to.number(replicas.len() as u64)?;
         for own in replicas {
@@ -101,9 +114,17 @@ impl Participation {
                     })
                 })
                 .collect::<Result<_>>()?;
-            Ok(RankParticipation { weight_before, before, replicas })
+            Ok(RankParticipation {
+                weight_before,
+                before,
+                replicas,
+            })
         };
-        let ranks = participation.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let ranks = participation
+            .iter()
+            .enumerate()
+            .map(read)
+            .collect::<Result<_>>()?;
         Ok(Participation { ranks })
     }
 

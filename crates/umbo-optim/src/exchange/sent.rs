@@ -19,9 +19,10 @@ pub(crate) enum Sent {
 }
 
 impl Sent {
-    /// For a variable that is not row-sparse, to which replicas contribute elements of type `dtype`: the form with
-    /// fewer bytes. With a fixed global replica count it is always the contributions, since the bits must not
-    /// depend on how replicas are distributed over ranks.
+    /// For a variable that is not row-sparse, to which replicas contribute elements of type
+    /// `dtype`: the form with fewer bytes. With a fixed global replica count it is always the
+    /// contributions, since the bits must not depend on how replicas are distributed over
+    /// ranks.
     pub fn of_dense(ranks: &Ranks, sources: &GradientSources<'_>, dtype: DType) -> Sent {
         let replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
         match ranks.has_fixed_replicas() {

@@ -1,10 +1,14 @@
-//! How dense gradients are exchanged: which part each rank adds up, and which range is sent in which round.
+//! How dense gradients are exchanged: which part each rank adds up, and which range is sent in
+//! which round.
 //!
-//! The exchange runs in rounds, so that it takes little memory however large the variables are. Its results
-//! overwrite the gradients of this process's first replica: each range is written after its contents have been
-//! sent.
+//! The exchange runs in rounds, so that it takes little memory however large the variables are. Its
+//! results overwrite the gradients of this process's first replica: each range is written after its
+//! contents have been sent.
 
-#![expect(unsafe_code, reason = "what landed is used as long as the gradients are claimed")]
+#![expect(
+    unsafe_code,
+    reason = "what landed is used as long as the gradients are claimed"
+)]
 
 use std::ops::Range;
 
@@ -67,7 +71,8 @@ pub(crate) struct ReceivedShard<'a> {
     pub first: usize,
 }
 
-/// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at tile boundaries.
+/// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at
+/// tile boundaries.
 fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
     let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
     for (item, of) in items.iter().enumerate() {
@@ -76,10 +81,19 @@ fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRa
             if left < rest.len().min(TILE) {
                 (round, left) = (round + 1, most);
             }
-            let count = if rest.len() <= left { rest.len() } else { left / TILE * TILE };
+            let count = if rest.len() <= left {
+                rest.len()
+            } else {
+                left / TILE * TILE
+            };
             let range = rest.start..rest.start + count;
             (rest.start, left) = (range.end, left - count);
-            all.push(ShardRange { round, item, range, first_tile });
+            all.push(ShardRange {
+                round,
+                item,
+                range,
+                first_tile,
+            });
             first_tile += count.div_ceil(TILE);
         }
     }
@@ -87,8 +101,8 @@ fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRa
 }
 
 impl Shards {
-    /// The shards of those variables in `selected` that are not row-sparse. A rank sends and receives about
-    /// `round` bytes in one round.
+    /// The shards of those variables in `selected` that are not row-sparse. A rank sends and
+    /// receives about `round` bytes in one round.
     pub fn new(
         ranks: &Ranks,
         participation: &Participation,
@@ -100,23 +114,39 @@ impl Shards {
         let variables = sources.variables();
         // Variables that each rank updates as a whole are summed in shards, too.
         let mut loads = Loads::new(size);
-        let dense = selected.iter().filter(|&&index| !sources.is_row_sparse(index));
+        let dense = selected
+            .iter()
+            .filter(|&&index| !sources.is_row_sparse(index));
         let items = dense.map(|&index| {
-            let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
+            let (dtype, elements) = (
+                variables[index].dtype(),
+                variables[index].shape().elements(),
+            );
             let sharding = variables[index].sharding().cloned();
             let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
             let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
-            ShardedVariable { index, dtype, sent, sharding, elements, landing: None }
+            ShardedVariable {
+                index,
+                dtype,
+                sent,
+                sharding,
+                elements,
+                landing: None,
+            }
         });
         let items: Vec<ShardedVariable> = items.collect();
         let bytes = |item: &ShardedVariable| {
-            let sent =
-                participation.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
+            let sent = participation
+                .ranks()
+                .iter()
+                .map(|from| item.sent_by(from) * item.wire_size());
             size * sent.max().unwrap_or(0).max(item.dtype.size())
         };
         let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
         let most = most.max(1) * TILE;
-        let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
+        let stretches: Vec<_> = (0..size)
+            .map(|rank| stretches(&items, rank, most))
+            .collect();
         let last = stretches.iter().filter_map(|of_rank| of_rank.last());
         Shards {
             participation: participation.clone(),
@@ -148,21 +178,33 @@ impl Shards {
     /// How many bytes this rank sends to each, and receives from each, in a round.
     pub(super) fn counts(&self, round: usize) -> (Vec<usize>, Vec<usize>) {
         let ranks = 0..self.stretches.len();
-        let send = ranks.clone().map(|to| self.sent(self.rank, to, round)).collect();
-        (send, ranks.map(|from| self.sent(from, self.rank, round)).collect())
+        let send = ranks
+            .clone()
+            .map(|to| self.sent(self.rank, to, round))
+            .collect();
+        (
+            send,
+            ranks
+                .map(|from| self.sent(from, self.rank, round))
+                .collect(),
+        )
     }
 
-    /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8 more.
+    /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8
+    /// more.
     pub(super) fn gathered_counts(&self, round: usize) -> Vec<usize> {
         let bytes = |stretch: &ShardRange| {
             padded(stretch.range.len() * self.items[stretch.item].dtype.size())
         };
         let ranks = 0..self.stretches.len();
-        ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum::<usize>() + WORD).collect()
+        ranks
+            .map(|rank| self.of(rank, round).iter().map(bytes).sum::<usize>() + WORD)
+            .collect()
     }
 
-    /// What this rank receives of others' contributions in a round: for each range of its part the contributions of
-    /// all ranks, in rank order, and their factors. `next` makes the place of the next elements.
+    /// What this rank receives of others' contributions in a round: for each range of its part the
+    /// contributions of all ranks, in rank order, and their factors. `next` makes the place of
+    /// the next elements.
     pub(super) fn received<P>(
         &self,
         round: usize,
@@ -183,8 +225,8 @@ impl Shards {
         all
     }
 
-    /// What all ranks gather in a round: each range, and which rank has sent it. `next` makes the place of the next
-    /// elements.
+    /// What all ranks gather in a round: each range, and which rank has sent it. `next` makes the
+    /// place of the next elements.
     pub(super) fn gathered<P>(
         &self,
         round: usize,
@@ -193,7 +235,11 @@ impl Shards {
         let mut all = Vec::new();
         for rank in 0..self.stretches.len() {
             for range in self.of(rank, round) {
-                all.push((rank, range, next(self.items[range.item].dtype, range.range.len())));
+                all.push((
+                    rank,
+                    range,
+                    next(self.items[range.item].dtype, range.range.len()),
+                ));
             }
             next(DType::UInt64, 1);
         }
@@ -204,7 +250,9 @@ impl Shards {
     pub(super) fn sum_counts(&self) -> Vec<usize> {
         let tiles = |stretch: &ShardRange| stretch.range.len().div_ceil(TILE);
         let of_ranks = self.stretches.iter();
-        of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
+        of_ranks
+            .map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD)
+            .collect()
     }
 
     /// Sets the destination of each variable's gradient to what `landing` returns.
@@ -215,15 +263,19 @@ impl Shards {
         })
     }
 
-    /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack of memory
-    /// afterwards.
+    /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack
+    /// of memory afterwards.
     pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
             let ((send, receive), weights) = (self.counts(round), self.gathered_counts(round));
             sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
-            received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
+            received = receive
+                .iter()
+                .sum::<usize>()
+                .max(weights.iter().sum())
+                .max(received);
         }
         send.resize(sent)?;
         receive.resize(received)?;
@@ -237,8 +289,13 @@ impl Shards {
 impl ShardedVariable {
     /// The received gradient, in host memory, for as long as the overwritten gradients are claimed.
     pub fn gradient(&self) -> Option<Span<'static>> {
-        // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
-        self.landing.as_ref()?.span().ok().map(|gradient| unsafe { gradient.held() })
+        // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in
+        // them.
+        self.landing
+            .as_ref()?
+            .span()
+            .ok()
+            .map(|gradient| unsafe { gradient.held() })
     }
 
     pub(super) fn wire_size(&self) -> usize {
@@ -261,9 +318,10 @@ impl ShardedVariable {
     ) -> Vec<f64> {
         match self.sent {
             Sent::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
-            Sent::Contributions(_) => {
-                from.writers(self.index).map(|of| sources.factor(of.weight)).collect()
-            }
+            Sent::Contributions(_) => from
+                .writers(self.index)
+                .map(|of| sources.factor(of.weight))
+                .collect(),
         }
     }
 }

@@ -6,10 +6,12 @@ use umbo_comm::communicator::{Incoming, Outgoing};
 use umbo_strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks, zeros};
 use umbo_tensor::Tensor;
 
-/// The whole slot `name` of a variable, of which each rank keeps a shard, on the variable's device and of its
-/// shape. A collective call.
+/// The whole slot `name` of a variable, of which each rank keeps a shard, on the variable's device
+/// and of its shape. A collective call.
 pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tensor> {
-    let LocalSlot { variable, tensor, .. } = kept;
+    let LocalSlot {
+        variable, tensor, ..
+    } = kept;
     let (dtype, shape) = (variable.dtype(), variable.shape());
     let what = format_args!("the state '{name}' of {variable:?}");
     let prepare = || {
@@ -34,8 +36,10 @@ pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tenso
     let is_divided = collective.numbers().any(|[is_part, _]| is_part != 0);
     match variable.sharding().filter(|_| is_divided) {
         Some(sharding) => {
-            let counts: Vec<usize> =
-                sharding.parts().map(|part| part.len() * dtype.size()).collect();
+            let counts: Vec<usize> = sharding
+                .parts()
+                .map(|part| part.len() * dtype.size())
+                .collect();
             collective.all_gather_into(
                 Outgoing::Host(&send),
                 Incoming::Host(&mut receive),

@@ -1,6 +1,9 @@
 //! The rows of row-sparse gradients, of all ranks.
 
-#![expect(unsafe_code, reason = "rows that were received are written where an apply reads them")]
+#![expect(
+    unsafe_code,
+    reason = "rows that were received are written where an apply reads them"
+)]
 
 use super::participation::Participation;
 use super::sent::Sent;
@@ -31,17 +34,24 @@ pub(super) fn pack(
     chosen: &dyn Fn(usize) -> bool,
 ) -> Result<Vec<u8>> {
     let mut to = Writer::default();
-    let mut all = sources.accumulation.row_sparse().filter(|&index| chosen(index));
+    let mut all = sources
+        .accumulation
+        .row_sparse()
+        .filter(|&index| chosen(index));
     all.try_for_each(|index| pack_variable(sources, index, &mut to))?;
     Ok(to.done())
 }
 
 /// The form in which the rows of variable `index` are sent.
 fn sent(sources: &GradientSources<'_>, index: usize) -> Sent {
-    Sent::of_rows(sources, sources.gradient_dtype(sources.variables()[index].dtype()))
+    Sent::of_rows(
+        sources,
+        sources.gradient_dtype(sources.variables()[index].dtype()),
+    )
 }
 
-/// Encodes the rows of variable `index`: each replica's rows unsummed, or the sum of them and of the earlier runs.
+/// Encodes the rows of variable `index`: each replica's rows unsummed, or the sum of them and of
+/// the earlier runs.
 fn pack_variable(sources: &GradientSources<'_>, index: usize, to: &mut Writer) -> Result<()> {
     if sent(sources, index) == Sent::Sum {
         let merged = sources.accumulation.rows(index);
@@ -81,7 +91,11 @@ impl SparseRows {
         let (mut rows, mut before) = (SparseRows(Vec::new()), 0);
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(participation.ranks()) {
             let mut from = Reader::new(rank, bytes);
-            for index in sources.accumulation.row_sparse().filter(|&index| chosen(index)) {
+            for index in sources
+                .accumulation
+                .row_sparse()
+                .filter(|&index| chosen(index))
+            {
                 rows.unpack_variable(sources, (index, before), &mut from)?;
             }
             before += of_rank.replicas.len();
@@ -101,7 +115,12 @@ impl SparseRows {
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
             let rows = read_rows(sources, index, sent(sources, index).dtype(), from)?;
-            self.0.push(SentRows { index, replica, rows, factor });
+            self.0.push(SentRows {
+                index,
+                replica,
+                rows,
+                factor,
+            });
         }
         Ok(())
     }
@@ -129,7 +148,10 @@ fn read_rows(
         let are_rows = values.dtype() == dtype
             && values.shape() == variable.shape().with_size(0, count)
             && (indices.dtype(), &indices.shape()[..]) == (DType::Int64, &[count][..])
-            && indices.to_vec::<i64>()?.iter().all(|row| known.contains(row));
+            && indices
+                .to_vec::<i64>()?
+                .iter()
+                .all(|row| known.contains(row));
         if !are_rows {
             return Err(from.damaged());
         }

@@ -28,8 +28,8 @@ use umbo_kernels::view::{Span, SpanMut};
 use umbo_strategy::ranks::Collective;
 
 impl Shards {
-    /// Writes what this rank sends in a round to `send`: for each rank and each of its ranges, the elements of
-    /// each replica's contribution, or of their sum.
+    /// Writes what this rank sends in a round to `send`: for each rank and each of its ranges, the
+    /// elements of each replica's contribution, or of their sum.
     pub fn pack(&self, round: usize, sources: &GradientSources<'_>, send: &mut AlignedBytes) {
         let mut to = send.bytes_mut();
         let mut contributions = Vec::new();
@@ -43,7 +43,10 @@ impl Shards {
                         let place = take(&mut to, DType::Float64, range.len());
                         let own = contributions.iter().map(|of: &Contribution<'static>| {
                             let gradient = of.gradient.part(range);
-                            Contribution { gradient, factor: of.factor }
+                            Contribution {
+                                gradient,
+                                factor: of.factor,
+                            }
                         });
                         let own: Vec<_> = own.collect();
                         // SAFETY: this function has exclusive access to the send memory.
@@ -60,9 +63,9 @@ impl Shards {
         }
     }
 
-    /// Exchanges the contributions, and adds up those to this rank's part; with `gathers`, also exchanges the
-    /// gradients of all parts. If only this rank fails, it still takes part in the exchange, since the others wait
-    /// for it.
+    /// Exchanges the contributions, and adds up those to this rank's part; with `gathers`, also
+    /// exchanges the gradients of all parts. If only this rank fails, it still takes part in
+    /// the exchange, since the others wait for it.
     pub fn exchange(
         &self,
         collective: &mut Collective<'_>,
@@ -78,7 +81,10 @@ impl Shards {
             let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
             collective.all_to_all(
                 (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
-                (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
+                (
+                    Incoming::Host(&mut receive.bytes_mut()[..received]),
+                    &receive_counts,
+                ),
             )?;
             let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
             let place = |ShardRange { item, range, .. }: &ShardRange| {
@@ -86,9 +92,15 @@ impl Shards {
                 if gathers {
                     return Some(take(&mut to, item.dtype, range.len()));
                 }
-                // SAFETY: the old contents were sent, and the exchange has exclusive access to the gradients.
+                // SAFETY: the old contents were sent, and the exchange has exclusive access to the
+                // gradients.
                 Some(unsafe {
-                    item.landing.as_ref()?.assume_exclusive().into_span().ok()?.part(range)
+                    item.landing
+                        .as_ref()?
+                        .assume_exclusive()
+                        .into_span()
+                        .ok()?
+                        .part(range)
                 })
             };
             let places: Vec<_> = own.iter().map(place).collect();
@@ -108,13 +120,17 @@ impl Shards {
     ) -> Vec<ReceivedShard<'a>> {
         let landed = |(_, ShardRange { item, range, .. }, elements): &(_, &ShardRange, _)| {
             let to = self.items[*item].landing.as_ref()?;
-            Some(ReceivedShard { elements: *elements, to, first: range.start })
+            Some(ReceivedShard {
+                elements: *elements,
+                to,
+                first: range.start,
+            })
         };
         received.iter().filter_map(landed).collect()
     }
 
-    /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
-    /// each range is, and its elements.
+    /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns
+    /// from which rank each range is, and its elements.
     pub(super) fn all_gather<'r>(
         &'r self,
         collective: &mut Collective<'_>,
@@ -134,7 +150,8 @@ impl Shards {
         }))
     }
 
-    /// The sums over each whole variable, from the sums that the ranks measured over the tiles of their parts.
+    /// The sums over each whole variable, from the sums that the ranks measured over the tiles of
+    /// their parts.
     pub fn total_sums(
         &self,
         collective: &mut Collective<'_>,
@@ -154,8 +171,11 @@ impl Shards {
             Incoming::Host(&mut receive.bytes_mut()[..all]),
             &counts,
         )?;
-        let mut totals: Vec<OfTiles<SUMS>> =
-            self.items.iter().map(|item| OfTiles::new(item.elements)).collect();
+        let mut totals: Vec<OfTiles<SUMS>> = self
+            .items
+            .iter()
+            .map(|item| OfTiles::new(item.elements))
+            .collect();
         let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
         for stretch in self.stretches.iter().flatten() {
             for tile in tiles.by_ref().take(stretch.range.len().div_ceil(TILE)) {
@@ -166,7 +186,8 @@ impl Shards {
         Ok(totals.into_iter().map(OfTiles::total).collect())
     }
 
-    /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
+    /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as
+    /// gradients.
     fn add_up(
         &self,
         round: usize,
@@ -175,8 +196,9 @@ impl Shards {
         places: &[Option<SpanMut<'_>>],
     ) {
         let mut from = receive.bytes_mut();
-        let received =
-            self.received(round, sources, |dtype, elements| take(&mut from, dtype, elements));
+        let received = self.received(round, sources, |dtype, elements| {
+            take(&mut from, dtype, elements)
+        });
         let terms: Vec<Vec<Contribution<'_>>> =
             received.iter().map(|of| contributions(of)).collect();
         let mut pieces = Pieces::default();
@@ -188,8 +210,15 @@ impl Shards {
         }
         pieces.for_each_range(workers::count(), &|range| {
             for (at, part) in range.parts() {
-                let (ShardRange { item, range, first_tile, .. }, mut terms) =
-                    (&own[at], terms[at].as_slice());
+                let (
+                    ShardRange {
+                        item,
+                        range,
+                        first_tile,
+                        ..
+                    },
+                    mut terms,
+                ) = (&own[at], terms[at].as_slice());
                 let item = &self.items[*item];
                 let Some(to) = &places[at] else { continue };
                 let (instructions, elements) = (Instructions::chosen(), range.len());
@@ -200,8 +229,9 @@ impl Shards {
                         terms = &[];
                         let first = received[at].first().map(|(first, _)| first);
                         if let (Some(first), false) = (first, others.is_empty()) {
-                            // SAFETY: the ranges have different parts of the received memory, and the first sum
-                            // does not overlap the others.
+                            // SAFETY: the ranges have different parts of the received memory, and
+                            // the first sum does not overlap the
+                            // others.
                             unsafe { accumulate(instructions, first, false, others, part.clone()) };
                         }
                         first.map(SpanMut::reading)
@@ -209,8 +239,8 @@ impl Shards {
                 };
                 let sum = WeightedSum::new(item.dtype, elements, terms, sources.divisor);
                 let sum = sum.starting_from(before);
-                // SAFETY: this function has exclusive access to the destination, and the ranges write different
-                // parts of it.
+                // SAFETY: this function has exclusive access to the destination, and the ranges
+                // write different parts of it.
                 unsafe {
                     let (part, sums) =
                         ((Chunks::tiles(elements), &part), &self.sums[*first_tile..]);

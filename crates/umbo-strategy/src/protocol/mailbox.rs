@@ -18,8 +18,8 @@ pub enum Wake<J> {
     Closed,
 }
 
-/// The mailbox of a replica thread. The thread waits on it between steps and inside merge calls, and the
-/// coordinator posts the next step to it.
+/// The mailbox of a replica thread. The thread waits on it between steps and inside merge calls,
+/// and the coordinator posts the next step to it.
 pub struct Mailbox<J: ?Sized> {
     /// The address of the step that waits to be taken, or [`NONE`].
     posted: AtomicUsize,
@@ -27,8 +27,9 @@ pub struct Mailbox<J: ?Sized> {
     signal: Signal,
     /// Both sides read them in every step and write them seldom.
     hints: CachePadded<Hints>,
-    /// The step that was posted last. It stays here and with the thread, so that a step that is posted again and
-    /// again changes no reference count. It is not in the cache line that the thread polls.
+    /// The step that was posted last. It stays here and with the thread, so that a step that is
+    /// posted again and again changes no reference count. It is not in the cache line that the
+    /// thread polls.
     last: CachePadded<Last<J>>,
 }
 
@@ -44,9 +45,9 @@ fn address<J: ?Sized>(job: &Arc<J>) -> usize {
     Arc::as_ptr(job).cast::<()>().addr()
 }
 
-/// The processor that the thread is on, if it is bound to just one or was seen there, and the one on which the
-/// coordinator was last seen. Spinning while the other side waits for the processor is in vain. The protocol does
-/// not depend on them.
+/// The processor that the thread is on, if it is bound to just one or was seen there, and the one
+/// on which the coordinator was last seen. Spinning while the other side waits for the processor is
+/// in vain. The protocol does not depend on them.
 struct Hints {
     home: Hint,
     coordinator: Hint,
@@ -81,8 +82,14 @@ impl<J: ?Sized> Mailbox<J> {
             posted: AtomicUsize::new(NONE),
             closed: AtomicBool::new(false),
             signal: Signal::new(),
-            hints: CachePadded::new(Hints { home: Hint::new(), coordinator: Hint::new() }),
-            last: CachePadded::new(Last { at: AtomicUsize::new(NONE), job: Mutex::new(None) }),
+            hints: CachePadded::new(Hints {
+                home: Hint::new(),
+                coordinator: Hint::new(),
+            }),
+            last: CachePadded::new(Last {
+                at: AtomicUsize::new(NONE),
+                job: Mutex::new(None),
+            }),
         }
     }
 
@@ -111,8 +118,9 @@ impl<J: ?Sized> Mailbox<J> {
         }
     }
 
-    /// Posts a step to the thread: the one at `at`, to which `refer` makes a reference. The step before has been
-    /// taken, since its coordinator waited for all replicas. The caller notifies the thread afterwards.
+    /// Posts a step to the thread: the one at `at`, to which `refer` makes a reference. The step
+    /// before has been taken, since its coordinator waited for all replicas. The caller
+    /// notifies the thread afterwards.
     pub fn post(&self, at: *const (), refer: impl FnOnce() -> Arc<J>) {
         if self.last.at.load(Ordering::Relaxed) != at.addr() {
             self.last.at.store(at.addr(), Ordering::Relaxed);
@@ -138,8 +146,8 @@ impl<J: ?Sized> Mailbox<J> {
         self.signal.notify();
     }
 
-    /// Waits for a step, for `released`, or for the end; steps come first. `own` is the last step that was
-    /// taken in this place.
+    /// Waits for a step, for `released`, or for the end; steps come first. `own` is the last step
+    /// that was taken in this place.
     pub fn wait<'own>(
         &self,
         spin: Spin,

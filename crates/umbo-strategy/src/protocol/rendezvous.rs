@@ -1,14 +1,15 @@
 //! The rendezvous of the replicas of one step and their coordinator.
 //!
-//! A replica is *computing*, *waiting* (in a merge call) or *finished* (its callback returned). The coordinator
-//! (the thread that called `run`) sleeps until nobody computes; then it alone moves, and it may read what the
-//! replicas left and answer those that wait. So the protocol has one hand-over in each direction: a replica hands
-//! its slot over with `arrive` or `finish`, and the coordinator hands it back with `resume`.
+//! A replica is *computing*, *waiting* (in a merge call) or *finished* (its callback returned). The
+//! coordinator (the thread that called `run`) sleeps until nobody computes; then it alone moves,
+//! and it may read what the replicas left and answer those that wait. So the protocol has one
+//! hand-over in each direction: a replica hands its slot over with `arrive` or `finish`, and the
+//! coordinator hands it back with `resume`.
 //!
-//! A coordinator that cannot wait any longer *abandons* the step. Replicas that waited are released, replicas that
-//! compute run on, and the coordinator counts as present until it has finished its own work and leaves. The last
-//! one to leave, a replica or the coordinator, learns that it is the last, and nobody else uses the step after
-//! that.
+//! A coordinator that cannot wait any longer *abandons* the step. Replicas that waited are
+//! released, replicas that compute run on, and the coordinator counts as present until it has
+//! finished its own work and leaves. The last one to leave, a replica or the coordinator, learns
+//! that it is the last, and nobody else uses the step after that.
 
 use std::time::Instant;
 
@@ -66,16 +67,18 @@ pub enum WaitOutcome {
     Finished,
     /// Nobody computes, and some replicas wait for an answer.
     Waiting,
-    /// The step was abandoned while callbacks were running or waiting; the coordinator now notifies the threads of
-    /// all replicas, and calls [`Rendezvous::leave`] in the end.
+    /// The step was abandoned while callbacks were running or waiting; the coordinator now notifies
+    /// the threads of all replicas, and calls [`Rendezvous::leave`] in the end.
     Abandoned,
 }
 
 /// The rendezvous of one step.
 pub struct Rendezvous {
-    /// How many replicas compute, how many threads are present, and whether the step was abandoned.
+    /// How many replicas compute, how many threads are present, and whether the step was
+    /// abandoned.
     state: CachePadded<AtomicUsize>,
-    /// Whether the step was abandoned. Waiting replicas read this flag, because `state` changes too often.
+    /// Whether the step was abandoned. Waiting replicas read this flag, because `state` changes
+    /// too often.
     abandoned: AtomicBool,
     coordinator: Signal,
     phases: Box<[CachePadded<AtomicUsize>]>,
@@ -87,12 +90,14 @@ impl Rendezvous {
             state: CachePadded::new(AtomicUsize::new(0)),
             abandoned: AtomicBool::new(false),
             coordinator: Signal::new(),
-            phases: (0..replicas).map(|_| CachePadded::new(AtomicUsize::new(FINISHED))).collect(),
+            phases: (0..replicas)
+                .map(|_| CachePadded::new(AtomicUsize::new(FINISHED)))
+                .collect(),
         }
     }
 
-    /// Opens the step: all replicas compute. The coordinator calls it before it posts the step to any replica; all
-    /// replicas of the step before have finished.
+    /// Opens the step: all replicas compute. The coordinator calls it before it posts the step to
+    /// any replica; all replicas of the step before have finished.
     pub fn open(&self) {
         for phase in &self.phases {
             phase.store(COMPUTING, Ordering::Relaxed);
@@ -126,8 +131,8 @@ impl Rendezvous {
 
     /// The callback of `replica` has returned. Its outcome must be stored before.
     pub fn finish(&self, replica: usize) -> Departure {
-        // A replica that was released from a merge call because the step was abandoned does not count as
-        // computing.
+        // A replica that was released from a merge call because the step was abandoned does not
+        // count as computing.
         let phase = self.phases[replica].load(Ordering::Relaxed);
         let own = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
         self.phases[replica].store(FINISHED, Ordering::Release);
@@ -143,9 +148,9 @@ impl Rendezvous {
         departure(self.state.fetch_sub(ONE_PRESENT, Ordering::AcqRel))
     }
 
-    /// Waits, as the coordinator, until nobody computes or `give_up` returns true. `give_up` is called when the
-    /// deadline passes and after each call of [`Rendezvous::wake_coordinator`]. A step whose callbacks have all
-    /// returned is finished, whatever `give_up` returns.
+    /// Waits, as the coordinator, until nobody computes or `give_up` returns true. `give_up` is
+    /// called when the deadline passes and after each call of [`Rendezvous::wake_coordinator`].
+    /// A step whose callbacks have all returned is finished, whatever `give_up` returns.
     pub fn wait_for_all(
         &self,
         spin: Spin,
@@ -154,12 +159,17 @@ impl Rendezvous {
     ) -> WaitOutcome {
         let still = || computing(self.state.load(Ordering::Acquire)) == 0;
         loop {
-            self.coordinator.wait_until(spin, deadline, || still() || give_up());
+            self.coordinator
+                .wait_until(spin, deadline, || still() || give_up());
             if self.is_finished() {
                 return WaitOutcome::Finished;
             }
             if give_up() {
-                return if self.abandon() { WaitOutcome::Abandoned } else { WaitOutcome::Finished };
+                return if self.abandon() {
+                    WaitOutcome::Abandoned
+                } else {
+                    WaitOutcome::Finished
+                };
             }
             if still() {
                 return WaitOutcome::Waiting;
@@ -172,8 +182,8 @@ impl Rendezvous {
         self.coordinator.notify();
     }
 
-    /// Resumes `replica`, which waits. Its reply must be stored before; the caller then notifies the replica's
-    /// thread.
+    /// Resumes `replica`, which waits. Its reply must be stored before; the caller then notifies
+    /// the replica's thread.
     pub fn resume(&self, replica: usize) {
         self.state.fetch_add(ONE_COMPUTING, Ordering::Relaxed);
         self.phases[replica].store(COMPUTING, Ordering::Release);

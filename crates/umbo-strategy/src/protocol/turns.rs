@@ -1,18 +1,21 @@
 //! Replicas that share a device take turns on it.
 //!
-//! A replica has its device from when it gets the turn until it *passes* the turn on: when it arrives in a merge
-//! call, and when its callback has returned. So at most one callback runs on a device, also in a step that fails,
-//! and replicas that wait for each other in a merge call hold no device. The turn goes to the lowest replica that
-//! wants it, and all replicas that want it at the same time are registered before one of them begins. So the first
-//! replica of a device is always the first to continue.
+//! A replica has its device from when it gets the turn until it *passes* the turn on: when it
+//! arrives in a merge call, and when its callback has returned. So at most one callback runs on a
+//! device, also in a step that fails, and replicas that wait for each other in a merge call hold no
+//! device. The turn goes to the lowest replica that wants it, and all replicas that want it at the
+//! same time are registered before one of them begins. So the first replica of a device is always
+//! the first to continue.
 //!
-//! A replica whose callback has not begun needs no thread yet. A replica that finishes and passes on the turn runs
-//! the next one on its own thread; a replica that waits in a merge call posts the step to the next one's thread.
-//! The threads of the remaining replicas are notified when the step is abandoned.
+//! A replica whose callback has not begun needs no thread yet. A replica that finishes and passes
+//! on the turn runs the next one on its own thread; a replica that waits in a merge call posts the
+//! step to the next one's thread. The threads of the remaining replicas are notified when the step
+//! is abandoned.
 //!
-//! A step and those nested in it have the same turns, since a replica is at one place in them. A nested one opens
-//! while all replicas of the step around it wait. If it is abandoned, so is the outer step: a late replica of the
-//! inner step may pass the turn to the outer step, where every replica asks for its turn itself.
+//! A step and those nested in it have the same turns, since a replica is at one place in them. A
+//! nested one opens while all replicas of the step around it wait. If it is abandoned, so is the
+//! outer step: a late replica of the inner step may pass the turn to the outer step, where every
+//! replica asks for its turn itself.
 
 use crossbeam_utils::CachePadded;
 
@@ -22,7 +25,8 @@ use umbo_executor::sync::{AtomicBool, Mutex, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub replica: usize,
-    /// It has not begun, and the caller must begin it. If false, its thread waits, and the caller must notify it.
+    /// It has not begun, and the caller must begin it. If false, its thread waits, and the caller
+    /// must notify it.
     pub is_new: bool,
 }
 
@@ -50,7 +54,9 @@ struct ReplicaTurn {
 
 impl DeviceTurn {
     fn place(&mut self, replica: usize) -> Option<&mut ReplicaTurn> {
-        self.replicas.iter_mut().find(|place| place.replica == replica)
+        self.replicas
+            .iter_mut()
+            .find(|place| place.replica == replica)
     }
 
     /// Gives the turn to the first replica that wants it.
@@ -63,7 +69,10 @@ impl DeviceTurn {
         let is_new = !std::mem::replace(&mut place.notified, true);
         self.holder = Some(place.replica);
         has[place.replica].store(true, Ordering::Release);
-        Some(Next { replica: place.replica, is_new })
+        Some(Next {
+            replica: place.replica,
+            is_new,
+        })
     }
 }
 
@@ -71,8 +80,15 @@ impl Turns {
     /// For replicas on these devices, which are numbers from 0 to `devices` less one.
     pub fn new(device_of: Box<[usize]>, devices: usize) -> Turns {
         let of_device = |device: usize| {
-            let own = device_of.iter().enumerate().filter(move |&(_, &of)| of == device);
-            let place = |(replica, _)| ReplicaTurn { replica, wants: false, notified: false };
+            let own = device_of
+                .iter()
+                .enumerate()
+                .filter(move |&(_, &of)| of == device);
+            let place = |(replica, _)| ReplicaTurn {
+                replica,
+                wants: false,
+                notified: false,
+            };
             CachePadded::new(Mutex::new(DeviceTurn {
                 holder: None,
                 replicas: own.map(place).collect(),
@@ -80,13 +96,16 @@ impl Turns {
         };
         Turns {
             devices: (0..devices).map(of_device).collect(),
-            has: device_of.iter().map(|_| CachePadded::new(AtomicBool::new(false))).collect(),
+            has: device_of
+                .iter()
+                .map(|_| CachePadded::new(AtomicBool::new(false)))
+                .collect(),
             device_of,
         }
     }
 
-    /// A step opens: all replicas want their devices, and the first of each device has it, and `notify` is called
-    /// with it. In the steps around this one all replicas wait.
+    /// A step opens: all replicas want their devices, and the first of each device has it, and
+    /// `notify` is called with it. In the steps around this one all replicas wait.
     pub fn open(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let next = {
@@ -111,7 +130,10 @@ impl Turns {
 
     /// Whether nobody has the turn on the device of `replica`, or wants it.
     pub fn is_idle(&self, replica: usize) -> bool {
-        self.devices[self.device_of[replica]].lock().holder.is_none()
+        self.devices[self.device_of[replica]]
+            .lock()
+            .holder
+            .is_none()
     }
 
     /// Whether `replica` has the turn.
@@ -119,7 +141,8 @@ impl Turns {
         self.has[replica].load(Ordering::Acquire)
     }
 
-    /// `replica` does not compute any more, or gives up wanting to. Returns the replica that has the turn now.
+    /// `replica` does not compute any more, or gives up wanting to. Returns the replica that has
+    /// the turn now.
     pub fn pass(&self, replica: usize) -> Option<Next> {
         let mut device = self.devices[self.device_of[replica]].lock();
         device.place(replica)?.wants = false;
@@ -131,8 +154,8 @@ impl Turns {
         device.give(&self.has)
     }
 
-    /// All replicas for which `which` returns true want their turn again; these are the replicas that got a reply
-    /// in a merge call.
+    /// All replicas for which `which` returns true want their turn again; these are the replicas
+    /// that got a reply in a merge call.
     pub fn want_again(&self, which: impl Fn(usize) -> bool) {
         for device in &self.devices {
             let mut device = device.lock();
@@ -160,7 +183,12 @@ impl Turns {
     pub fn notify_rest(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let mut rest: Vec<usize> = Vec::new();
-            for place in device.lock().replicas.iter_mut().filter(|place| !place.notified) {
+            for place in device
+                .lock()
+                .replicas
+                .iter_mut()
+                .filter(|place| !place.notified)
+            {
                 place.notified = true;
                 rest.push(place.replica);
             }
@@ -189,7 +217,10 @@ mod tests {
     fn the_first_of_each_device_begins_and_each_passes_to_the_lowest() {
         let (turns, first) = opened(&[0, 1, 0, 1, 0]);
         assert_eq!(first, [0, 1]);
-        assert_eq!((turns.has(0), turns.has(1), turns.has(2)), (true, true, false));
+        assert_eq!(
+            (turns.has(0), turns.has(1), turns.has(2)),
+            (true, true, false)
+        );
         assert_eq!(turns.pass(0), next(2, true));
         assert_eq!(turns.pass(2), next(4, true));
         assert_eq!(turns.pass(4), None);

@@ -33,20 +33,32 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call that sends only this rank's operation.
     pub fn to(kind: CollectiveKind, what: &'a dyn fmt::Display) -> Call<'a> {
-        Call { kind, what, agreement: 0, quantities: &|_| {}, numbers: [0; 2], length: 0 }
+        Call {
+            kind,
+            what,
+            agreement: 0,
+            quantities: &|_| {},
+            numbers: [0; 2],
+            length: 0,
+        }
     }
 
     /// The same call, with quantities that must be equal on all ranks.
     pub fn agreeing(self, quantities: &'a Quantities<'a>) -> Call<'a> {
-        Call { agreement: agreement_of(quantities), quantities, ..self }
+        Call {
+            agreement: agreement_of(quantities),
+            quantities,
+            ..self
+        }
     }
 }
 
-/// From how many bytes on memory to gather may be refused. Less counts as the library's own records.
+/// From how many bytes on memory to gather may be refused. Less counts as the library's own
+/// records.
 const MUCH: usize = 4096;
 
-/// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;
-/// no other collective of the engine runs meanwhile.
+/// A collective that all ranks have started, and in which none has failed. Ranks exchange data
+/// while this lives; no other collective of the engine runs meanwhile.
 pub struct Collective<'a> {
     ranks: &'a Ranks,
     turn: MutexGuard<'a, CommunicatorState>,
@@ -54,7 +66,8 @@ pub struct Collective<'a> {
 }
 
 impl Ranks {
-    /// Begins a series of collectives. After a failure of one rank all later collectives of the series fail.
+    /// Begins a series of collectives. After a failure of one rank all later collectives of the
+    /// series fail.
     pub(crate) fn begin(&self, step: u64) {
         if !self.is_alone() {
             self.series.lock().begin(step);
@@ -76,11 +89,12 @@ impl Ranks {
         self.series.lock().is_open = false;
     }
 
-    /// Starts a collective. `here` is this rank's own result: if it is an error, the collective fails on all
-    /// ranks, and this rank gets its own error back.
+    /// Starts a collective. `here` is this rank's own result: if it is an error, the collective
+    /// fails on all ranks, and this rank gets its own error back.
     ///
-    /// Fails with [`Error::Rank`] if another rank has failed or is at another operation, or if that happened
-    /// earlier in the series (then nothing is exchanged); and with UNAVAILABLE if the engine fails.
+    /// Fails with [`Error::Rank`] if another rank has failed or is at another operation, or if that
+    /// happened earlier in the series (then nothing is exchanged); and with UNAVAILABLE if the
+    /// engine fails.
     pub fn start_collective<T>(
         &self,
         call: Call<'_>,
@@ -88,7 +102,14 @@ impl Ranks {
     ) -> Result<(Collective<'_>, T)> {
         let mut turn = self.turn.lock();
         let (descriptors, value) = self.exchange_descriptors(&mut turn, call, here)?;
-        Ok((Collective { ranks: self, turn, descriptors }, value))
+        Ok((
+            Collective {
+                ranks: self,
+                turn,
+                descriptors,
+            },
+            value,
+        ))
     }
 
     fn exchange_descriptors<T>(
@@ -139,7 +160,8 @@ impl Ranks {
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
         let (status, text) = match failure {
             None => (Status::Ok, call.what.to_string()),
-            // Little of a message fits, so the cause comes first, and not the replicas that it stopped.
+            // Little of a message fits, so the cause comes first, and not the replicas that it
+            // stopped.
             Some(error) => {
                 let brief = error.replicas().map(ReplicaFailures::brief);
                 (error.status(), brief.unwrap_or_else(|| error.to_string()))
@@ -169,8 +191,8 @@ impl Ranks {
             .collect()
     }
 
-    /// The quantity that differs between ranks that are at the same operation. All ranks take part, since all see
-    /// that they differ.
+    /// The quantity that differs between ranks that are at the same operation. All ranks take part,
+    /// since all see that they differ.
     fn difference(
         &self,
         descriptors: &[Descriptor],
@@ -182,25 +204,32 @@ impl Ranks {
         }
     }
 
-    /// Marks the engine as broken, after a failure; returns the error of the call that has found it.
+    /// Marks the engine as broken, after a failure; returns the error of the call that has found
+    /// it.
     fn break_off(&self, turn: &mut CommunicatorState, error: &Error, own: &Descriptor) -> Error {
         let rank = match error.unnamed() {
             Error::Rank { rank, .. } => *rank,
             _ => None,
         };
         let message = format!(
-            "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all ranks \
-             fails from now on: end the job, and go on from the last checkpoint",
+            "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all \
+             ranks fails from now on: end the job, and go on from the last checkpoint",
             error.status().name(),
             own.text,
             self.rank()
         );
-        let ended = turn.broken.insert(Ended { rank, status: Status::Unavailable, message });
+        let ended = turn.broken.insert(Ended {
+            rank,
+            status: Status::Unavailable,
+            message,
+        });
         match error.status() {
             // Only this call has reached its deadline; later calls fail at once.
-            Status::DeadlineExceeded => {
-                Ended { status: Status::DeadlineExceeded, ..ended.clone() }.error()
+            Status::DeadlineExceeded => Ended {
+                status: Status::DeadlineExceeded,
+                ..ended.clone()
             }
+            .error(),
             _ => ended.error(),
         }
     }
@@ -208,15 +237,27 @@ impl Ranks {
 
 /// The failures of ranks, if there are any.
 fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
-    let failed =
-        || descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.status != Status::Ok);
+    let failed = || {
+        descriptors
+            .iter()
+            .enumerate()
+            .filter(|(_, descriptor)| descriptor.status != Status::Ok)
+    };
     let (rank, first) = failed().next()?;
     let lines: Vec<String> = failed()
         .map(|(rank, descriptor)| {
-            format!("rank {rank} failed: {}: {}", descriptor.status.name(), descriptor.text)
+            format!(
+                "rank {rank} failed: {}: {}",
+                descriptor.status.name(),
+                descriptor.text
+            )
         })
         .collect();
-    Some(Ended { rank: Some(rank), status: first.status, message: lines.join("\n") })
+    Some(Ended {
+        rank: Some(rank),
+        status: first.status,
+        message: lines.join("\n"),
+    })
 }
 
 impl Collective<'_> {
@@ -231,25 +272,39 @@ impl Collective<'_> {
         self.all_gather_to(send, gathered)
     }
 
-    /// Reserves the memory for [`Collective::all_gather_to`]. If there is much to gather, this is a vote: the other
-    /// ranks must not wait for one that lacks the memory.
+    /// Reserves the memory for [`Collective::all_gather_to`]. If there is much to gather, this is a
+    /// vote: the other ranks must not wait for one that lacks the memory.
     pub fn reserve(&mut self) -> Result<Gathered> {
-        let counts: Vec<usize> =
-            self.descriptors.iter().map(|descriptor| descriptor.length as usize).collect();
-        let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        let counts: Vec<usize> = self
+            .descriptors
+            .iter()
+            .map(|descriptor| descriptor.length as usize)
+            .collect();
+        let all = counts
+            .iter()
+            .try_fold(0_usize, |sum, &count| sum.checked_add(count));
         let all = all.unwrap_or(usize::MAX);
         if all < MUCH {
-            return Ok(Gathered { bytes: vec![0; all], counts });
+            return Ok(Gathered {
+                bytes: vec![0; all],
+                counts,
+            });
         }
         let kind = self.descriptors[self.ranks.rank()].kind;
         let call = Call::to(kind, &"the memory for what the ranks send");
-        let (_, bytes) = self.ranks.exchange_descriptors(&mut self.turn, call, zeros(all))?;
+        let (_, bytes) = self
+            .ranks
+            .exchange_descriptors(&mut self.turn, call, zeros(all))?;
         Ok(Gathered { bytes, counts })
     }
 
     /// As [`Collective::all_gather`], into memory that is reserved.
     pub fn all_gather_to(&mut self, send: &[u8], mut to: Gathered) -> Result<Gathered> {
-        self.all_gather_into(Outgoing::Host(send), Incoming::Host(&mut to.bytes), &to.counts)?;
+        self.all_gather_into(
+            Outgoing::Host(send),
+            Incoming::Host(&mut to.bytes),
+            &to.counts,
+        )?;
         Ok(to)
     }
 
@@ -261,7 +316,14 @@ impl Collective<'_> {
         counts: &[usize],
     ) -> Result<()> {
         let bytes = (counts[self.ranks.rank()], counts.iter().sum());
-        self.exchange(bytes, EngineCall::AllGather { send, receive, counts })
+        self.exchange(
+            bytes,
+            EngineCall::AllGather {
+                send,
+                receive,
+                counts,
+            },
+        )
     }
 
     /// Sends a part to each rank, and receives one from each.
@@ -271,7 +333,15 @@ impl Collective<'_> {
         (receive, receive_counts): (Incoming<'_>, &[usize]),
     ) -> Result<()> {
         let bytes = (send_counts.iter().sum(), receive_counts.iter().sum());
-        self.exchange(bytes, EngineCall::AllToAll { send, send_counts, receive, receive_counts })
+        self.exchange(
+            bytes,
+            EngineCall::AllToAll {
+                send,
+                send_counts,
+                receive,
+                receive_counts,
+            },
+        )
     }
 
     /// Replaces `bytes` by those of rank 0.
@@ -279,8 +349,8 @@ impl Collective<'_> {
         self.exchange((bytes.len(), 0), EngineCall::Broadcast { bytes, root: 0 })
     }
 
-    /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it fails,
-    /// the engine is broken.
+    /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it
+    /// fails, the engine is broken.
     fn exchange(&mut self, (sent, received): (usize, usize), call: EngineCall<'_>) -> Result<()> {
         if sent + received == 0 && !matches!(call, EngineCall::AllToAll { .. }) {
             return Ok(());
@@ -288,7 +358,8 @@ impl Collective<'_> {
         let _span = observe::span(Phase::Exchange);
         count(sent, received);
         self.ranks.engine.call(call).map_err(|error| {
-            self.ranks.break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
+            self.ranks
+                .break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
         })
     }
 }

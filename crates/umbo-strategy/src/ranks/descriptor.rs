@@ -1,5 +1,5 @@
-//! Descriptors: what each rank sends at the beginning of a collective. A descriptor says where the rank is in the
-//! program, and whether it failed.
+//! Descriptors: what each rank sends at the beginning of a collective. A descriptor says where the
+//! rank is in the program, and whether it failed.
 
 use umbo_base::error::{Error, Result, Status};
 
@@ -9,8 +9,8 @@ pub(super) const BYTES: usize = 256;
 /// The first bytes of every descriptor: what it is and how it is laid out.
 const MAGIC: u32 = 0x554d_4203;
 
-/// How many words stand before the text. The last of them is a checksum of all other bytes, so that damaged values,
-/// such as a length, are not used.
+/// How many words stand before the text. The last of them is a checksum of all other bytes, so that
+/// damaged values, such as a length, are not used.
 const WORDS: usize = 10;
 
 /// Where the text begins.
@@ -49,10 +49,12 @@ listed! {
     }
 }
 
-/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
+/// Sent instead of the number of examples by a rank that could not begin a run and passes over the
+/// element.
 pub const PASSED_OVER: u64 = u64::MAX;
 
-/// Sent instead of the number of examples by a rank whose pass has ended. How many steps its epoch had follows.
+/// Sent instead of the number of examples by a rank whose pass has ended. How many steps its epoch
+/// had follows.
 pub const PASS_ENDED: u64 = u64::MAX - 1;
 
 /// The descriptor of one rank.
@@ -100,13 +102,17 @@ impl Descriptor {
         let mut bytes = [0; BYTES];
         bytes[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
         let (places, _) = bytes.as_chunks_mut();
-        places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+        places
+            .iter_mut()
+            .zip(words)
+            .for_each(|(place, word)| *place = word.to_le_bytes());
         let checksum = checksum(&bytes);
         bytes[TEXT_AT - size_of::<u64>()..TEXT_AT].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Decodes the descriptor of rank `rank`. DATA_LOSS if it is none of this version of the library.
+    /// Decodes the descriptor of rank `rank`. DATA_LOSS if it is none of this version of the
+    /// library.
     pub fn decode(bytes: &[u8], rank: usize) -> Result<Descriptor> {
         let decode = || {
             let (chunks, _) = bytes.get(..BYTES)?.as_chunks();
@@ -115,7 +121,9 @@ impl Descriptor {
             (first as u32 == MAGIC && word(WORDS - 1) == checksum(bytes)).then_some(())?;
             let text = bytes[TEXT_AT..].get(..(first >> 48) as usize)?;
             Some(Descriptor {
-                kind: CollectiveKind::ALL.into_iter().find(|of| *of as u8 == kind)?,
+                kind: CollectiveKind::ALL
+                    .into_iter()
+                    .find(|of| *of as u8 == kind)?,
                 status: Status::from_code(status.into())?,
                 strategy: word(1),
                 series: word(2),
@@ -129,10 +137,15 @@ impl Descriptor {
         };
         decode().ok_or_else(|| {
             let message = format!(
-                "rank {rank} has sent what is no message of this version of umbo, or it was damaged on its \
-                 way; run the same version on all ranks, and let nothing else use the communicator"
+                "rank {rank} has sent what is no message of this version of umbo, or it was \
+                 damaged on its way; run the same version on all ranks, and let nothing else use \
+                 the communicator"
             );
-            Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
+            Error::Rank {
+                rank: Some(rank),
+                status: Status::DataLoss,
+                message,
+            }
         })
     }
 
@@ -142,8 +155,8 @@ impl Descriptor {
         place(self) == place(other)
     }
 
-    /// The hash that must be equal on all ranks that have one. A rank that could not make an element begins a run
-    /// without one, in order to fail.
+    /// The hash that must be equal on all ranks that have one. A rank that could not make an
+    /// element begins a run without one, in order to fail.
     pub fn agreed(&self) -> Option<u64> {
         (self.kind != CollectiveKind::Run || self.agreement != 0).then_some(self.agreement)
     }
@@ -154,7 +167,10 @@ impl Descriptor {
             0 => "outside of steps".to_owned(),
             step => format!("in step {step}"),
         };
-        format!("{} (call {} of the ranks, {step})", self.text, self.operation)
+        format!(
+            "{} (call {} of the ranks, {step})",
+            self.text, self.operation
+        )
     }
 }
 
@@ -192,7 +208,10 @@ mod tests {
             assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap(), sent);
         }
         for kind in CollectiveKind::ALL {
-            let sent = Descriptor { kind, ..descriptor("") };
+            let sent = Descriptor {
+                kind,
+                ..descriptor("")
+            };
             assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap().kind, kind);
         }
     }
@@ -201,7 +220,9 @@ mod tests {
     fn long_texts_are_cut_between_characters() {
         for before in 0..4 {
             let text = "a".repeat(before) + &"\u{1d11e}".repeat(TEXT);
-            let came = Descriptor::decode(&descriptor(&text).encode(), 0).unwrap().text;
+            let came = Descriptor::decode(&descriptor(&text).encode(), 0)
+                .unwrap()
+                .text;
             assert!(text.starts_with(&came) && came.len() > TEXT - 4, "{came}");
         }
     }

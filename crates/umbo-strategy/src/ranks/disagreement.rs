@@ -1,5 +1,5 @@
-//! Messages about ranks that disagree: at which operation each rank is; if all are at the same operation, the
-//! first quantity that differs.
+//! Messages about ranks that disagree: at which operation each rank is; if all are at the same
+//! operation, the first quantity that differs.
 
 use std::fmt;
 
@@ -17,9 +17,10 @@ const MOST: u64 = 1 << 16;
 
 /// The advice to ranks whose input differs.
 const SAME_BATCHES: &str = "of a dataset that is distributed over the ranks all ranks must read the same batches, of \
-     which each gets its part: the same data and operations, with the same counts and seeds, and as many elements \
-     taken. Where each rank is to read data of its own, distribute the dataset without sharding, or from a function. \
-     Where rows differ only because functions draw random numbers on each rank, set compared_steps to 0";
+     which each gets its part: the same data and operations, with the same counts and seeds, and \
+     as many elements taken. Where each rank is to read data of its own, distribute the dataset \
+     without sharding, or from a function. Where rows differ only because functions draw random \
+     numbers on each rank, set compared_steps to 0";
 
 /// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;
@@ -34,7 +35,9 @@ pub(super) struct QuantityDifference {
 pub(super) fn all_agree(descriptors: &[Descriptor]) -> bool {
     let mut agreed = descriptors.iter().filter_map(Descriptor::agreed);
     let first = agreed.next();
-    descriptors.iter().all(|other| other.is_with(&descriptors[0]))
+    descriptors
+        .iter()
+        .all(|other| other.is_with(&descriptors[0]))
         && agreed.all(|other| Some(other) == first)
 }
 
@@ -46,26 +49,35 @@ pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
 }
 
 impl Ranks {
-    /// The first quantity that differs between ranks; `quantities` are this rank's. A collective call.
+    /// The first quantity that differs between ranks; `quantities` are this rank's. A collective
+    /// call.
     pub(super) fn first_difference(
         &self,
         quantities: &Quantities<'_>,
     ) -> Result<Option<QuantityDifference>> {
         let mut own = prefixes(quantities);
         let counts = self.words(&[own.len() as u64])?;
-        // After its last quantity a rank agrees with all ranks that have the same number of quantities.
-        let (end, all) =
-            (!(own.len() as u64), counts.iter().max().map_or(0, |&all| all.min(MOST) as usize));
+        // After its last quantity a rank agrees with all ranks that have the same number of
+        // quantities.
+        let (end, all) = (
+            !(own.len() as u64),
+            counts.iter().max().map_or(0, |&all| all.min(MOST) as usize),
+        );
         own.resize(all, end);
         if all == 0 {
             return Ok(None);
         }
         let hashes = self.words(&own)?;
         // A rank without quantities differs in none.
-        let of_ranks = hashes.chunks(all).zip(&counts).filter(|(_, count)| **count > 0);
+        let of_ranks = hashes
+            .chunks(all)
+            .zip(&counts)
+            .filter(|(_, count)| **count > 0);
         let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
         let differs = |at: &usize| of_ranks.iter().any(|of| of[*at] != of_ranks[0][*at]);
-        let Some(first) = (0..all).find(differs) else { return Ok(None) };
+        let Some(first) = (0..all).find(differs) else {
+            return Ok(None);
+        };
         let (mut name, mut value, mut at) = (String::new(), "nothing".to_owned(), 0);
         quantities(&mut |its_name, quantity| {
             if at == first {
@@ -87,9 +99,15 @@ impl Ranks {
                 (name.to_owned(), value.trim_end_matches('\0').to_owned())
             })
             .collect();
-        let name = lines.iter().map(|(name, _)| name).find(|name| !name.is_empty());
+        let name = lines
+            .iter()
+            .map(|(name, _)| name)
+            .find(|name| !name.is_empty());
         let name = name.cloned().unwrap_or_default();
-        let lines = lines.into_iter().enumerate().filter(|(rank, _)| counts[*rank] > 0);
+        let lines = lines
+            .into_iter()
+            .enumerate()
+            .filter(|(rank, _)| counts[*rank] > 0);
         let values = lines.map(|(rank, (its_name, value))| match its_name == name {
             true => (rank, value),
             false if its_name.is_empty() => (rank, value),
@@ -103,7 +121,12 @@ impl Ranks {
     fn words(&self, own: &[u64]) -> Result<Vec<u64>> {
         let own: Vec<u8> = own.iter().flat_map(|word| word.to_le_bytes()).collect();
         let gathered = self.gather_alike(&own)?;
-        Ok(gathered.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
+        Ok(gathered
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&word| u64::from_le_bytes(word))
+            .collect())
     }
 }
 
@@ -119,33 +142,59 @@ pub(super) fn disagreement(
                 |(value, ranks): &(&String, Vec<usize>)| format!("{value} on {}", Named(ranks));
             let lines: Vec<String> = groups.iter().map(of).collect();
             let about = descriptors[0].about();
-            (format!(" at {about}: {}{name} is {}", odd_one(odd.as_deref()), lines.join(", ")), odd)
+            (
+                format!(
+                    " at {about}: {}{name} is {}",
+                    odd_one(odd.as_deref()),
+                    lines.join(", ")
+                ),
+                odd,
+            )
         }
         None => {
-            let places: Vec<_> = descriptors.iter().map(Descriptor::about).enumerate().collect();
+            let places: Vec<_> = descriptors
+                .iter()
+                .map(Descriptor::about)
+                .enumerate()
+                .collect();
             let (groups, odd) = groups(&places);
             let of = |(place, ranks): &Group<'_>| {
                 let verb = if ranks.len() == 1 { "is" } else { "are" };
                 format!("{} {verb} at {place}", Named(ranks))
             };
             let lines: Vec<String> = groups.iter().map(of).collect();
-            let alike = descriptors.iter().all(|other| other.text == descriptors[0].text);
-            let hint = if alike { ", but with other shapes, names or options" } else { "" };
-            (format!(": {}{}{hint}", odd_one(odd.as_deref()), lines.join("; ")), odd)
+            let alike = descriptors
+                .iter()
+                .all(|other| other.text == descriptors[0].text);
+            let hint = if alike {
+                ", but with other shapes, names or options"
+            } else {
+                ""
+            };
+            (
+                format!(": {}{}{hint}", odd_one(odd.as_deref()), lines.join("; ")),
+                odd,
+            )
         }
     };
     let advice = match (difference, descriptors[0].kind) {
         (Some(_), CollectiveKind::Run) => SAME_BATCHES,
         _ => {
-            "all ranks must run the same program: the same calls in the same order, with the same options"
+            "all ranks must run the same program: the same calls in the same order, with the same \
+             options"
         }
     };
     let rank = the_one(odd.as_deref());
     let message = format!("the ranks disagree{what}; {advice}");
-    Ended { rank, status: Status::FailedPrecondition, message }
+    Ended {
+        rank,
+        status: Status::FailedPrecondition,
+        message,
+    }
 }
 
-/// The error if the passes of some ranks have ended and other ranks begin another step of their epoch.
+/// The error if the passes of some ranks have ended and other ranks begin another step of their
+/// epoch.
 pub(super) fn lengths_differ(descriptors: &[Descriptor]) -> Option<Ended> {
     let has_ended = |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASS_ENDED;
     let ended = descriptors.iter().filter(|it| has_ended(it));
@@ -170,18 +219,24 @@ pub(super) fn lengths_differ(descriptors: &[Descriptor]) -> Option<Ended> {
         odd_one(odd.as_deref()),
         lines.join(", ")
     );
-    Some(Ended { rank: the_one(odd.as_deref()), status: Status::FailedPrecondition, message })
+    Some(Ended {
+        rank: the_one(odd.as_deref()),
+        status: Status::FailedPrecondition,
+        message,
+    })
 }
 
 /// The rank that differs from the others, if there is only one.
 fn the_one(odd: Option<&[usize]>) -> Option<usize> {
-    odd.and_then(|odd| <[usize; 1]>::try_from(odd).ok()).map(|[rank]| rank)
+    odd.and_then(|odd| <[usize; 1]>::try_from(odd).ok())
+        .map(|[rank]| rank)
 }
 
 /// A value, and the ranks that have it.
 type Group<'a> = (&'a String, Vec<usize>);
 
-/// Groups ranks by value, the value of more than half of them last; and the ranks that do not have that value.
+/// Groups ranks by value, the value of more than half of them last; and the ranks that do not have
+/// that value.
 fn groups(values: &[(usize, String)]) -> (Vec<Group<'_>>, Option<Vec<usize>>) {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for &(rank, ref value) in values {
@@ -190,7 +245,9 @@ fn groups(values: &[(usize, String)]) -> (Vec<Group<'_>>, Option<Vec<usize>>) {
             None => groups.push((value, vec![rank])),
         }
     }
-    let most = groups.iter().position(|(_, ranks)| 2 * ranks.len() > values.len());
+    let most = groups
+        .iter()
+        .position(|(_, ranks)| 2 * ranks.len() > values.len());
     let odd = most.map(|most| {
         let majority = groups.remove(most);
         let mut odd: Vec<usize> = groups.iter().flat_map(|(_, ranks)| ranks.clone()).collect();
@@ -241,7 +298,11 @@ mod tests {
             ("aab", Some(vec![2]), "b: rank 2, a: ranks 0 and 1"),
             ("abb", Some(vec![0]), "a: rank 0, b: ranks 1 and 2"),
             ("abc", None, "a: rank 0, b: rank 1, c: rank 2"),
-            ("abaca", Some(vec![1, 3]), "b: rank 1, c: rank 3, a: ranks 0, 2 and 4"),
+            (
+                "abaca",
+                Some(vec![1, 3]),
+                "b: rank 1, c: rank 3, a: ranks 0, 2 and 4",
+            ),
             (
                 "aaaaaaaaaab",
                 Some(vec![10]),
@@ -251,8 +312,10 @@ mod tests {
             let all = values(all);
             let (groups, came) = groups(&all);
             assert_eq!(came, odd);
-            let lines: Vec<String> =
-                groups.iter().map(|(value, ranks)| format!("{value}: {}", Named(ranks))).collect();
+            let lines: Vec<String> = groups
+                .iter()
+                .map(|(value, ranks)| format!("{value}: {}", Named(ranks)))
+                .collect();
             assert_eq!(lines.join(", "), expected);
         }
     }

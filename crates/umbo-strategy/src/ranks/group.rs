@@ -19,8 +19,8 @@ pub struct Ranks {
     pub(super) tag: u64,
     /// How many replicas each rank has.
     pub(super) replicas: Vec<usize>,
-    /// Whether the global replica count is fixed, so that the bits of a step must not depend on how replicas are
-    /// distributed over ranks.
+    /// Whether the global replica count is fixed, so that the bits of a step must not depend on
+    /// how replicas are distributed over ranks.
     pub(super) is_fixed: bool,
     pub(super) series: Mutex<Series>,
     pub(super) totals: Mutex<AllTotals>,
@@ -31,7 +31,12 @@ pub struct Ranks {
 impl Ranks {
     /// A process alone, with so many replicas.
     pub fn alone(replicas: usize) -> Arc<Ranks> {
-        Arc::new(Ranks::of(&(Arc::new(Alone) as _), Arc::default(), vec![replicas], false))
+        Arc::new(Ranks::of(
+            &(Arc::new(Alone) as _),
+            Arc::default(),
+            vec![replicas],
+            false,
+        ))
     }
 
     /// The ranks of `engine`, whose state is `turn`, with so many replicas each.
@@ -63,7 +68,8 @@ impl Ranks {
         let size = self.size();
         let mut bytes = vec![0; own.len() * size];
         count(own.len(), bytes.len());
-        self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
+        self.engine
+            .all_gather(own, &mut bytes, &vec![own.len(); size])?;
         Ok(bytes)
     }
 
@@ -92,8 +98,8 @@ impl Ranks {
         &self.replicas
     }
 
-    /// Whether there are several ranks with a fixed global replica count, so that a step has the same bits for every
-    /// number of them.
+    /// Whether there are several ranks with a fixed global replica count, so that a step has the
+    /// same bits for every number of them.
     pub fn has_fixed_replicas(&self) -> bool {
         self.is_fixed && !self.is_alone()
     }

@@ -1,6 +1,9 @@
 //! Collectives before the first step: the ranks make the strategy and its variables.
 
-#![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
+#![expect(
+    unsafe_code,
+    reason = "the initial value of a variable that nobody has yet is replaced"
+)]
 
 use std::sync::Arc;
 
@@ -15,10 +18,10 @@ use umbo_tensor::values::sharding::VariableSharding;
 use umbo_tensor::{DType, Tensor};
 
 impl Ranks {
-    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a strategy as
-    /// this one has; and what was made. `about` says how many replicas it has, and a number that no other strategy
-    /// of this rank has. `in_sync` is how many replicas there are to be on all ranks together, if that count is
-    /// fixed.
+    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
+    /// strategy as this one has; and what was made. `about` says how many replicas it has, and
+    /// a number that no other strategy of this rank has. `in_sync` is how many replicas there
+    /// are to be on all ranks together, if that count is fixed.
     pub(crate) fn join<T>(
         engine: &Arc<dyn Communicator>,
         made: Result<T>,
@@ -38,8 +41,10 @@ impl Ranks {
         };
         let quantities =
             |add: &mut AddQuantity<'_>| add(&"the number of replicas in sync", in_sync.into());
-        let call =
-            Call { numbers, ..Call::to(CollectiveKind::Strategy, &what).agreeing(&quantities) };
+        let call = Call {
+            numbers,
+            ..Call::to(CollectiveKind::Strategy, &what).agreeing(&quantities)
+        };
         let (collective, made) = ranks.start_collective(call, made)?;
         let numbers: Vec<[u64; 2]> = collective.numbers().collect();
         drop(collective);
@@ -48,9 +53,10 @@ impl Ranks {
         Ok((made, Arc::new(ranks)))
     }
 
-    /// Sets the initial value of the variable `name` to rank 0's `value` on all ranks. Nobody else has the tensor
-    /// yet. A failure is [`Error::Rank`], also on the rank that failed, since the other ranks know of it. Returns
-    /// the sharding, if optimizers can update the variable and all ranks have it in host memory.
+    /// Sets the initial value of the variable `name` to rank 0's `value` on all ranks. Nobody else
+    /// has the tensor yet. A failure is [`Error::Rank`], also on the rank that failed, since
+    /// the other ranks know of it. Returns the sharding, if optimizers can update the variable
+    /// and all ranks have it in host memory.
     pub(crate) fn same_initial(
         &self,
         name: &str,
@@ -78,8 +84,9 @@ impl Ranks {
             }
             Ok(copy)
         };
-        let (mut collective, mut copy) =
-            self.start_collective(call, copy()).map_err(|error| self.known_to_all(error))?;
+        let (mut collective, mut copy) = self
+            .start_collective(call, copy())
+            .map_err(|error| self.known_to_all(error))?;
         collective.broadcast(match is_here {
             // SAFETY: nobody else has the variable's value yet, and its bytes are contiguous.
             true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
@@ -87,8 +94,12 @@ impl Ranks {
         })?;
         // All ranks do this. If the engine has failed, no later collective follows.
         let is_on_hosts = collective.numbers().all(|[is_on_host, _]| is_on_host != 0);
-        let sharding = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
-            .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
+        let sharding =
+            (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64)).then(|| {
+                self.loads
+                    .lock()
+                    .divide(self.rank(), shape.elements(), dtype.size())
+            });
         drop(collective);
         if self.rank() > 0 && !is_here {
             let first = Tensor::from_bytes(dtype, shape, &copy, DeviceId::HOST)?;
@@ -105,14 +116,21 @@ impl Ranks {
         }
         let (rank, status) = (self.rank(), error.status());
         let message = format!("rank {rank} failed: {}: {error}", status.name());
-        Error::Rank { rank: Some(rank), status, message }
+        Error::Rank {
+            rank: Some(rank),
+            status,
+            message,
+        }
     }
 
-    /// Reports to the other ranks, which make the variable `name`, that this rank has failed to make it.
+    /// Reports to the other ranks, which make the variable `name`, that this rank has failed to
+    /// make it.
     pub(crate) fn failed_to_make(&self, name: &str, error: Error) -> Error {
         let what = format_args!("the making of variable '{name}'");
-        match self.start_collective(Call::to(CollectiveKind::Variable, &what), Err::<(), _>(error))
-        {
+        match self.start_collective(
+            Call::to(CollectiveKind::Variable, &what),
+            Err::<(), _>(error),
+        ) {
             Err(error) => error,
             Ok(_) => Error::Internal("the ranks have met although one had failed".into()),
         }

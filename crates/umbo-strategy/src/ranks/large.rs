@@ -1,7 +1,11 @@
-//! Reductions of large tensors: each rank reduces a part of all replicas' components, and all gather the
-//! results. A rank receives about as much as its own replicas contribute, and the result once.
+//! Reductions of large tensors: each rank reduces a part of all replicas' components, and all
+//! gather the results. A rank receives about as much as its own replicas contribute, and the result
+//! once.
 
-#![expect(unsafe_code, reason = "parts are received into memory that reductions read")]
+#![expect(
+    unsafe_code,
+    reason = "parts are received into memory that reductions read"
+)]
 
 use super::collective_call::{Call, zeros};
 use super::descriptor::CollectiveKind;
@@ -20,7 +24,9 @@ const LARGE: usize = 64 << 10;
 
 /// The components of a leaf that is a per-replica value of large tensors, all alike.
 pub(crate) fn large_components(leaf: &Value) -> Option<&[Tensor]> {
-    let Value::PerReplica(parts) = leaf else { return None };
+    let Value::PerReplica(parts) = leaf else {
+        return None;
+    };
     let components = parts.is_dense().then(|| parts.components())?;
     let first = &components[0];
     let like_first =
@@ -29,8 +35,8 @@ pub(crate) fn large_components(leaf: &Value) -> Option<&[Tensor]> {
 }
 
 impl Ranks {
-    /// Reduces a value over the replicas of all ranks. `components` are those of this rank's replicas; see
-    /// [`large_components`].
+    /// Reduces a value over the replicas of all ranks. `components` are those of this rank's
+    /// replicas; see [`large_components`].
     pub(crate) fn reduce_large(&self, op: ReduceOp, components: &[Tensor]) -> Result<Tensor> {
         let (rank, size, host) = (self.rank(), self.size(), DeviceId::HOST);
         let (dtype, shape) = (components[0].dtype(), components[0].shape());
@@ -74,8 +80,8 @@ impl Ranks {
         // SAFETY: the memory belongs to this call, and the batch, which reads it, has not run yet.
         let to = Incoming::Host(unsafe { bytes_of(&received) });
         collective.all_to_all((Outgoing::Host(&send), &send_counts), (to, &receive_counts))?;
-        // SAFETY: nobody else has the part or the operands. The part is only read once the batch has run, and the
-        // result, which is fresh, is only written.
+        // SAFETY: nobody else has the part or the operands. The part is only read once the batch
+        // has run, and the result, which is fresh, is only written.
         let (part, to) = unsafe {
             batch.run();
             (bytes_of(&part), bytes_of(&result))

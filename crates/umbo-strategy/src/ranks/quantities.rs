@@ -1,5 +1,5 @@
-//! Quantities that must be equal on all ranks. Each has a name. They are hashed in each collective, and formatted
-//! only if ranks differ.
+//! Quantities that must be equal on all ranks. Each has a name. They are hashed in each collective,
+//! and formatted only if ranks differ.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -78,7 +78,8 @@ pub fn agreement(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The hash of quantities; 0 if there are none. Names are not hashed: they follow from the operation.
+/// The hash of quantities; 0 if there are none. Names are not hashed: they follow from the
+/// operation.
 pub fn agreement_of(quantities: &Quantities<'_>) -> u64 {
     let (mut hasher, mut any) = (DefaultHasher::new(), false);
     quantities(&mut |_, quantity| {

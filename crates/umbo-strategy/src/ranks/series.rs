@@ -12,8 +12,16 @@ pub(super) struct Ended {
 
 impl Ended {
     pub fn error(&self) -> Error {
-        let Ended { rank, status, message } = self.clone();
-        Error::Rank { rank, status, message }
+        let Ended {
+            rank,
+            status,
+            message,
+        } = self.clone();
+        Error::Rank {
+            rank,
+            status,
+            message,
+        }
     }
 }
 
@@ -39,6 +47,11 @@ pub(super) struct Series {
 impl Series {
     /// Begins the next series. Outside steps `step` is 0.
     pub fn begin(&mut self, step: u64) {
-        *self = Series { number: self.number + 1, is_open: true, step, ..Series::default() };
+        *self = Series {
+            number: self.number + 1,
+            is_open: true,
+            step,
+            ..Series::default()
+        };
     }
 }

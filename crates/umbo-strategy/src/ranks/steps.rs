@@ -26,8 +26,8 @@ pub(crate) struct RemoteExamples {
 pub(crate) type ReplicaMetricList = Vec<(String, Metric)>;
 
 impl Ranks {
-    /// Begins a run in which this rank has `examples` examples, after `steps` steps. The quantities of `read`,
-    /// which describe the dataset element, must be equal on all ranks.
+    /// Begins a run in which this rank has `examples` examples, after `steps` steps. The quantities
+    /// of `read`, which describe the dataset element, must be equal on all ranks.
     pub(crate) fn open<T>(
         &self,
         here: Result<T>,
@@ -39,7 +39,10 @@ impl Ranks {
             return here.map(|value| (RemoteExamples::default(), value));
         }
         let call = Call::to(CollectiveKind::Run, &"the beginning of a run").agreeing(read);
-        let call = Call { numbers: [examples, steps], ..call };
+        let call = Call {
+            numbers: [examples, steps],
+            ..call
+        };
         let (collective, value) = self.start_collective(call, here)?;
         let mut remote = RemoteExamples::default();
         for (rank, [examples, steps]) in collective.numbers().enumerate() {
@@ -54,23 +57,32 @@ impl Ranks {
         Ok((remote, value))
     }
 
-    /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if `here` is no error.
-    /// Then all ranks commit. Returns the payloads of all ranks, if there are several.
+    /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if
+    /// `here` is no error. Then all ranks commit. Returns the payloads of all ranks, if there
+    /// are several.
     pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Option<Gathered>> {
         if self.is_alone() {
             return here.map(|()| None);
         }
-        let call =
-            Call { length: payload.len(), ..Call::to(CollectiveKind::Commit, &"the commit point") };
-        let met = self.start_collective(call, here).and_then(|(mut collective, ())| {
-            let memory = collective.reserve()?;
-            Ok((collective, memory))
-        });
+        let call = Call {
+            length: payload.len(),
+            ..Call::to(CollectiveKind::Commit, &"the commit point")
+        };
+        let met = self
+            .start_collective(call, here)
+            .and_then(|(mut collective, ())| {
+                let memory = collective.reserve()?;
+                Ok((collective, memory))
+            });
         self.finish();
         let (mut collective, memory) = met?;
-        // All ranks have voted, so the step counts, even if this exchange fails; then every later call that needs
-        // the engine fails.
-        Ok(Some(collective.all_gather_to(payload, memory).unwrap_or_default()))
+        // All ranks have voted, so the step counts, even if this exchange fails; then every later
+        // call that needs the engine fails.
+        Ok(Some(
+            collective
+                .all_gather_to(payload, memory)
+                .unwrap_or_default(),
+        ))
     }
 }
 
@@ -95,7 +107,13 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<ReplicaMetricLis
             (0..from.count()?)
                 .map(|_| {
                     let name = from.text()?.to_owned();
-                    Ok((name, Metric { sum: from.float()?, weight: from.float()? }))
+                    Ok((
+                        name,
+                        Metric {
+                            sum: from.float()?,
+                            weight: from.float()?,
+                        },
+                    ))
                 })
                 .collect()
         })

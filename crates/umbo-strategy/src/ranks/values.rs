@@ -11,9 +11,10 @@ use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
 impl Ranks {
-    /// Gathers `value`: replaces this rank's components by those of all ranks' replicas, in replica order. Leaves
-    /// that are not per-replica values, and leaves for which `leave` returns true, do not change. `what` names the
-    /// operation, which is the same on all ranks, and `kind` is its kind.
+    /// Gathers `value`: replaces this rank's components by those of all ranks' replicas, in replica
+    /// order. Leaves that are not per-replica values, and leaves for which `leave` returns
+    /// true, do not change. `what` names the operation, which is the same on all ranks, and
+    /// `kind` is its kind.
     pub(crate) fn of_all(
         &self,
         leave: impl Fn(&Value) -> bool,
@@ -22,19 +23,26 @@ impl Ranks {
         here: Result<Value>,
     ) -> Result<Value> {
         let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
-        let (leaves, length) =
-            packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
+        let (leaves, length) = packed
+            .as_ref()
+            .map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
         let name = what.to_string();
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"what it is", name.as_str().into());
             add(&"the number of per-replica values in it", leaves.into());
         };
-        let call = Call { length, ..Call::to(kind, what).agreeing(&quantities) };
+        let call = Call {
+            length,
+            ..Call::to(kind, what).agreeing(&quantities)
+        };
         let (mut collective, ((_, bytes), value)) = self.start_collective(call, packed)?;
         let received = collective.all_gather(&bytes)?;
         drop(collective);
-        let mut readers: Vec<Reader<'_>> =
-            received.iter().enumerate().map(|(rank, bytes)| Reader::new(rank, bytes)).collect();
+        let mut readers: Vec<Reader<'_>> = received
+            .iter()
+            .enumerate()
+            .map(|(rank, bytes)| Reader::new(rank, bytes))
+            .collect();
         value.map_leaves(&mut |leaf| {
             if !matches!(leaf, Value::PerReplica(_)) || leave(leaf) {
                 return Ok(leaf.clone());
@@ -54,7 +62,9 @@ impl Ranks {
 fn pack(value: &Value, leave: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
     let (mut leaves, mut to) = (0, Writer::default());
     let failure = value.find_leaf(&mut |leaf| {
-        let Value::PerReplica(parts) = leaf else { return None };
+        let Value::PerReplica(parts) = leaf else {
+            return None;
+        };
         if leave(leaf) {
             return None;
         }
@@ -62,7 +72,9 @@ fn pack(value: &Value, leave: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>
         let write = || {
             let components = parts.values();
             to.number(components.len() as u64)?;
-            components.iter().try_for_each(|component| to.component(component))
+            components
+                .iter()
+                .try_for_each(|component| to.component(component))
         };
         let mut write = write;
         write().err()

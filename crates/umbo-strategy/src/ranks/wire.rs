@@ -50,7 +50,9 @@ impl Writer {
         let shape = tensor.shape();
         self.number(tensor.dtype() as u64)?;
         self.number(shape.rank() as u64)?;
-        shape.iter().try_for_each(|&size| self.number(size as u64))?;
+        shape
+            .iter()
+            .try_for_each(|&size| self.number(size as u64))?;
         let bytes = shape.bytes(tensor.dtype())?;
         let end = self.reserve(bytes)?;
         let start = self.0.len();
@@ -98,19 +100,29 @@ impl<'a> Reader<'a> {
     pub fn damaged(&self) -> Error {
         let rank = self.rank;
         let message = format!("what rank {rank} has sent is damaged; nothing of it is used");
-        Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
+        Error::Rank {
+            rank: Some(rank),
+            status: Status::DataLoss,
+            message,
+        }
     }
 
     /// What [`Writer::number`] wrote.
     pub fn number(&mut self) -> Result<u64> {
         let bytes = self.bytes(8)?;
-        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| self.damaged())?))
+        Ok(u64::from_le_bytes(
+            bytes.try_into().map_err(|_| self.damaged())?,
+        ))
     }
 
     /// A count of items, each of which takes at least one byte.
     pub fn count(&mut self) -> Result<usize> {
         let count = usize::try_from(self.number()?).map_err(|_| self.damaged())?;
-        if count > self.rest.len() { Err(self.damaged()) } else { Ok(count) }
+        if count > self.rest.len() {
+            Err(self.damaged())
+        } else {
+            Ok(count)
+        }
     }
 
     /// What [`Writer::float`] wrote.
@@ -120,7 +132,9 @@ impl<'a> Reader<'a> {
 
     /// `count` bytes that [`Writer::bytes`] wrote.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
-        let padded = count.checked_next_multiple_of(8).filter(|&end| end <= self.rest.len());
+        let padded = count
+            .checked_next_multiple_of(8)
+            .filter(|&end| end <= self.rest.len());
         let (bytes, rest) = self.rest.split_at(padded.ok_or_else(|| self.damaged())?);
         self.rest = rest;
         Ok(&bytes[..count])

@@ -5,7 +5,10 @@ use umbo_base::error::Result;
 
 /// How many bytes the elements of all `components` have.
 pub(super) fn bytes_of(components: &[Tensor]) -> u64 {
-    components.iter().map(|component| component.bytes() as u64).sum()
+    components
+        .iter()
+        .map(|component| component.bytes() as u64)
+        .sum()
 }
 
 /// The dtype that all components have.
@@ -13,7 +16,10 @@ pub(super) fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> 
     let first = components
         .first()
         .ok_or_else(|| invalid!("value", "it has no components; one per replica is expected"))?;
-    if components.iter().any(|component| component.dtype() != first.dtype()) {
+    if components
+        .iter()
+        .any(|component| component.dtype() != first.dtype())
+    {
         return Err(invalid!(
             "value",
             "the dtypes of the replicas differ: {}; {doing} needs one dtype",
@@ -26,8 +32,9 @@ pub(super) fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> 
 /// A property of each replica, for messages: `replica 0 [4, 2], replica 1 [3, 2]`.
 fn per_replica(components: &[Tensor], what: impl Fn(&Tensor) -> String) -> String {
     let texts = components.iter().enumerate();
-    let texts: Vec<_> =
-        texts.map(|(id, component)| format!("replica {id} {}", what(component))).collect();
+    let texts: Vec<_> = texts
+        .map(|(id, component)| format!("replica {id} {}", what(component)))
+        .collect();
     texts.join(", ")
 }
 
@@ -50,7 +57,10 @@ pub(super) fn check_output(
             output.shape()
         ));
     }
-    if let Some(replica) = components.iter().position(|component| output.overlaps(component)) {
+    if let Some(replica) = components
+        .iter()
+        .position(|component| output.overlaps(component))
+    {
         return Err(invalid!(
             "output",
             "it shares memory with the component of replica {replica}; give a tensor of its own"

@@ -16,7 +16,8 @@ pub enum Assignment {
     Subtract,
 }
 
-/// A contiguous copy of `tensor` in memory of `device`. It is a fresh tensor, even if `tensor` is already there.
+/// A contiguous copy of `tensor` in memory of `device`. It is a fresh tensor, even if `tensor` is
+/// already there.
 ///
 /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
 pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
@@ -32,11 +33,11 @@ pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     to.copy_from(from)
 }
 
-/// Assigns `from` to `to`, adds it or subtracts it. Sums have the tensors' dtype: integers wrap, and floats are
-/// rounded after the addition. The two may share memory.
+/// Assigns `from` to `to`, adds it or subtracts it. Sums have the tensors' dtype: integers wrap,
+/// and floats are rounded after the addition. The two may share memory.
 ///
-/// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and for additions and subtractions of
-/// bool.
+/// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and for additions
+/// and subtractions of bool.
 pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -> Result<()> {
     let _copy = copying(from);
     match assignment {

@@ -11,14 +11,14 @@ use umbo_kernels::copy::concatenate::concatenate;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::view::View;
 
-/// Concatenates `components` along `axis` in replica order. Negative values count from the back. The components agree
-/// in dtype, rank and all other dimensions. Any dtype is allowed, and so are parts of size 0. The result is `output`
-/// if it is given. It must not share memory with a component. Without it the result is a fresh tensor on
-/// `destination`.
+/// Concatenates `components` along `axis` in replica order. Negative values count from the back.
+/// The components agree in dtype, rank and all other dimensions. Any dtype is allowed, and so are
+/// parts of size 0. The result is `output` if it is given. It must not share memory with a
+/// component. Without it the result is a fresh tensor on `destination`.
 ///
-/// Fails with INVALID_ARGUMENT, naming the shapes of all replicas, for components that do not fit each other, for
-/// scalars, and for an output that does not fit; with OUT_OF_RANGE for an axis that does not exist; with
-/// RESOURCE_EXHAUSTED if there is no memory for the result.
+/// Fails with INVALID_ARGUMENT, naming the shapes of all replicas, for components that do not fit
+/// each other, for scalars, and for an output that does not fit; with OUT_OF_RANGE for an axis that
+/// does not exist; with RESOURCE_EXHAUSTED if there is no memory for the result.
 pub fn gather(
     components: &[Tensor],
     axis: i64,
@@ -45,7 +45,10 @@ fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
     let dense =
         |tensor: &Tensor| tensor.layout().is_contiguous() && tensor.device().is_host_memory();
     if to.device().is_host_memory() && to.layout().is_contiguous() && components.iter().all(dense) {
-        let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
+        let parts: Vec<View> = components
+            .iter()
+            .map(Tensor::reading)
+            .collect::<Result<_>>()?;
         return concatenate(Instructions::chosen(), &parts, axis, &mut to.writing()?);
     }
     let mut start = 0;
@@ -59,17 +62,28 @@ fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
 /// The only axis along which the components' shapes differ, if there is exactly one.
 fn only_difference(components: &[Tensor]) -> Option<usize> {
     let first = components[0].shape();
-    let mut differing = (0..first.rank())
-        .filter(|&axis| components.iter().any(|part| part.shape()[axis] != first[axis]));
+    let mut differing = (0..first.rank()).filter(|&axis| {
+        components
+            .iter()
+            .any(|part| part.shape()[axis] != first[axis])
+    });
     let only = differing.next();
     only.filter(|_| differing.next().is_none())
 }
 
 fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
     let first = components[0].shape();
-    let differ =
-        |what: &str| invalid!("value", "{what} of the replicas differ: {}", shapes(components));
-    if components.iter().any(|component| component.shape().rank() != first.rank()) {
+    let differ = |what: &str| {
+        invalid!(
+            "value",
+            "{what} of the replicas differ: {}",
+            shapes(components)
+        )
+    };
+    if components
+        .iter()
+        .any(|component| component.shape().rank() != first.rank())
+    {
         return Err(differ("the ranks"));
     }
     if first.rank() == 0 {

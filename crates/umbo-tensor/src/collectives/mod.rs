@@ -1,8 +1,8 @@
 //! Collectives: per-replica components become one tensor on one device.
 //!
-//! The functions here take the components of one leaf, in replica order. The strategy takes nests apart and puts them
-//! together. All functions block until the result is complete, and can be called from any thread. The worker set
-//! shares the work (see [`umbo_executor::workers`]).
+//! The functions here take the components of one leaf, in replica order. The strategy takes nests
+//! apart and puts them together. All functions block until the result is complete, and can be
+//! called from any thread. The worker set shares the work (see [`umbo_executor::workers`]).
 
 mod components;
 mod copy;

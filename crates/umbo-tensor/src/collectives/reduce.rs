@@ -1,6 +1,9 @@
 //! SUM and MEAN over replicas, with or without axes.
 
-#![expect(unsafe_code, reason = "a batch keeps views beside the tensors that they are of")]
+#![expect(
+    unsafe_code,
+    reason = "a batch keeps views beside the tensors that they are of"
+)]
 
 use std::borrow::Cow;
 
@@ -17,22 +20,23 @@ use umbo_kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_
 use umbo_kernels::reduce::reduction::ReduceOp;
 use umbo_kernels::view::{View, ViewMut};
 
-/// Reduces `components` over the replicas and, if `axes` are given, over those axes too. Negative axes count from the
-/// back. An empty list means over replicas only. `None` means the same; it also says that the caller has no such
-/// argument, so that messages do not advise to use it.
+/// Reduces `components` over the replicas and, if `axes` are given, over those axes too. Negative
+/// axes count from the back. An empty list means over replicas only. `None` means the same; it also
+/// says that the caller has no such argument, so that messages do not advise to use it.
 ///
-/// Without axes all components have one shape, and MEAN divides by their number. With axes they may differ in the
-/// sizes of these axes. MEAN then divides by the number of elements that were added over all replicas, and empty
-/// components add nothing to that number. Over no element at all, SUM is 0 and MEAN is NaN. SUM keeps the dtype, and
-/// integers wrap. MEAN of 8- and 16-bit integers is float32, and of wider ones float64, for any number of replicas.
-/// Floats accumulate in a wider type and are rounded once. The bits depend only on values, shapes and replica order.
+/// Without axes all components have one shape, and MEAN divides by their number. With axes they may
+/// differ in the sizes of these axes. MEAN then divides by the number of elements that were added
+/// over all replicas, and empty components add nothing to that number. Over no element at all, SUM
+/// is 0 and MEAN is NaN. SUM keeps the dtype, and integers wrap. MEAN of 8- and 16-bit integers is
+/// float32, and of wider ones float64, for any number of replicas. Floats accumulate in a wider
+/// type and are rounded once. The bits depend only on values, shapes and replica order.
 ///
-/// The result is `output` if it is given. It must not share memory with a component. Without it the result is a fresh
-/// tensor on `destination`.
+/// The result is `output` if it is given. It must not share memory with a component. Without it the
+/// result is a fresh tensor on `destination`.
 ///
-/// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that do not fit each
-/// other, for bool, for repeated axes, and for an output that does not fit; with OUT_OF_RANGE for an axis that does
-/// not exist; with RESOURCE_EXHAUSTED if there is no memory.
+/// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that do
+/// not fit each other, for bool, for repeated axes, and for an output that does not fit; with
+/// OUT_OF_RANGE for an axis that does not exist; with RESOURCE_EXHAUSTED if there is no memory.
 pub fn reduce(
     op: ReduceOp,
     components: &[Tensor],
@@ -43,21 +47,23 @@ pub fn reduce(
     let _reduce = observe::span(Phase::Reduce);
     let mut batch = ReductionBatch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
-    // SAFETY: a fresh result belongs to nobody else before it is returned. For an `output`, the caller has the
-    // exclusive right to write it.
+    // SAFETY: a fresh result belongs to nobody else before it is returned. For an `output`, the
+    // caller has the exclusive right to write it.
     unsafe { batch.run() };
     Ok(result)
 }
 
-/// Like [`reduce`], over replicas alone, and writes all outputs, of which each has as many elements as the inputs, of
-/// the result's dtype. All are in host memory. If the inputs differ in dtype or shape it does nothing and returns
-/// false.
+/// Like [`reduce`], over replicas alone, and writes all outputs, of which each has as many elements
+/// as the inputs, of the result's dtype. All are in host memory. If the inputs differ in dtype or
+/// shape it does nothing and returns false.
 pub fn reduce_to_each<'a>(
     op: ReduceOp,
     inputs: Vec<View<'_>>,
     mut outputs: impl Iterator<Item = &'a mut ViewMut<'static>>,
 ) -> Result<bool> {
-    let Some(first) = outputs.next() else { return Ok(false) };
+    let Some(first) = outputs.next() else {
+        return Ok(false);
+    };
     let differs = |other: &View| {
         (other.dtype(), other.layout().shape) != (inputs[0].dtype(), inputs[0].layout().shape)
     };
@@ -80,8 +86,8 @@ pub fn reduce_to_each<'a>(
     Ok(true)
 }
 
-/// Reductions that are carried out together, as one piece of work for the workers. Reductions over axes are carried
-/// out at once, one by one.
+/// Reductions that are carried out together, as one piece of work for the workers. Reductions over
+/// axes are carried out at once, one by one.
 #[derive(Default)]
 pub struct ReductionBatch {
     planned: Vec<Planned<'static>>,
@@ -90,8 +96,8 @@ pub struct ReductionBatch {
 }
 
 impl ReductionBatch {
-    /// Like [`reduce`], except that the result is not written before [`ReductionBatch::run`]. `output` must not share
-    /// memory with anything else in the batch.
+    /// Like [`reduce`], except that the result is not written before [`ReductionBatch::run`].
+    /// `output` must not share memory with anything else in the batch.
     pub fn reduce(
         &mut self,
         op: ReduceOp,
@@ -107,12 +113,17 @@ impl ReductionBatch {
         if let Some(output) = &output {
             check_output(output, dtype, shape, components)?;
         }
-        let device = output.as_ref().map_or(destination, |output| output.device());
+        let device = output
+            .as_ref()
+            .map_or(destination, |output| output.device());
         if !device.is_host_memory() && !reduced.contains(&true) {
             return reduce_on_gpu(op, components, (dtype, shape, device), output);
         }
         let components = &*in_host_memory(components)?;
-        let views = components.iter().map(Tensor::reading).collect::<Result<Vec<View>>>()?;
+        let views = components
+            .iter()
+            .map(Tensor::reading)
+            .collect::<Result<Vec<View>>>()?;
         if reduced.contains(&true) {
             let write = |to: &mut TensorMut| {
                 let output = &mut to.writing()?;
@@ -128,14 +139,20 @@ impl ReductionBatch {
             Some(output) => output.done(),
             None => Tensor::uninitialized(dtype, shape, destination)?,
         };
-        // SAFETY: the views are used when the batch runs, and the batch still has the tensors then. The caller of
-        // `run` guarantees that nobody else uses the result, which is fresh or was exclusively this call's.
+        // SAFETY: the views are used when the batch runs, and the batch still has the tensors then.
+        // The caller of `run` guarantees that nobody else uses the result, which is fresh
+        // or was exclusively this call's.
         let planned = unsafe {
             let output = result.assume_exclusive().into_view()?.held();
-            Planned::new(op, views.into_iter().map(|view| view.held()).collect(), output)?
+            Planned::new(
+                op,
+                views.into_iter().map(|view| view.held()).collect(),
+                output,
+            )?
         };
         self.planned.push(planned);
-        self.tensors.extend(components.iter().chain([&result]).cloned());
+        self.tensors
+            .extend(components.iter().chain([&result]).cloned());
         Ok(result)
     }
 
@@ -151,7 +168,10 @@ impl ReductionBatch {
 
 /// The components. Those on GPUs are copied to host memory.
 fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
-    if components.iter().all(|component| component.device().is_host_memory()) {
+    if components
+        .iter()
+        .all(|component| component.device().is_host_memory())
+    {
         return Ok(Cow::Borrowed(components));
     }
     components.iter().map(Tensor::on_host).collect()
@@ -169,7 +189,9 @@ fn reduce_on_gpu(
         None => Tensor::uninitialized(dtype, shape, device)?,
     };
     let Some(gpu) = output.gpu()? else {
-        return Err(Error::Internal(format!("a reduction on {device}, which is no GPU")));
+        return Err(Error::Internal(format!(
+            "a reduction on {device}, which is no GPU"
+        )));
     };
     let here: Vec<Tensor> = components
         .iter()
@@ -180,10 +202,14 @@ fn reduce_on_gpu(
         .collect::<Result<_>>()?;
     let inputs: Vec<GpuPlace> = here.iter().map(Tensor::place).collect();
     let place = output.place();
-    // SAFETY: inputs and output are tensors, whose memory is freed on the stream. Nobody else has the output: it was
-    // just made, or the right to write it was passed.
+    // SAFETY: inputs and output are tensors, whose memory is freed on the stream. Nobody else has
+    // the output: it was just made, or the right to write it was passed.
     on_gpu(gpu, |launcher| unsafe {
-        launcher.reduce_over_replicas(&GpuReduction { op, inputs: &inputs, output: place })
+        launcher.reduce_over_replicas(&GpuReduction {
+            op,
+            inputs: &inputs,
+            output: place,
+        })
     })?;
     Ok(output)
 }
@@ -191,11 +217,14 @@ fn reduce_on_gpu(
 /// The axes as a mask, after a check that all components have the same number of dimensions.
 fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
     let first = components[0].shape();
-    if components.iter().any(|component| component.shape().rank() != first.rank()) {
+    if components
+        .iter()
+        .any(|component| component.shape().rank() != first.rank())
+    {
         return Err(invalid!(
             "value",
             "the ranks of the replicas differ: {}; reductions need as many dimensions on each \
-                 replica: reshape before",
+             replica: reshape before",
             shapes(components)
         ));
     }
@@ -213,7 +242,10 @@ fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
 fn reduced_shape(components: &[Tensor], reduced: &AxisMask, takes_axes: bool) -> Result<Shape> {
     let first = components[0].shape();
     let differing = (0..first.rank()).find(|&axis| {
-        !reduced[axis] && components.iter().any(|other| other.shape()[axis] != first[axis])
+        !reduced[axis]
+            && components
+                .iter()
+                .any(|other| other.shape()[axis] != first[axis])
     });
     if let Some(axis) = differing {
         let mut message = format!("the shapes of the replicas differ: {}", shapes(components));
@@ -223,8 +255,8 @@ fn reduced_shape(components: &[Tensor], reduced: &AxisMask, takes_axes: bool) ->
                  {axis} to axes"
             );
         } else if !takes_axes {
-            message += "; reducing over replicas needs equal shapes: give it tensors of one shape, or \
-                        reduce them on each replica first";
+            message += "; reducing over replicas needs equal shapes: give it tensors of one \
+                        shape, or reduce them on each replica first";
         } else {
             message += &format!(
                 "; reducing over replicas needs equal shapes; to reduce dimension {axis} as well \

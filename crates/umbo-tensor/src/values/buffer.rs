@@ -1,13 +1,15 @@
-//! One of a variable's two buffers: its elements, and copies of them in lower precision and on other devices. The
-//! copies are kept up to date.
+//! One of a variable's two buffers: its elements, and copies of them in lower precision and on
+//! other devices. The copies are kept up to date.
 //!
 //! A copy is made at the first request, and stays. Code that is about to write elements first calls
-//! [`VariableBuffer::to_write`] or [`VariableBuffer::begin_update`]. This marks the copies as out of date, and the
-//! next request for a copy brings that copy up to date. An update that writes the copies together with the elements
-//! reports this at its end; the next request then has nothing to do.
+//! [`VariableBuffer::to_write`] or [`VariableBuffer::begin_update`]. This marks the copies as out
+//! of date, and the next request for a copy brings that copy up to date. An update that writes the
+//! copies together with the elements reports this at its end; the next request then has nothing to
+//! do.
 //!
-//! The strategy guarantees that nobody writes elements while a request converts them, as for all reads. So a copy
-//! that is up to date stays the rounding of the elements until the next write, and reading one flag is enough.
+//! The strategy guarantees that nobody writes elements while a request converts them, as for all
+//! reads. So a copy that is up to date stays the rounding of the elements until the next write, and
+//! reading one flag is enough.
 
 #![expect(unsafe_code, reason = "converted elements are written")]
 
@@ -25,7 +27,8 @@ use umbo_kernels::float::narrow::narrow_all;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::view::SpanMut;
 
-/// The element types in lower precision in which a float32 variable can be read, and which an update writes, too.
+/// The element types in lower precision in which a float32 variable can be read, and which an
+/// update writes, too.
 pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];
 
 /// One thing for each of these types.
@@ -51,17 +54,20 @@ pub(super) struct VariableBuffer {
 impl VariableBuffer {
     /// A buffer of these elements.
     pub(super) fn of(elements: Tensor) -> VariableBuffer {
-        VariableBuffer { elements: elements.into(), ..VariableBuffer::default() }
+        VariableBuffer {
+            elements: elements.into(),
+            ..VariableBuffer::default()
+        }
     }
 
-    /// Makes the elements, with arbitrary contents, if there are none. They have the dtype, shape and device of those
-    /// of `other`.
+    /// Makes the elements, with arbitrary contents, if there are none. They have the dtype, shape
+    /// and device of those of `other`.
     pub(super) fn reserve(&self, other: &VariableBuffer) -> Result<()> {
         if self.elements.get().is_none() {
             let other = other.elements();
             let fresh = Tensor::uninitialized(other.dtype(), other.shape(), other.device())?;
-            // Only one thread writes central state at a time. If two did, one of the two fresh tensors would be
-            // dropped unused.
+            // Only one thread writes central state at a time. If two did, one of the two fresh
+            // tensors would be dropped unused.
             let _ = self.elements.set(fresh);
         }
         Ok(())
@@ -69,7 +75,9 @@ impl VariableBuffer {
 
     /// The elements, which must exist.
     pub(super) fn elements(&self) -> &Tensor {
-        self.elements.get().expect("an index is stored only once its buffer exists")
+        self.elements
+            .get()
+            .expect("an index is stored only once its buffer exists")
     }
 
     /// How many writes of the elements have started, without the updates at commit points.
@@ -90,10 +98,14 @@ impl VariableBuffer {
         if (memory, dtype) == (memory_of(elements.device()), elements.dtype()) {
             return Some(elements);
         }
-        self.copies.find(memory, dtype).filter(|copy| copy.is_current()).map(|copy| &copy.tensor)
+        self.copies
+            .find(memory, dtype)
+            .filter(|copy| copy.is_current())
+            .map(|copy| &copy.tensor)
     }
 
-    /// The same, made or brought up to date if necessary. If several threads call this at the same time, one converts.
+    /// The same, made or brought up to date if necessary. If several threads call this at the same
+    /// time, one converts.
     pub(super) fn refreshed_copy(&self, memory: DeviceId, dtype: DType) -> Result<&Tensor> {
         let _converting = self.converting.lock();
         self.converted(memory, dtype)
@@ -107,8 +119,8 @@ impl VariableBuffer {
         let elements = self.elements();
         let own_memory = memory_of(elements.device());
         let copy = self.copies.find_or_add(memory, dtype, elements)?;
-        // SAFETY: nobody reads a copy that is out of date. The caller holds the lock of those that write it, and no
-        // update runs meanwhile.
+        // SAFETY: nobody reads a copy that is out of date. The caller holds the lock of those that
+        // write it, and no update runs meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
         if memory != own_memory {
             to.copy_from(match self.copies.on_same_card(&copy.tensor)? {
@@ -120,21 +132,28 @@ impl VariableBuffer {
             // SAFETY: as above.
             on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
         } else {
-            narrow_all(Instructions::chosen(), elements.span()?, &mut to.into_span()?);
+            narrow_all(
+                Instructions::chosen(),
+                elements.span()?,
+                &mut to.into_span()?,
+            );
         }
         copy.set_current(true);
         Ok(&copy.tensor)
     }
 
-    /// The copy beside the elements that an update can write, too. A copy on a GPU is converted at the next request.
+    /// The copy beside the elements that an update can write, too. A copy on a GPU is converted at
+    /// the next request.
     fn written_copy(&self, dtype: DType) -> Option<&VariableCopy> {
         let memory = memory_of(self.elements().device());
-        self.copies.find(memory, dtype).filter(|copy| copy.span.is_some())
+        self.copies
+            .find(memory, dtype)
+            .filter(|copy| copy.span.is_some())
     }
 
-    /// Called before an update writes the elements, `all` of them or some. Returns which copies the update has to
-    /// write, too. All other copies are out of date afterwards; the returned ones are out of date until
-    /// [`VariableBuffer::end_update`].
+    /// Called before an update writes the elements, `all` of them or some. Returns which copies the
+    /// update has to write, too. All other copies are out of date afterwards; the returned ones
+    /// are out of date until [`VariableBuffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
         // An update of some elements can keep a copy up to date, but cannot bring it up to date.
         let is_written = |copy: &VariableCopy| all || copy.is_current();
@@ -153,8 +172,14 @@ impl VariableBuffer {
 
     /// Called when an update has written elements and these copies.
     pub(super) fn end_update(&self, written: OfCopies<bool>) {
-        for (dtype, _) in COPY_DTYPES.into_iter().zip(written).filter(|(_, written)| *written) {
-            self.written_copy(dtype).into_iter().for_each(|copy| copy.set_current(true));
+        for (dtype, _) in COPY_DTYPES
+            .into_iter()
+            .zip(written)
+            .filter(|(_, written)| *written)
+        {
+            self.written_copy(dtype)
+                .into_iter()
+                .for_each(|copy| copy.set_current(true));
         }
     }
 

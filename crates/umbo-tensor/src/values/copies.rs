@@ -1,5 +1,5 @@
-//! The copies of one of a variable's buffers: in lower precision, and in the memory of other devices. There is one for
-//! each memory and dtype in which the value is read.
+//! The copies of one of a variable's buffers: in lower precision, and in the memory of other
+//! devices. There is one for each memory and dtype in which the value is read.
 
 #![expect(unsafe_code, reason = "a span is kept beside the tensor that it is of")]
 
@@ -29,7 +29,11 @@ pub(super) struct VariableCopy {
 
 /// The device that owns the memory of `device`: all CPUs share one memory.
 pub fn memory_of(device: DeviceId) -> DeviceId {
-    if device.is_host_memory() { DeviceId::HOST } else { device }
+    if device.is_host_memory() {
+        DeviceId::HOST
+    } else {
+        device
+    }
 }
 
 impl VariableCopy {
@@ -63,8 +67,8 @@ impl Copies {
         self.all().find(is_it)
     }
 
-    /// The same copy of these elements. If there is none, it is made, with arbitrary contents. Only one thread calls
-    /// this at a time.
+    /// The same copy of these elements. If there is none, it is made, with arbitrary contents. Only
+    /// one thread calls this at a time.
     pub fn find_or_add(
         &self,
         memory: DeviceId,
@@ -78,8 +82,8 @@ impl Copies {
         let device = if is_here { elements.device() } else { memory };
         let tensor = Tensor::uninitialized(dtype, elements.shape(), device)?;
         let span = match device.is_host_memory() {
-            // SAFETY: the span is kept with the tensor. Updates use it, and during them the strategy lets nobody else
-            // use the variable.
+            // SAFETY: the span is kept with the tensor. Updates use it, and during them the
+            // strategy lets nobody else use the variable.
             true => Some(unsafe { tensor.assume_exclusive().into_span()?.held() }),
             false => None,
         };
@@ -88,7 +92,14 @@ impl Copies {
             place = &copy.next;
         }
         let (is_current, next) = (AtomicBool::new(false), OnceLock::new());
-        Ok(place.get_or_init(|| Box::new(VariableCopy { tensor, span, is_current, next })))
+        Ok(place.get_or_init(|| {
+            Box::new(VariableCopy {
+                tensor,
+                span,
+                is_current,
+                next,
+            })
+        }))
     }
 
     /// Marks all copies as out of date, since the value is about to change.
@@ -96,9 +107,12 @@ impl Copies {
         self.all().for_each(|copy| copy.set_current(false));
     }
 
-    /// An up-to-date copy on another logical GPU of the card of `copy`. A copy from there does not use the bus.
+    /// An up-to-date copy on another logical GPU of the card of `copy`. A copy from there does not
+    /// use the bus.
     pub fn on_same_card(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
-        let Some(gpu) = copy.gpu()? else { return Ok(None) };
+        let Some(gpu) = copy.gpu()? else {
+            return Ok(None);
+        };
         for VariableCopy { tensor, .. } in self.current() {
             if tensor.dtype() == copy.dtype()
                 && let Some(there) = tensor.gpu()?

@@ -5,11 +5,11 @@ use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
 use umbo_kernels::rows::scatter::ScatterOp;
 
-/// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear in any order and
-/// more than once. If a row appears several times, its values are added.
+/// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear
+/// in any order and more than once. If a row appears several times, its values are added.
 ///
-/// Code that uses the indices checks whether they lie within the dense shape, since the caller may write their memory
-/// until then.
+/// Code that uses the indices checks whether they lie within the dense shape, since the caller may
+/// write their memory until then.
 #[derive(Debug)]
 pub struct IndexedSlices {
     values: Tensor,
@@ -18,8 +18,8 @@ pub struct IndexedSlices {
 }
 
 impl IndexedSlices {
-    /// Indexed slices of a tensor of shape `dense_shape`, which is `[rows, rest...]`. The shape of `values` is
-    /// `[k, rest...]`, and `indices` is int64 of shape `[k]`.
+    /// Indexed slices of a tensor of shape `dense_shape`, which is `[rows, rest...]`. The shape of
+    /// `values` is `[k, rest...]`, and `indices` is int64 of shape `[k]`.
     ///
     /// Fails with INVALID_ARGUMENT if they do not fit each other.
     pub fn new(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<IndexedSlices> {
@@ -32,7 +32,10 @@ impl IndexedSlices {
             ));
         }
         if dense_shape.rank() == 0 {
-            return Err(invalid!("dense_shape", "is a scalar's; a scalar has no rows"));
+            return Err(invalid!(
+                "dense_shape",
+                "is a scalar's; a scalar has no rows"
+            ));
         }
         let rows = indices.shape()[0];
         if values.shape() != dense_shape.with_size(0, rows) {
@@ -43,7 +46,11 @@ impl IndexedSlices {
                 dense_shape.with_size(0, rows)
             ));
         }
-        Ok(IndexedSlices { values, indices, dense_shape })
+        Ok(IndexedSlices {
+            values,
+            indices,
+            dense_shape,
+        })
     }
 
     /// The rows.
@@ -71,8 +78,8 @@ impl IndexedSlices {
         self.values.device()
     }
 
-    /// The dense tensor, as a fresh tensor on `device`. It has the sums of the slices' rows, and zeros in all other
-    /// rows.
+    /// The dense tensor, as a fresh tensor on `device`. It has the sums of the slices' rows, and
+    /// zeros in all other rows.
     ///
     /// Fails with OUT_OF_RANGE for an index outside of the dense shape, with INVALID_ARGUMENT for
     /// bool, and with RESOURCE_EXHAUSTED if there is no memory.

@@ -1,9 +1,9 @@
 //! Distributions for the initial values of variables.
 //!
-//! The schemes of Glorot and He, their fans, and their truncated normal distributions are those of Keras
-//! (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`). The results do not depend
-//! on the machine: the generator uses integers, the square root is exact by IEEE 754, and the logarithm comes from
-//! the `libm` crate and not from the system.
+//! The schemes of Glorot and He, their fans, and their truncated normal distributions are those of
+//! Keras (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`).
+//! The results do not depend on the machine: the generator uses integers, the square root is exact
+//! by IEEE 754, and the logarithm comes from the `libm` crate and not from the system.
 
 use std::collections::HashMap;
 
@@ -45,8 +45,8 @@ pub enum Distribution {
 pub enum DistributionForm {
     /// Uniform around 0.
     Uniform,
-    /// Normal around 0, cut off at two standard deviations of the uncut distribution. That one is wider, so that the
-    /// cut distribution has the given variance.
+    /// Normal around 0, cut off at two standard deviations of the uncut distribution. That one is
+    /// wider, so that the cut distribution has the given variance.
     TruncatedNormal,
 }
 
@@ -59,11 +59,12 @@ impl Distribution {
         !matches!(self, Distribution::Zeros | Distribution::Constant(_))
     }
 
-    /// Writes all elements of `to`, which are contiguous and zero. The same seed and key give the same elements on
-    /// every machine. Other keys give other elements, so that a model needs only one seed.
+    /// Writes all elements of `to`, which are contiguous and zero. The same seed and key give the
+    /// same elements on every machine. Other keys give other elements, so that a model needs
+    /// only one seed.
     ///
-    /// Fails with INVALID_ARGUMENT for a number that is not finite, for a negative spread, and for anything but zeros
-    /// if the elements are not floats.
+    /// Fails with INVALID_ARGUMENT for a number that is not finite, for a negative spread, and for
+    /// anything but zeros if the elements are not floats.
     pub fn fill(self, to: &mut TensorMut, seed: u64, key: DrawKey) -> Result<()> {
         let (dtype, shape) = (to.dtype(), to.shape());
         self.check(dtype)?;
@@ -98,7 +99,10 @@ impl Distribution {
             return Err(invalid!("initial_mean", "{mean}; must be finite"));
         }
         if !spread.is_finite() || spread < 0.0 {
-            return Err(invalid!("initial_spread", "{spread}; must be finite and 0 or more"));
+            return Err(invalid!(
+                "initial_spread",
+                "{spread}; must be finite and 0 or more"
+            ));
         }
         if !dtype.is_float() && self != Distribution::Zeros {
             let problem = format!("{dtype}; only zeros are made of it, all else is for floats");
@@ -123,10 +127,10 @@ impl DistributionForm {
     }
 }
 
-/// The fans of weights of this shape: on how many inputs an output of the layer depends, and how many outputs depend
-/// on an input. They are the rows and columns of a matrix; twice the number of elements of a vector; 1 and 1 for a
-/// scalar; and for kernels of convolutions (spatial sizes, then channels in and channels out) the channels times the
-/// size of the window.
+/// The fans of weights of this shape: on how many inputs an output of the layer depends, and how
+/// many outputs depend on an input. They are the rows and columns of a matrix; twice the number of
+/// elements of a vector; 1 and 1 for a scalar; and for kernels of convolutions (spatial sizes, then
+/// channels in and channels out) the channels times the size of the window.
 fn fans(shape: &Shape) -> (f64, f64) {
     match **shape {
         [] => (1.0, 1.0),
@@ -138,7 +142,8 @@ fn fans(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Which random elements these are: those of the first variable of a name, of the second, and so on.
+/// Which random elements these are: those of the first variable of a name, of the second, and so
+/// on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawKey {
     /// The name's hash.
@@ -153,12 +158,15 @@ impl DrawKey {
         // This is FNV-1a.
         let step =
             |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        DrawKey { name: name.bytes().fold(0xcbf2_9ce4_8422_2325, step), occurrence: 0 }
+        DrawKey {
+            name: name.bytes().fold(0xcbf2_9ce4_8422_2325, step),
+            occurrence: 0,
+        }
     }
 }
 
-/// The names for which elements were drawn. Names may repeat, and variables of one name get different elements. Two
-/// names with one hash are like one name.
+/// The names for which elements were drawn. Names may repeat, and variables of one name get
+/// different elements. Two names with one hash are like one name.
 #[derive(Debug, Default)]
 pub struct DrawnNames {
     /// How many variables there were of each name, by its hash.
@@ -172,10 +180,14 @@ impl DrawnNames {
         let count = self.counts.entry(first.name).or_default();
         let occurrence = *count;
         *count += 1;
-        DrawKey { occurrence, ..first }
+        DrawKey {
+            occurrence,
+            ..first
+        }
     }
 
-    /// The variable of this key was not made. The next of the name gets the key, unless another has the one after it.
+    /// The variable of this key was not made. The next of the name gets the key, unless another has
+    /// the one after it.
     pub fn give_back(&mut self, key: DrawKey) {
         if let Some(count) = self.counts.get_mut(&key.name)
             && *count == key.occurrence + 1
@@ -198,7 +210,10 @@ impl InitialSource {
         for (bytes, number) in key.chunks_exact_mut(8).zip([seed, name, occurrence]) {
             bytes.copy_from_slice(&number.to_le_bytes());
         }
-        InitialSource { generator: ChaCha8Rng::from_seed(key), spare: None }
+        InitialSource {
+            generator: ChaCha8Rng::from_seed(key),
+            spare: None,
+        }
     }
 
     /// A uniform number in [-1, 1).
@@ -250,14 +265,20 @@ mod tests {
             distribution.fill(to, seed, key)
         };
         let shape = Shape::new(shape).unwrap();
-        Tensor::made(DType::Float64, shape, DeviceId::HOST, fill).unwrap().to_vec().unwrap()
+        Tensor::made(DType::Float64, shape, DeviceId::HOST, fill)
+            .unwrap()
+            .to_vec()
+            .unwrap()
     }
 
     /// The mean and the variance.
     fn moments(numbers: &[f64]) -> (f64, f64) {
         let count = numbers.len() as f64;
         let mean = numbers.iter().sum::<f64>() / count;
-        (mean, numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count)
+        (
+            mean,
+            numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count,
+        )
     }
 
     #[test]
@@ -279,35 +300,87 @@ mod tests {
         let (uniform, cut) = (DistributionForm::Uniform, DistributionForm::TruncatedNormal);
         let (glorot, he): (f64, f64) = (2.0 / (540.0 + 1260.0), 2.0 / 540.0);
         let table = [
-            (Distribution::Uniform { mean: 1.0, spread: 0.5 }, 1.0, 0.25 / 3.0, 0.5),
-            (Distribution::Normal { mean: -2.0, spread: 3.0 }, -2.0, 9.0, f64::INFINITY),
-            (Distribution::Glorot(uniform), 0.0, glorot, (3.0 * glorot).sqrt()),
-            (Distribution::Glorot(cut), 0.0, glorot, 2.0 * glorot.sqrt() / DEVIATION_WHEN_CUT),
+            (
+                Distribution::Uniform {
+                    mean: 1.0,
+                    spread: 0.5,
+                },
+                1.0,
+                0.25 / 3.0,
+                0.5,
+            ),
+            (
+                Distribution::Normal {
+                    mean: -2.0,
+                    spread: 3.0,
+                },
+                -2.0,
+                9.0,
+                f64::INFINITY,
+            ),
+            (
+                Distribution::Glorot(uniform),
+                0.0,
+                glorot,
+                (3.0 * glorot).sqrt(),
+            ),
+            (
+                Distribution::Glorot(cut),
+                0.0,
+                glorot,
+                2.0 * glorot.sqrt() / DEVIATION_WHEN_CUT,
+            ),
             (Distribution::He(uniform), 0.0, he, (3.0 * he).sqrt()),
-            (Distribution::He(cut), 0.0, he, 2.0 * he.sqrt() / DEVIATION_WHEN_CUT),
+            (
+                Distribution::He(cut),
+                0.0,
+                he,
+                2.0 * he.sqrt() / DEVIATION_WHEN_CUT,
+            ),
         ];
         for (distribution, mean, variance, bound) in table {
             let numbers = drawn(distribution, &shape, 7, "w");
             let (found, spread) = moments(&numbers);
-            // The tolerance is five standard errors of the mean. That of the variance is below 1 percent.
+            // The tolerance is five standard errors of the mean. That of the variance is below 1
+            // percent.
             let error = 5.0 * (variance / numbers.len() as f64).sqrt();
-            assert!((found - mean).abs() < error, "{distribution:?}: mean {found}");
-            assert!((spread / variance - 1.0).abs() < 0.03, "{distribution:?}: variance {spread}");
+            assert!(
+                (found - mean).abs() < error,
+                "{distribution:?}: mean {found}"
+            );
+            assert!(
+                (spread / variance - 1.0).abs() < 0.03,
+                "{distribution:?}: variance {spread}"
+            );
             let furthest = numbers.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
             assert!(furthest <= bound, "{distribution:?}: {furthest} away");
-            assert!(bound.is_infinite() || furthest > 0.99 * bound, "{distribution:?}: {furthest}");
+            assert!(
+                bound.is_infinite() || furthest > 0.99 * bound,
+                "{distribution:?}: {furthest}"
+            );
         }
     }
 
     #[test]
     fn a_normal_distribution_has_the_tails_of_one() {
-        let numbers = drawn(Distribution::Normal { mean: 0.0, spread: 1.0 }, &[100_000], 3, "w");
+        let numbers = drawn(
+            Distribution::Normal {
+                mean: 0.0,
+                spread: 1.0,
+            },
+            &[100_000],
+            3,
+            "w",
+        );
         let share = |limit: f64| {
             numbers.iter().filter(|x| x.abs() > limit).count() as f64 / numbers.len() as f64
         };
         for (limit, expected) in [(1.0, 0.317_311), (2.0, 0.045_500), (3.0, 0.002_700)] {
             let found = share(limit);
-            assert!((found / expected - 1.0).abs() < 0.3, "beyond {limit}: {found}");
+            assert!(
+                (found / expected - 1.0).abs() < 0.3,
+                "beyond {limit}: {found}"
+            );
             assert!((found - expected).abs() < 0.008, "beyond {limit}: {found}");
         }
     }
@@ -325,16 +398,29 @@ mod tests {
     fn variables_of_one_name_get_different_numbers() {
         let how = Distribution::Glorot(DistributionForm::Uniform);
         let mut names = DrawnNames::default();
-        let keys = [names.next("a"), names.next("b"), names.next("a"), names.next("a")];
+        let keys = [
+            names.next("a"),
+            names.next("b"),
+            names.next("a"),
+            names.next("a"),
+        ];
         assert_eq!(keys[..2], [DrawKey::first("a"), DrawKey::first("b")]);
         let all = keys.map(|key| drawn_by(how, &[4, 4], 1, key));
         for (index, one) in all.iter().enumerate() {
-            assert!(all[..index].iter().all(|other| other != one), "{:?}", keys[index]);
+            assert!(
+                all[..index].iter().all(|other| other != one),
+                "{:?}",
+                keys[index]
+            );
         }
         // The elements of another shape are no multiples of these, either.
         let wide = drawn_by(how, &[40, 4], 1, keys[2]);
         let ratio = wide[0] / all[0][0];
-        assert!(wide.iter().zip(&all[0]).any(|(wide, small)| (wide / small - ratio).abs() > 0.01));
+        assert!(
+            wide.iter()
+                .zip(&all[0])
+                .any(|(wide, small)| (wide / small - ratio).abs() > 0.01)
+        );
         // Only the last key of a name can be given back.
         names.give_back(keys[2]);
         let next = names.next("a");
@@ -345,13 +431,32 @@ mod tests {
 
     #[test]
     fn the_bits_are_the_same_on_every_machine() {
-        let bits =
-            |how| drawn(how, &[2, 2], 42, "w").iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        let uniform = bits(Distribution::Uniform { mean: 0.0, spread: 1.0 });
+        let bits = |how| {
+            drawn(how, &[2, 2], 42, "w")
+                .iter()
+                .map(|x| x.to_bits())
+                .collect::<Vec<_>>()
+        };
+        let uniform = bits(Distribution::Uniform {
+            mean: 0.0,
+            spread: 1.0,
+        });
         assert_eq!(uniform, GOLDEN_UNIFORM);
-        assert_eq!(bits(Distribution::Normal { mean: 0.0, spread: 1.0 }), GOLDEN_NORMAL);
-        assert_eq!(bits(Distribution::Glorot(DistributionForm::Uniform)), GOLDEN_GLOROT_UNIFORM);
-        assert_eq!(bits(Distribution::He(DistributionForm::TruncatedNormal)), GOLDEN_HE_NORMAL);
+        assert_eq!(
+            bits(Distribution::Normal {
+                mean: 0.0,
+                spread: 1.0
+            }),
+            GOLDEN_NORMAL
+        );
+        assert_eq!(
+            bits(Distribution::Glorot(DistributionForm::Uniform)),
+            GOLDEN_GLOROT_UNIFORM
+        );
+        assert_eq!(
+            bits(Distribution::He(DistributionForm::TruncatedNormal)),
+            GOLDEN_HE_NORMAL
+        );
     }
 
     const GOLDEN_UNIFORM: [u64; 4] = [

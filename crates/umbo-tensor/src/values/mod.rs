@@ -40,8 +40,9 @@ pub enum BatchContents {
     All,
 }
 
-/// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values. Nests contain
-/// per-replica values; per-replica values contain no nests. Cloning makes another reference.
+/// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values. Nests
+/// contain per-replica values; per-replica values contain no nests. Cloning makes another
+/// reference.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A plain tensor.
@@ -87,7 +88,9 @@ impl PerReplica {
 
     /// All components as values, in replica order.
     pub fn values(&self) -> Vec<Value> {
-        (0..self.count()).filter_map(|replica| self.component(replica)).collect()
+        (0..self.count())
+            .filter_map(|replica| self.component(replica))
+            .collect()
     }
 
     /// Whether all components are tensors.
@@ -95,15 +98,24 @@ impl PerReplica {
         matches!(self.0, Components::Dense(_))
     }
 
-    /// The components, in replica order, if all are tensors ([`PerReplica::is_dense`]); else an empty slice.
+    /// The components, in replica order, if all are tensors ([`PerReplica::is_dense`]); else an
+    /// empty slice.
     pub fn components(&self) -> &[Tensor] {
-        if let Components::Dense(components) = &self.0 { components } else { &[] }
+        if let Components::Dense(components) = &self.0 {
+            components
+        } else {
+            &[]
+        }
     }
 
-    /// The components, which the input pipeline that alone owns them reuses in place; an empty slice if not all are
-    /// tensors.
+    /// The components, which the input pipeline that alone owns them reuses in place; an empty
+    /// slice if not all are tensors.
     pub fn components_mut(&mut self) -> &mut [Tensor] {
-        if let Components::Dense(components) = &mut self.0 { components } else { &mut [] }
+        if let Components::Dense(components) = &mut self.0 {
+            components
+        } else {
+            &mut []
+        }
     }
 
     fn too_short(&self, replica: usize) -> Error {
@@ -135,13 +147,19 @@ impl Value {
     /// A per-replica value of these components.
     pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
         if components.is_empty() {
-            return Err(invalid!("components", "none; a per-replica value has one or more"));
+            return Err(invalid!(
+                "components",
+                "none; a per-replica value has one or more"
+            ));
         }
-        Ok(Value::PerReplica(Arc::new(PerReplica(Components::Dense(components)))))
+        Ok(Value::PerReplica(Arc::new(PerReplica(Components::Dense(
+            components,
+        )))))
     }
 
-    /// A per-replica value of these components, each a tensor or indexed slices. If the components are nests of one
-    /// structure, it is the same nest of per-replica values, since these are leaves.
+    /// A per-replica value of these components, each a tensor or indexed slices. If the components
+    /// are nests of one structure, it is the same nest of per-replica values, since these are
+    /// leaves.
     pub fn per_replica_of(components: Vec<Value>) -> Result<Value> {
         if components.iter().any(Value::is_nest) {
             return Value::merge(&components, true, "components");
@@ -149,20 +167,30 @@ impl Value {
         if let Some(replica) = components.iter().position(|value| !value.is_component()) {
             let kind = components[replica].kind_name();
             let problem = format!(
-                "{kind} where a tensor or indexed slices are expected; make a per-replica value of each leaf, \
-                 and a nest of those"
+                "{kind} where a tensor or indexed slices are expected; make a per-replica value \
+                 of each leaf, and a nest of those"
             );
             return Err(Error::invalid(format!("components[{replica}]"), problem));
         }
-        match components.iter().map(|value| value.as_tensor().cloned()).collect() {
+        match components
+            .iter()
+            .map(|value| value.as_tensor().cloned())
+            .collect()
+        {
             Some(tensors) => Value::per_replica(tensors),
-            None => Ok(Value::PerReplica(Arc::new(PerReplica(Components::Mixed(components))))),
+            None => Ok(Value::PerReplica(Arc::new(PerReplica(Components::Mixed(
+                components,
+            ))))),
         }
     }
 
     /// Indexed slices; see [`IndexedSlices::new`].
     pub fn indexed_slices(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<Value> {
-        Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(values, indices, dense_shape)?)))
+        Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(
+            values,
+            indices,
+            dense_shape,
+        )?)))
     }
 
     /// Whether it can be a component of a per-replica value.
@@ -171,7 +199,11 @@ impl Value {
     }
 
     fn as_tensor(&self) -> Option<&Tensor> {
-        if let Value::Tensor(tensor) = self { Some(tensor) } else { None }
+        if let Value::Tensor(tensor) = self {
+            Some(tensor)
+        } else {
+            None
+        }
     }
 
     /// A tuple of these items.
@@ -191,7 +223,8 @@ impl Value {
         matches!(self, Value::Nest(_))
     }
 
-    /// The nest, if it is within the limits. Each of its items is, but the whole may be too deep or too large.
+    /// The nest, if it is within the limits. Each of its items is, but the whole may be too deep or
+    /// too large.
     pub(crate) fn within_limits(self, argument: &'static str) -> Result<Value> {
         limits::check(self.size(), argument)?;
         Ok(self)
@@ -211,12 +244,20 @@ impl Value {
 
     /// The items or fields of a nest. A leaf has none.
     pub fn items(&self) -> &[Value] {
-        if let Value::Nest(nest) = self { nest.items() } else { &[] }
+        if let Value::Nest(nest) = self {
+            nest.items()
+        } else {
+            &[]
+        }
     }
 
     /// The items or fields to be changed, if nobody else holds the nest; `None` for a leaf.
     pub fn items_mut(&mut self) -> Option<&mut [Value]> {
-        if let Value::Nest(nest) = self { Some(Arc::get_mut(nest)?.items_mut()) } else { None }
+        if let Value::Nest(nest) = self {
+            Some(Arc::get_mut(nest)?.items_mut())
+        } else {
+            None
+        }
     }
 
     /// A struct of these fields, whose names must differ from each other.
@@ -239,7 +280,11 @@ impl Value {
 
     /// How many leaves it has: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
-        if self.is_nest() { self.items().iter().map(Value::leaves).sum() } else { 1 }
+        if self.is_nest() {
+            self.items().iter().map(Value::leaves).sum()
+        } else {
+            1
+        }
     }
 
     /// How many items, fields or components it has; 1 for a tensor, indexed slices or a variable.
@@ -270,11 +315,11 @@ impl Value {
         })
     }
 
-    /// The value at a path, which is field names and item numbers joined by dots. The result is borrowed, so that no
-    /// reference is counted.
+    /// The value at a path, which is field names and item numbers joined by dots. The result is
+    /// borrowed, so that no reference is counted.
     ///
-    /// Names may be empty or contain dots, such as those of arrays in files. If a path can be read in several ways,
-    /// the way with the longest names counts.
+    /// Names may be empty or contain dots, such as those of arrays in files. If a path can be read
+    /// in several ways, the way with the longest names counts.
     pub fn at_path(&self, path: &str) -> Result<&Value> {
         self.find_path(path).ok_or_else(|| {
             // The message names the missing part as if no name had a dot.
@@ -299,17 +344,27 @@ impl Value {
     }
 
     fn step(&self, step: &str) -> Option<&Value> {
-        if let Value::Nest(nest) = self { nest.step(step) } else { None }
+        if let Value::Nest(nest) = self {
+            nest.step(step)
+        } else {
+            None
+        }
     }
 
     fn no_such(&self, step: &str) -> String {
         let Value::Nest(nest) = self else {
-            return format!("name: '{step}' asks {} for a field; it has none", self.kind_name());
+            return format!(
+                "name: '{step}' asks {} for a field; it has none",
+                self.kind_name()
+            );
         };
         match nest.names() {
             Some(names) => {
                 let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
-                format!("name: there is no field '{step}'; the struct has {}", names.join(", "))
+                format!(
+                    "name: there is no field '{step}'; the struct has {}",
+                    names.join(", ")
+                )
             }
             None => {
                 let (kind, count) = (nest.kind_name().trim_start_matches("a "), self.count());
@@ -318,7 +373,8 @@ impl Value {
         }
     }
 
-    /// The tensor of this leaf that replica `replica` sees. A plain tensor is the same for all replicas.
+    /// The tensor of this leaf that replica `replica` sees. A plain tensor is the same for all
+    /// replicas.
     pub fn tensor_of(&self, replica: usize) -> Result<&Tensor> {
         let other = |other: &Value| {
             let kind = other.kind_name();
@@ -328,28 +384,30 @@ impl Value {
         match self {
             Value::Tensor(tensor) => Ok(tensor),
             Value::PerReplica(value) => {
-                value.dense(replica).ok_or_else(|| match value.component(replica) {
-                    Some(component) => other(&component),
-                    None => value.too_short(replica),
-                })
+                value
+                    .dense(replica)
+                    .ok_or_else(|| match value.component(replica) {
+                        Some(component) => other(&component),
+                        None => value.too_short(replica),
+                    })
             }
             leaf => Err(other(leaf)),
         }
     }
 
-    /// The nest in which the component of `replica` replaces each per-replica leaf. Other leaves stay the same
-    /// objects.
+    /// The nest in which the component of `replica` replaces each per-replica leaf. Other leaves
+    /// stay the same objects.
     pub fn component(&self, replica: usize) -> Result<Value> {
         self.map_leaves(&mut |leaf| match leaf {
-            Value::PerReplica(value) => {
-                value.component(replica).ok_or_else(|| value.too_short(replica))
-            }
+            Value::PerReplica(value) => value
+                .component(replica)
+                .ok_or_else(|| value.too_short(replica)),
             other => Ok(other.clone()),
         })
     }
 
-    /// Like [`Value::component`], written into `shell`: a nest of the same structure that was kept from an earlier
-    /// call (see [`Value::hollow`]) is filled again without allocating.
+    /// Like [`Value::component`], written into `shell`: a nest of the same structure that was kept
+    /// from an earlier call (see [`Value::hollow`]) is filled again without allocating.
     pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
         if let (Value::Nest(nest), Value::Nest(shells)) = (self, &mut *shell)
             && nest.is_like(shells)
@@ -379,7 +437,9 @@ impl Value {
 
     /// Applies `map` to each leaf, keeping the structure.
     pub fn map_leaves(&self, map: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
-        let Value::Nest(nest) = self else { return map(self) };
+        let Value::Nest(nest) = self else {
+            return map(self);
+        };
         let items = nest.items().iter().map(|item| item.map_leaves(map));
         Ok(Value::nest(nest.with_items(memory::collect(items, ITEMS)?)))
     }
@@ -392,11 +452,14 @@ impl Value {
         }
     }
 
-    /// Merges one value per replica into one value. Structures are merged leaf by leaf. A leaf that is the very same
-    /// object on all replicas stays as it is; other leaves become per-replica values. `always_wrap` makes every
-    /// tensor leaf a per-replica value. `what` names the argument in messages.
+    /// Merges one value per replica into one value. Structures are merged leaf by leaf. A leaf that
+    /// is the very same object on all replicas stays as it is; other leaves become per-replica
+    /// values. `always_wrap` makes every tensor leaf a per-replica value. `what` names the
+    /// argument in messages.
     pub fn merge(parts: &[Value], always_wrap: bool, what: &'static str) -> Result<Value> {
-        let first = parts.first().ok_or_else(|| invalid!(what, "no values to merge"))?;
+        let first = parts
+            .first()
+            .ok_or_else(|| invalid!(what, "no values to merge"))?;
         let mismatch = |replica: usize, other: &Value| {
             invalid!(
                 what,
@@ -412,14 +475,17 @@ impl Value {
             if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
                 return Ok(first.clone());
             }
-            let wrong = parts.iter().enumerate().find(|(_, part)| !part.is_component());
+            let wrong = parts
+                .iter()
+                .enumerate()
+                .find(|(_, part)| !part.is_component());
             return match wrong {
                 None => Value::per_replica_of(parts.to_vec()),
                 Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
                 Some((_, part)) => Err(invalid!(
                     what,
                     "{} cannot be part of a per-replica value, which has tensors or indexed \
-                         slices; it must be the very same on all replicas",
+                     slices; it must be the very same on all replicas",
                     part.kind_name()
                 )),
             };
@@ -437,12 +503,17 @@ impl Value {
                 };
                 part.step(name.as_str()).cloned().ok_or_else(|| {
                     let problem = format!(
-                        "the structures differ: replica 0 has a field '{name}', replica {replica} has none"
+                        "the structures differ: replica 0 has a field '{name}', replica {replica} \
+                         has none"
                     );
                     Error::invalid(what, problem)
                 })
             };
-            let column = parts.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+            let column = parts
+                .iter()
+                .enumerate()
+                .map(part)
+                .collect::<Result<Vec<_>>>()?;
             Value::merge(&column, always_wrap, what)
         };
         let merged = (0..first.count()).map(merge).collect::<Result<_>>()?;
@@ -461,7 +532,12 @@ impl Value {
     pub fn is_same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Nest(one), Value::Nest(two)) => {
-                one.is_like(two) && one.items().iter().zip(two.items()).all(|(a, b)| a.is_same(b))
+                one.is_like(two)
+                    && one
+                        .items()
+                        .iter()
+                        .zip(two.items())
+                        .all(|(a, b)| a.is_same(b))
             }
             _ => self.is_same_leaf(other),
         }
@@ -499,7 +575,8 @@ impl Value {
         }
     }
 
-    /// If all ranks have read the same global batches, calls `visit` with each batch of which a leaf is a part.
+    /// If all ranks have read the same global batches, calls `visit` with each batch of which a
+    /// leaf is a part.
     pub fn for_each_origin(&self, visit: &mut dyn FnMut(&Origin)) {
         self.find_leaf(&mut |leaf| {
             let tensor = match leaf {
@@ -512,8 +589,9 @@ impl Value {
         });
     }
 
-    /// How many examples of a global batch the part of `replica` holds, if the value came from a distributed dataset
-    /// or has per-replica leaves. The first leaf that has this number decides.
+    /// How many examples of a global batch the part of `replica` holds, if the value came from a
+    /// distributed dataset or has per-replica leaves. The first leaf that has this number
+    /// decides.
     pub fn examples_of(&self, replica: usize) -> Option<u64> {
         let annotated = |leaf: &Value| match leaf {
             Value::Tensor(tensor) => tensor.examples(),

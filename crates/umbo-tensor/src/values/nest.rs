@@ -39,12 +39,18 @@ impl<T> Nest<T> {
                 return Err(Error::invalid("names", problem));
             }
         }
-        Ok(Nest { kind: NestKind::Struct(names.into()), items })
+        Ok(Nest {
+            kind: NestKind::Struct(names.into()),
+            items,
+        })
     }
 
     /// A nest of the same kind and names with these items, which are as many.
     pub fn with_items<U>(&self, items: Vec<U>) -> Nest<U> {
-        Nest { kind: self.kind.clone(), items }
+        Nest {
+            kind: self.kind.clone(),
+            items,
+        }
     }
 
     /// How it is arranged.
@@ -83,14 +89,18 @@ impl<T> Nest<T> {
         self.kind == other.kind && self.items.len() == other.items.len()
     }
 
-    /// The field with this name, or the item with this number. A number has only one accepted spelling.
+    /// The field with this name, or the item with this number. A number has only one accepted
+    /// spelling.
     pub(super) fn step(&self, step: &str) -> Option<&T> {
         if let Some(names) = self.names() {
             return self.items.get(names.iter().position(|name| name == step)?);
         }
         let is_plain = step.bytes().all(|digit| digit.is_ascii_digit())
             && (step == "0" || !step.starts_with('0'));
-        step.parse().ok().filter(|_| is_plain).and_then(|index: usize| self.items.get(index))
+        step.parse()
+            .ok()
+            .filter(|_| is_plain)
+            .and_then(|index: usize| self.items.get(index))
     }
 
     /// Its size, if `of` gives those of its items.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use umbo_kernels::update::chunks::TILE;
 
-/// A part of a variable for each rank, one after the other, and the index of this process's part. Inner boundaries
-/// are at multiples of [`TILE`] elements, so that norms can be computed from those of the parts.
+/// A part of a variable for each rank, one after the other, and the index of this process's part.
+/// Inner boundaries are at multiples of [`TILE`] elements, so that norms can be computed from those
+/// of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSharding {
     boundaries: Arc<[usize]>,
@@ -45,15 +46,18 @@ impl Loads {
         Loads(vec![0; ranks])
     }
 
-    /// Divides a variable of `elements` elements of `size` bytes each, for rank `rank`. All ranks get the same number
-    /// of tiles. The remaining tiles go to the ranks that have the least so far, so that small variables are also
-    /// spread over all ranks. All ranks that divide the same variables in the same order get the same result.
+    /// Divides a variable of `elements` elements of `size` bytes each, for rank `rank`. All ranks
+    /// get the same number of tiles. The remaining tiles go to the ranks that have the least so
+    /// far, so that small variables are also spread over all ranks. All ranks that divide the
+    /// same variables in the same order get the same result.
     pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> VariableSharding {
         let (ranks, tiles) = (self.0.len(), elements.div_ceil(TILE));
         let mut by_load: Vec<usize> = (0..ranks).collect();
         by_load.sort_by_key(|&rank| (self.0[rank], rank));
         let mut counts = vec![tiles / ranks; ranks];
-        by_load[..tiles % ranks].iter().for_each(|&rank| counts[rank] += 1);
+        by_load[..tiles % ranks]
+            .iter()
+            .for_each(|&rank| counts[rank] += 1);
         let mut boundaries = Vec::with_capacity(ranks + 1);
         boundaries.push(0);
         let mut end = 0;
@@ -63,7 +67,10 @@ impl Loads {
             *load += ((end - start) * size) as u64;
             boundaries.push(end);
         }
-        VariableSharding { boundaries: boundaries.into(), rank }
+        VariableSharding {
+            boundaries: boundaries.into(),
+            rank,
+        }
     }
 }
 
@@ -94,7 +101,10 @@ mod tests {
                 assert_eq!(divided[1].own(), divided[1].of(1 % ranks));
                 let (least, most) = (loads[0].0.iter().min(), loads[0].0.iter().max());
                 // The last tile of a variable may be shorter.
-                assert!(most.unwrap() - least.unwrap() <= 2 * 4 * TILE as u64, "{loads:?}");
+                assert!(
+                    most.unwrap() - least.unwrap() <= 2 * 4 * TILE as u64,
+                    "{loads:?}"
+                );
             }
         }
     }

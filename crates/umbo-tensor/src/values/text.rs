@@ -16,10 +16,13 @@ pub struct ValueText<'a> {
 }
 
 impl Value {
-    /// The value as text. `contents` returns the contents of variables. `Display` leaves them out: whether a variable
-    /// may be read depends on who writes it at the time.
+    /// The value as text. `contents` returns the contents of variables. `Display` leaves them out:
+    /// whether a variable may be read depends on who writes it at the time.
     pub fn text_with<'a>(&'a self, contents: Contents<'a>) -> ValueText<'a> {
-        ValueText { value: self, contents }
+        ValueText {
+            value: self,
+            contents,
+        }
     }
 }
 
@@ -32,13 +35,23 @@ impl fmt::Display for Value {
 impl fmt::Display for ValueText<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contents = self.contents;
-        let mut lines = Lines { to: formatter, indent: 0, ended: false, contents };
+        let mut lines = Lines {
+            to: formatter,
+            indent: 0,
+            ended: false,
+            contents,
+        };
         lines.value(self.value)?;
-        if lines.ended { lines.to.write_char('\n') } else { Ok(()) }
+        if lines.ended {
+            lines.to.write_char('\n')
+        } else {
+            Ok(())
+        }
     }
 }
 
-/// Text in which each line but the first begins at one column. It is written in one pass for any depth of the nest.
+/// Text in which each line but the first begins at one column. It is written in one pass for any
+/// depth of the nest.
 struct Lines<'a, 'b> {
     to: &'a mut fmt::Formatter<'b>,
     indent: usize,
@@ -122,7 +135,10 @@ mod tests {
         let value = Value::per_replica(parts.into()).unwrap();
         let nest = Value::structure(vec![("x".into(), value)]).unwrap();
         let text = nest.to_string();
-        assert!(text.starts_with("struct\n  x: per-replica value\n"), "{text}");
+        assert!(
+            text.starts_with("struct\n  x: per-replica value\n"),
+            "{text}"
+        );
         for line in ["0: float32 [] on CPU:0", "1: float32 [] on CPU:0"] {
             assert!(text.contains(line), "{text}");
         }

@@ -9,8 +9,9 @@ use crate::Tensor;
 use umbo_base::error::Result;
 
 impl Variable {
-    /// Calls `inspect` with each copy of the committed value that is marked as up to date, and with the expected
-    /// copy, which is computed from `value`. `value` is in memory of the same device.
+    /// Calls `inspect` with each copy of the committed value that is marked as up to date, and with
+    /// the expected copy, which is computed from `value`. `value` is in memory of the same
+    /// device.
     ///
     /// # Safety
     /// Nobody writes the variable or its copies meanwhile.
@@ -31,8 +32,8 @@ impl Variable {
         Ok(None)
     }
 
-    /// Marks the copies of the committed value as out of date: the next request makes a copy anew. Nobody reads the
-    /// old copies any more.
+    /// Marks the copies of the committed value as out of date: the next request makes a copy anew.
+    /// Nobody reads the old copies any more.
     pub fn outdate_copies(&self) {
         self.buffer(self.committed_buffer()).copies.outdate();
     }

@@ -1,9 +1,14 @@
-//! The storage of variables: one value, on one device, with memory for the value that a step is about to commit.
+//! The storage of variables: one value, on one device, with memory for the value that a step is
+//! about to commit.
 //!
-//! A variable is passive here: it holds bytes, and records which of its two buffers is committed and which is
-//! visible. The strategy decides what may be written when, and how replicas' values are combined.
+//! A variable is passive here: it holds bytes, and records which of its two buffers is committed
+//! and which is visible. The strategy decides what may be written when, and how replicas' values
+//! are combined.
 
-#![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
+#![expect(
+    unsafe_code,
+    reason = "who may read and write a variable is the strategy's business"
+)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -19,14 +24,15 @@ use umbo_base::text::Text;
 use umbo_device::DeviceId;
 use umbo_kernels::view::SpanMut;
 
-/// Takes over the memory of released variables while a step may still read it through plain pointers.
+/// Takes over the memory of released variables while a step may still read it through plain
+/// pointers.
 pub trait Keeper: Send + Sync {
     /// Keeps the tensors until no step can read them any more.
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
 }
 
-/// How often a variable that optimizers update has become [plain](Variable::is_plain), or stopped to be. An apply to
-/// thousands of small variables reads this number, and not all of them.
+/// How often a variable that optimizers update has become [plain](Variable::is_plain), or stopped
+/// to be. An apply to thousands of small variables reads this number, and not all of them.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// A variable. Cloning makes another reference to the same variable.
@@ -59,14 +65,15 @@ struct VariableInner {
     buffers: [VariableBuffer; 2],
     /// The buffer with the committed value.
     committed: AtomicU8,
-    /// The buffer that the step in flight sees. It differs from `committed` once the step has written.
+    /// The buffer that the step in flight sees. It differs from `committed` once the step has
+    /// written.
     visible: AtomicU8,
     /// Whether a buffer has, or is about to have, a low-precision copy.
     has_copies: AtomicBool,
     /// An optimizer wants to know when the variable becomes plain or stops to be.
     is_observed: AtomicBool,
-    /// If a GPU holds the variable, or ranks divide it: how many applies to it are prepared and neither done nor
-    /// dropped.
+    /// If a GPU holds the variable, or ranks divide it: how many applies to it are prepared and
+    /// neither done nor dropped.
     updates_ahead: AtomicU32,
     /// Whether a warning was logged that this variable got one component of a per-replica value.
     has_warned: AtomicBool,
@@ -76,8 +83,8 @@ struct VariableInner {
 }
 
 impl Variable {
-    /// A variable whose value is `value`, which nobody else may hold. If the library has not allocated its memory,
-    /// the variable [stays](Variable::stays) there.
+    /// A variable whose value is `value`, which nobody else may hold. If the library has not
+    /// allocated its memory, the variable [stays](Variable::stays) there.
     pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
         Variable::divided(spec, value, keeper, None)
     }
@@ -162,9 +169,9 @@ impl Variable {
     /// The committed value, which all code outside of a step sees.
     ///
     /// # Safety
-    /// While the elements of the returned tensor are read, nobody changes central state. So they are read under the
-    /// strategy's lock of central state, or in a step, which commits only when it is over, or while the caller can
-    /// exclude assignments.
+    /// While the elements of the returned tensor are read, nobody changes central state. So they
+    /// are read under the strategy's lock of central state, or in a step, which commits only
+    /// when it is over, or while the caller can exclude assignments.
     pub unsafe fn committed(&self) -> &Tensor {
         self.0.buffers[self.committed_buffer()].elements()
     }
@@ -182,28 +189,36 @@ impl Variable {
         self.0.buffers[buffer].elements()
     }
 
-    /// The value that the step in flight sees: the committed value until the step has written the variable.
+    /// The value that the step in flight sees: the committed value until the step has written the
+    /// variable.
     ///
     /// # Safety
-    /// While the elements of the returned tensor are read, the step neither writes the variable nor ends.
+    /// While the elements of the returned tensor are read, the step neither writes the variable nor
+    /// ends.
     pub unsafe fn visible(&self) -> &Tensor {
         self.0.buffers[self.visible_buffer()].elements()
     }
 
-    /// The index of the buffer of [`Variable::visible`]: 0 or 1. Once a buffer exists, it stays the same tensor as
-    /// long as the variable lives.
+    /// The index of the buffer of [`Variable::visible`]: 0 or 1. Once a buffer exists, it stays the
+    /// same tensor as long as the variable lives.
     pub fn visible_buffer(&self) -> usize {
         self.0.visible.load(Ordering::Acquire).into()
     }
 
-    /// The committed value, to be written in place. Its low-precision copies are out of date from now on.
+    /// The committed value, to be written in place. Its low-precision copies are out of date from
+    /// now on.
     ///
     /// # Safety
-    /// While the result is used, nobody else reads or writes the committed value. The caller holds the step lock,
-    /// which excludes other writers, and the lock of central state, which excludes readers.
+    /// While the result is used, nobody else reads or writes the committed value. The caller holds
+    /// the step lock, which excludes other writers, and the lock of central state, which
+    /// excludes readers.
     pub unsafe fn changing(&self) -> TensorMut<'_> {
         // SAFETY: the caller's promise.
-        unsafe { self.0.buffers[self.committed_buffer()].to_write().assume_exclusive() }
+        unsafe {
+            self.0.buffers[self.committed_buffer()]
+                .to_write()
+                .assume_exclusive()
+        }
     }
 
     /// How many writes of a buffer have started, without the updates at commit points.
@@ -211,8 +226,8 @@ impl Variable {
         self.0.buffers[buffer].writes()
     }
 
-    /// The value of a buffer as `dtype` in the memory of `device`, if it is there and up to date: the buffer's
-    /// elements, or a copy. Takes no lock.
+    /// The value of a buffer as `dtype` in the memory of `device`, if it is there and up to date:
+    /// the buffer's elements, or a copy. Takes no lock.
     ///
     /// # Safety
     /// While the elements of the returned tensor are read, nobody writes the buffer.
@@ -220,13 +235,15 @@ impl Variable {
         self.0.buffers[buffer].copy(memory_of(device), dtype)
     }
 
-    /// The same, made or brought up to date if necessary. Once a copy exists, it stays the same tensor as long as the
-    /// variable lives. If several threads call this at the same time, one converts.
+    /// The same, made or brought up to date if necessary. Once a copy exists, it stays the same
+    /// tensor as long as the variable lives. If several threads call this at the same time, one
+    /// converts.
     ///
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for the copy.
     ///
     /// # Safety
-    /// During the call, and while the elements of the returned tensor are read, nobody writes the buffer.
+    /// During the call, and while the elements of the returned tensor are read, nobody writes the
+    /// buffer.
     pub unsafe fn refreshed_copy(
         &self,
         buffer: usize,
@@ -243,8 +260,8 @@ impl Variable {
         buffer.refreshed_copy(memory, dtype)
     }
 
-    /// If a GPU holds the variable, or ranks divide it: counts an apply as prepared, or no longer as prepared once it
-    /// is done or dropped.
+    /// If a GPU holds the variable, or ranks divide it: counts an apply as prepared, or no longer
+    /// as prepared once it is done or dropped.
     pub fn note_update_ahead(&self, is_prepared: bool) {
         if self.0.device.is_host_memory() && self.sharding().is_none() {
             return;
@@ -256,26 +273,27 @@ impl Variable {
         }
     }
 
-    /// Fails if an apply is prepared whose new weights can only be computed from what the variable is now, and the
-    /// same optimizer or another has an apply to the variable ahead of it.
+    /// Fails if an apply is prepared whose new weights can only be computed from what the variable
+    /// is now, and the same optimizer or another has an apply to the variable ahead of it.
     pub fn check_first_update(&self) -> Result<()> {
         if self.0.updates_ahead.load(Ordering::Relaxed) > 1 {
             return Err(Error::precondition(format!(
-                "{self:?}: another optimizer's apply to it waits for the same commit point, and this one \
-                 computes from what the variable is now. Apply them in steps of their own"
+                "{self:?}: another optimizer's apply to it waits for the same commit point, and \
+                 this one computes from what the variable is now. Apply them in steps of their own"
             )));
         }
         Ok(())
     }
 
-    /// How often variables have become plain, or stopped to be, of those for which [`Variable::note_changes`] was
-    /// called. Read this before [`Variable::is_plain`]: while the number stays, so do the answers.
+    /// How often variables have become plain, or stopped to be, of those for which
+    /// [`Variable::note_changes`] was called. Read this before [`Variable::is_plain`]: while
+    /// the number stays, so do the answers.
     pub fn changes() -> u64 {
         CHANGES.load(Ordering::Acquire)
     }
 
-    /// From now on, changes of [`Variable::is_plain`] count. The caller excludes that a step or an assignment changes
-    /// the variable meanwhile.
+    /// From now on, changes of [`Variable::is_plain`] count. The caller excludes that a step or an
+    /// assignment changes the variable meanwhile.
     pub fn note_changes(&self) {
         self.0.is_observed.store(true, Ordering::Release);
     }
@@ -293,8 +311,9 @@ impl Variable {
         self.visible_buffer() == 0 && !self.0.has_copies.load(Ordering::Acquire)
     }
 
-    /// Called before an update writes `all` or some elements of a buffer. Returns which copies of the buffer the
-    /// update has to write, too. No copy is up to date before [`Variable::end_update`].
+    /// Called before an update writes `all` or some elements of a buffer. Returns which copies of
+    /// the buffer the update has to write, too. No copy is up to date before
+    /// [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {
         match self.0.has_copies.load(Ordering::Acquire) {
             true => self.0.buffers[buffer].begin_update(all),
@@ -324,13 +343,14 @@ impl Variable {
         self.0.visible.load(Ordering::Acquire) != self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The buffer into which the step in flight writes the value. It is the visible one if the step wrote before. Its
-    /// contents count only after [`Variable::stage`]. Its low-precision copies are out of date from now on.
+    /// The buffer into which the step in flight writes the value. It is the visible one if the step
+    /// wrote before. Its contents count only after [`Variable::stage`]. Its low-precision
+    /// copies are out of date from now on.
     ///
     /// # Safety
-    /// While the result is used, nobody else reads or writes that buffer. The caller is the only thread that writes
-    /// in the step in flight, or there is no step and the caller holds the step lock. Nobody reads a view that was
-    /// returned earlier.
+    /// While the result is used, nobody else reads or writes that buffer. The caller is the only
+    /// thread that writes in the step in flight, or there is no step and the caller holds the
+    /// step lock. Nobody reads a view that was returned earlier.
     pub unsafe fn staging(&self) -> Result<TensorMut<'_>> {
         let committed = self.committed_buffer();
         let buffer = &self.0.buffers[1 - committed];
@@ -347,7 +367,9 @@ impl Variable {
 
     /// Makes what the step wrote the committed value.
     pub fn publish(&self) {
-        self.0.committed.store(self.0.visible.load(Ordering::Acquire), Ordering::Release);
+        self.0
+            .committed
+            .store(self.0.visible.load(Ordering::Acquire), Ordering::Release);
     }
 
     /// One of the two buffers.
@@ -355,9 +377,9 @@ impl Variable {
         &self.0.buffers[buffer]
     }
 
-    /// Whether the committed value is always in the same memory, which the library has not allocated. For other
-    /// variables, a step that assigns moves the value between two buffers. Updates, and assignments outside of steps,
-    /// write it where it is.
+    /// Whether the committed value is always in the same memory, which the library has not
+    /// allocated. For other variables, a step that assigns moves the value between two buffers.
+    /// Updates, and assignments outside of steps, write it where it is.
     pub fn stays(&self) -> bool {
         self.0.stays
     }
@@ -365,8 +387,8 @@ impl Variable {
     /// Copies the committed value to the memory where it stays, if a step has moved it.
     ///
     /// # Safety
-    /// Nobody reads or writes the variable. The caller holds the step lock and the lock of central state, and the
-    /// step is over.
+    /// Nobody reads or writes the variable. The caller holds the step lock and the lock of central
+    /// state, and the step is over.
     pub unsafe fn bring_home(&self) {
         if !self.0.stays || self.committed_buffer() == 0 {
             return;
@@ -374,7 +396,8 @@ impl Variable {
         let [home, away] = &self.0.buffers;
         // SAFETY: the caller's promise.
         let mut to = unsafe { home.to_write().assume_exclusive() };
-        // Copies in host memory do not fail. If one did, the value would still be right, but in the other buffer.
+        // Copies in host memory do not fail. If one did, the value would still be right, but in the
+        // other buffer.
         if to.copy_from(away.elements()).is_ok() {
             self.show(0);
             self.0.committed.store(0, Ordering::Release);
@@ -389,7 +412,13 @@ impl Variable {
 
 impl fmt::Debug for Variable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "variable '{}' ({} {})", self.name(), self.dtype(), self.shape())
+        write!(
+            formatter,
+            "variable '{}' ({} {})",
+            self.name(),
+            self.dtype(),
+            self.shape()
+        )
     }
 }
 

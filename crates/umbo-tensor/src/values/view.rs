@@ -1,11 +1,14 @@
-//! What a strict strategy stores about a variable's memory while callbacks see it. It uses this to find out whether
-//! they have written the memory, and to restore it.
+//! What a strict strategy stores about a variable's memory while callbacks see it. It uses this to
+//! find out whether they have written the memory, and to restore it.
 //!
-//! Callbacks that see the same memory share what is stored about it. If each had its own, a later callback would
-//! accept what an earlier one has written. The memory is restored only after the last callback has returned, since
-//! the others still read it.
+//! Callbacks that see the same memory share what is stored about it. If each had its own, a later
+//! callback would accept what an earlier one has written. The memory is restored only after the
+//! last callback has returned, since the others still read it.
 
-#![expect(unsafe_code, reason = "a variable gets its value back when no callback is at it")]
+#![expect(
+    unsafe_code,
+    reason = "a variable gets its value back when no callback is at it"
+)]
 
 use super::shown::ShownMemory;
 use super::variable::Variable;
@@ -14,8 +17,8 @@ use crate::red_zone::Region;
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
 
-/// A callback's view of a variable: of a buffer's elements, or of a copy of them. Each view is ended by
-/// [`VariableView::end`].
+/// A callback's view of a variable: of a buffer's elements, or of a copy of them. Each view is
+/// ended by [`VariableView::end`].
 pub struct VariableView {
     variable: Variable,
     buffer: usize,
@@ -25,8 +28,8 @@ pub struct VariableView {
 }
 
 impl VariableView {
-    /// Stores the state of `value`, which is that buffer of the variable or a copy of it. Before this returns, nobody
-    /// writes it except through another view of it.
+    /// Stores the state of `value`, which is that buffer of the variable or a copy of it. Before
+    /// this returns, nobody writes it except through another view of it.
     pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<VariableView> {
         let of_buffer = variable.buffer(buffer);
         let mut shown = of_buffer.shown.lock();
@@ -35,10 +38,20 @@ impl VariableView {
         if !shown.kept.iter().any(is_it) {
             let before = value.copied_to(DeviceId::HOST)?;
             let region = Region::of(value);
-            shown.kept.push(ShownMemory { region, writes, before, is_changed: false });
+            shown.kept.push(ShownMemory {
+                region,
+                writes,
+                before,
+                is_changed: false,
+            });
         }
         shown.views += 1;
-        Ok(VariableView { variable: variable.clone(), buffer, writes, value: value.clone() })
+        Ok(VariableView {
+            variable: variable.clone(),
+            buffer,
+            writes,
+            value: value.clone(),
+        })
     }
 
     /// The variable.
@@ -62,15 +75,17 @@ impl VariableView {
         }
         let is_it =
             |kept: &&mut ShownMemory| kept.writes == self.writes && kept.region.is_of(&self.value);
-        let Some(kept) = shown.kept.iter_mut().find(is_it) else { return Ok(false) };
+        let Some(kept) = shown.kept.iter_mut().find(is_it) else {
+            return Ok(false);
+        };
         let is_changed = kept.region.fingerprint()? != Region::of(&kept.before).fingerprint()?;
         kept.is_changed |= is_changed;
         Ok(is_changed)
     }
 
-    /// Ends the view when the callback has returned. If it was the last view of the buffer and its copies, and a
-    /// write was found, the memory is restored. For this, `alone` must call its argument while nobody reads central
-    /// state.
+    /// Ends the view when the callback has returned. If it was the last view of the buffer and its
+    /// copies, and a write was found, the memory is restored. For this, `alone` must call its
+    /// argument while nobody reads central state.
     pub fn end(
         self,
         alone: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<()>,
@@ -86,13 +101,14 @@ impl VariableView {
             return Ok(());
         }
         buffer.copies.outdate();
-        // A copy is made again from the elements. A value that a step has assigned is discarded if the step fails.
+        // A copy is made again from the elements. A value that a step has assigned is discarded if
+        // the step fails.
         let is_own = |kept: &&ShownMemory| kept.region.is_of(buffer.elements());
         let is_now = |kept: &&ShownMemory| kept.is_changed && kept.writes == buffer.writes();
         match kept.iter().filter(is_now).find(is_own) {
             Some(kept) if self.variable.committed_buffer() == self.buffer => alone(&mut || {
-                // SAFETY: the step is open, so nobody else writes central state. Nobody reads it now, and callbacks
-                // that saw it have returned.
+                // SAFETY: the step is open, so nobody else writes central state. Nobody reads it
+                // now, and callbacks that saw it have returned.
                 unsafe { self.variable.changing() }.copy_from(&kept.before)
             }),
             _ => Ok(()),

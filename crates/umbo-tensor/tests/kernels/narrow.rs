@@ -44,8 +44,18 @@ fn narrowed(
     }
     streaming::finish();
     match dtype {
-        DType::Float16 => to.to_vec::<f16>().unwrap().into_iter().map(f16::to_bits).collect(),
-        _ => to.to_vec::<bf16>().unwrap().into_iter().map(bf16::to_bits).collect(),
+        DType::Float16 => to
+            .to_vec::<f16>()
+            .unwrap()
+            .into_iter()
+            .map(f16::to_bits)
+            .collect(),
+        _ => to
+            .to_vec::<bf16>()
+            .unwrap()
+            .into_iter()
+            .map(bf16::to_bits)
+            .collect(),
     }
 }
 
@@ -65,13 +75,18 @@ fn every_set_and_split_gives_the_rounding_and_touches_nothing_else() {
         for dtype in [DType::Float16, DType::BFloat16] {
             for (split, streaming) in splits.iter().flat_map(|s| [(s, false), (s, true)]) {
                 let expected: Vec<u16> = (0..ELEMENTS)
-                    .map(|index| match split.iter().any(|range| range.contains(&index)) {
-                        true => rounded(dtype, index),
-                        false => 0,
-                    })
+                    .map(
+                        |index| match split.iter().any(|range| range.contains(&index)) {
+                            true => rounded(dtype, index),
+                            false => 0,
+                        },
+                    )
                     .collect();
                 let found = narrowed(instructions, dtype, split, streaming);
-                assert!(found == expected, "{instructions:?} {dtype} {split:?} {streaming}");
+                assert!(
+                    found == expected,
+                    "{instructions:?} {dtype} {split:?} {streaming}"
+                );
             }
         }
     }
@@ -80,5 +95,10 @@ fn every_set_and_split_gives_the_rounding_and_touches_nothing_else() {
 #[test]
 #[should_panic(expected = "end <= elements")]
 fn a_range_that_is_too_long_is_refused() {
-    narrowed(Instructions::chosen(), DType::Float16, &[0..1, 0..ELEMENTS + 1], false);
+    narrowed(
+        Instructions::chosen(),
+        DType::Float16,
+        &[0..1, 0..ELEMENTS + 1],
+        false,
+    );
 }

@@ -41,7 +41,10 @@ fn strided_rows_arrive_in_row_major_order() {
     // SAFETY: nobody else has the target.
     let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
     copy_rows(&source.reading().unwrap(), &[3, 1], &mut view).unwrap();
-    assert_eq!(elements(&target), [3, 15, 7, 19, 11, 23, 1, 13, 5, 17, 9, 21]);
+    assert_eq!(
+        elements(&target),
+        [3, 15, 7, 19, 11, 23, 1, 13, 5, 17, 9, 21]
+    );
 }
 
 #[test]
@@ -51,8 +54,14 @@ fn what_does_not_fit_is_refused() {
     // SAFETY: nobody else has the target.
     let mut write = unsafe { target.assume_exclusive() }.into_view().unwrap();
     let copy = |rows: &[u64], view: &mut _| copy_rows(&read, rows, view);
-    assert_eq!(copy(&[5], &mut write).unwrap_err().status(), Status::OutOfRange);
-    assert_eq!(copy(&[0, 1, 2], &mut write).unwrap_err().status(), Status::InvalidArgument);
+    assert_eq!(
+        copy(&[5], &mut write).unwrap_err().status(),
+        Status::OutOfRange
+    );
+    assert_eq!(
+        copy(&[0, 1, 2], &mut write).unwrap_err().status(),
+        Status::InvalidArgument
+    );
     assert!(copy_to_row(&read, &mut write, 0).is_err());
     assert!(write_bytes(&mut write, 7, &[0; 2]).is_err());
     write_bytes(&mut write, 6, &9i16.to_ne_bytes()).unwrap();

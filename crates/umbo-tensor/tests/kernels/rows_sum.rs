@@ -26,12 +26,21 @@ fn summed_by(
     let sums = Tensor::from_slice(&vec![7.0; shape.elements()], shape, DeviceId::HOST).unwrap();
     let parts: Vec<RowPart> = parts
         .iter()
-        .map(|&(part, factor)| RowPart { values: part.reading().unwrap(), factor })
+        .map(|&(part, factor)| RowPart {
+            values: part.reading().unwrap(),
+            factor,
+        })
         .collect();
     let accumulated = before.map(|before| before.reading().unwrap());
     // SAFETY: nobody else has the sums.
     let mut exclusive = unsafe { sums.assume_exclusive() };
-    sum_rows(instructions, order, accumulated, &parts, &mut exclusive.writing().unwrap());
+    sum_rows(
+        instructions,
+        order,
+        accumulated,
+        &parts,
+        &mut exclusive.writing().unwrap(),
+    );
     sums.reading().unwrap().as_slice().unwrap().to_vec()
 }
 
@@ -48,7 +57,10 @@ fn entries_are_added_with_their_factors() {
     let (a, b) = (rows(&[1.0f32, 2.0, 3.0, 4.0], 2), rows(&[5.0f32, 6.0], 2));
     let empty = rows::<f32>(&[], 2);
     let parts = [(&a, 1.0), (&empty, 9.0), (&b, 0.5)];
-    assert_eq!(summed(&order(&[8, 3, 8]), None, &parts), [3.0, 4.0, 3.5, 5.0]);
+    assert_eq!(
+        summed(&order(&[8, 3, 8]), None, &parts),
+        [3.0, 4.0, 3.5, 5.0]
+    );
     let before = rows(&[100.0, 200.0], 2);
     let sums = summed(&order(&[8, 8, 3, 8]), Some(&before), &parts);
     assert_eq!(sums, [3.0, 4.0, 103.5, 205.0]);
@@ -69,8 +81,9 @@ fn workers_and_instruction_sets_give_the_same_bits() {
     let values: Vec<f32> = (0..ENTRIES * WIDTH).map(noise).collect();
     let part = rows(&values, WIDTH);
     // A third of all entries name one row.
-    let named: Vec<usize> =
-        (0..ENTRIES).map(|index| if index % 3 == 0 { 5 } else { index % 97 }).collect();
+    let named: Vec<usize> = (0..ENTRIES)
+        .map(|index| if index % 3 == 0 { 5 } else { index % 97 })
+        .collect();
     let order = order(&named);
     let mut results = Vec::new();
     for instructions in Instructions::all() {

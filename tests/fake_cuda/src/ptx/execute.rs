@@ -86,7 +86,12 @@ impl Machine<'_> {
                     let each = kernel.initial.len();
                     let registers = &mut registers[number as usize * each..][..each];
                     let identity = self.identities.of(number);
-                    let thread = Thread { number, identity, pc, registers };
+                    let thread = Thread {
+                        number,
+                        identity,
+                        pc,
+                        registers,
+                    };
                     places[number as usize] = self.thread(thread)?;
                 }
             }
@@ -129,7 +134,9 @@ impl Machine<'_> {
         let kernel = self.kernel;
         loop {
             let pc = thread.pc;
-            let Some(instruction) = kernel.code.get(pc as usize) else { return Ok(ENDED) };
+            let Some(instruction) = kernel.code.get(pc as usize) else {
+                return Ok(ENDED);
+            };
             thread.pc += 1;
             let registers = &mut *thread.registers;
             if (registers[instruction.guard as usize] == 0) != instruction.inverted {
@@ -151,7 +158,11 @@ impl Machine<'_> {
                     if self.budget == 0 {
                         let text = "the launch takes too many instructions".into();
                         let code = Code::LAUNCH_TIMEOUT;
-                        let fault = Fault { code, mistake: Mistake::Misuse, text };
+                        let fault = Fault {
+                            code,
+                            mistake: Mistake::Misuse,
+                            text,
+                        };
                         return Err(self.fault(pc, thread.number, fault));
                     }
                     thread.pc = target;
@@ -165,7 +176,10 @@ impl Machine<'_> {
     }
 
     fn fault(&self, pc: u32, thread: u32, fault: Fault) -> Fault {
-        Fault { text: format!("{}: {}", self.place(pc, thread), fault.text), ..fault }
+        Fault {
+            text: format!("{}: {}", self.place(pc, thread), fault.text),
+            ..fault
+        }
     }
 
     /// Where the bytes of an access are, after all checks.
@@ -183,13 +197,29 @@ impl Machine<'_> {
         if address & (bytes - 1) != 0 {
             let text = format!("{address:#x} is no multiple of {bytes}");
             let (code, mistake) = (Code::MISALIGNED_ADDRESS, Mistake::Misaligned);
-            return Err(self.fault(pc, thread.number, Fault { code, mistake, text }));
+            return Err(self.fault(
+                pc,
+                thread.number,
+                Fault {
+                    code,
+                    mistake,
+                    text,
+                },
+            ));
         }
-        let kind = if access.volatile { Kind::Volatile } else { kind };
+        let kind = if access.volatile {
+            Kind::Volatile
+        } else {
+            kind
+        };
         let me = thread.identity;
         let reached = match access.space {
-            Space::Global => self.global.access(&self.identities, me, number, address, bytes, kind),
-            Space::Shared => self.shared.access(&self.identities, me, address, bytes, kind),
+            Space::Global => self
+                .global
+                .access(&self.identities, me, number, address, bytes, kind),
+            Space::Shared => self
+                .shared
+                .access(&self.identities, me, address, bytes, kind),
             Space::Parameter => match self.parameters.get(address as usize..) {
                 Some(rest) if kind == Kind::Read && rest.len() as u64 >= bytes => {
                     Ok((rest.as_ptr().cast_mut(), None))
@@ -197,7 +227,11 @@ impl Machine<'_> {
                 _ => {
                     let text = format!("{bytes} bytes at {address} of the parameters");
                     let (code, mistake) = (Code::ILLEGAL_ADDRESS, Mistake::OutOfBounds);
-                    Err(Fault { code, mistake, text })
+                    Err(Fault {
+                        code,
+                        mistake,
+                        text,
+                    })
                 }
             },
         };
@@ -212,12 +246,14 @@ impl Machine<'_> {
     fn note(&mut self, finding: Finding, thread: &Thread, pc: u32, space: Space, address: u64) {
         let (mistake, what) = match (finding, space) {
             (Finding::Uninitialised, _) => (Mistake::Uninitialised, "which nothing wrote"),
-            (Finding::Race, Space::Shared) => {
-                (Mistake::SharedRace, "which another thread uses with no barrier between")
-            }
-            (Finding::Race, _) => {
-                (Mistake::ThreadRace, "which another thread of the launch uses too")
-            }
+            (Finding::Race, Space::Shared) => (
+                Mistake::SharedRace,
+                "which another thread uses with no barrier between",
+            ),
+            (Finding::Race, _) => (
+                Mistake::ThreadRace,
+                "which another thread of the launch uses too",
+            ),
         };
         let text = format!("{address:#x} of {space:?} memory, {what}");
         self.find(pc, thread.number, mistake, &text);
@@ -264,9 +300,15 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe {
         match bytes {
             1 => to.write(from.read()),
-            2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
-            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            2 => to
+                .cast::<u16>()
+                .write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to
+                .cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The instructions that only compute: from registers to a register. A register has 64 bits; a narrower
-//! value has zeros above it.
+//! The instructions that only compute: from registers to a register. A register has 64 bits; a
+//! narrower value has zeros above it.
 
 #[derive(Clone, Copy)]
 pub enum Function {
@@ -44,7 +44,11 @@ impl Value for f32 {
     }
     /// A result that is no number is always the same one, as on a device.
     fn put(self) -> u64 {
-        if self.is_nan() { 0x7fff_ffff } else { u64::from(self.to_bits()) }
+        if self.is_nan() {
+            0x7fff_ffff
+        } else {
+            u64::from(self.to_bits())
+        }
     }
 }
 
@@ -306,7 +310,11 @@ fn float_of_half(bits: u16) -> f32 {
         31 => f32::NAN,
         _ => (1.0 + fraction) * 2f32.powi(exponent - 15),
     };
-    if bits >> 15 == 1 { -magnitude } else { magnitude }
+    if bits >> 15 == 1 {
+        -magnitude
+    } else {
+        magnitude
+    }
 }
 
 /// To the nearest, ties to even.
@@ -315,7 +323,8 @@ fn half_of_float(value: f32) -> u16 {
         return 0x7fff;
     }
     let magnitude = f64::from(value.abs());
-    // Numbers below the normal ones have the least exponent; the carry of rounding goes into it by itself.
+    // Numbers below the normal ones have the least exponent; the carry of rounding goes into it by
+    // itself.
     let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).clamp(-14, 16);
     let units = (magnitude / 2f64.powi(exponent - 10)).round_ties_even();
     let bits = (f64::from((exponent + 14) << 10) + units).min(f64::from(0x7c00)) as u16;
@@ -334,7 +343,8 @@ mod tests {
         }
     }
 
-    /// Compilers choose among these by their version: a family that lacks a member makes tests depend on it.
+    /// Compilers choose among these by their version: a family that lacks a member makes tests
+    /// depend on it.
     #[test]
     fn families_of_integer_instructions_are_whole() {
         let operations = "add sub mul.lo mul.hi mad.lo div rem min max";
@@ -342,16 +352,27 @@ mod tests {
         let types = ["s16", "s32", "s64", "u16", "u32", "u64"];
         for operation in operations.split(' ').chain(comparisons.split(' ')) {
             for kind in types {
-                assert!(named(&format!("{operation}.{kind}")).is_some(), "{operation}.{kind}");
+                assert!(
+                    named(&format!("{operation}.{kind}")).is_some(),
+                    "{operation}.{kind}"
+                );
             }
         }
-        for operation in ["and", "or", "xor", "not", "shl", "mov", "selp", "setp.eq", "setp.ne"] {
+        for operation in [
+            "and", "or", "xor", "not", "shl", "mov", "selp", "setp.eq", "setp.ne",
+        ] {
             for kind in ["b16", "b32", "b64"] {
-                assert!(named(&format!("{operation}.{kind}")).is_some(), "{operation}.{kind}");
+                assert!(
+                    named(&format!("{operation}.{kind}")).is_some(),
+                    "{operation}.{kind}"
+                );
             }
         }
         for (to, from) in types.iter().flat_map(|to| types.map(|from| (*to, from))) {
-            assert!(to == from || named(&format!("cvt.{to}.{from}")).is_some(), "cvt.{to}.{from}");
+            assert!(
+                to == from || named(&format!("cvt.{to}.{from}")).is_some(),
+                "cvt.{to}.{from}"
+            );
         }
     }
 
@@ -359,18 +380,37 @@ mod tests {
     fn signed_instructions_keep_the_sign_in_their_width() {
         let minus = |value: i64, bits: u32| value.wrapping_neg() as u64 & u64::MAX >> (64 - bits);
         for bits in [16, 32, 64] {
-            assert_eq!(of_two(&format!("mul.hi.s{bits}"), minus(3, bits), 5), minus(1, bits));
+            assert_eq!(
+                of_two(&format!("mul.hi.s{bits}"), minus(3, bits), 5),
+                minus(1, bits)
+            );
             assert_eq!(of_two(&format!("mul.hi.u{bits}"), minus(3, bits), 5), 4);
-            assert_eq!(of_two(&format!("shr.s{bits}"), minus(8, bits), 2), minus(2, bits));
-            assert_eq!(of_two(&format!("shr.s{bits}"), minus(8, bits), 99), minus(1, bits));
-            assert_eq!(of_two(&format!("div.s{bits}"), minus(7, bits), 2), minus(3, bits));
-            assert_eq!(of_two(&format!("rem.s{bits}"), minus(7, bits), 2), minus(1, bits));
+            assert_eq!(
+                of_two(&format!("shr.s{bits}"), minus(8, bits), 2),
+                minus(2, bits)
+            );
+            assert_eq!(
+                of_two(&format!("shr.s{bits}"), minus(8, bits), 99),
+                minus(1, bits)
+            );
+            assert_eq!(
+                of_two(&format!("div.s{bits}"), minus(7, bits), 2),
+                minus(3, bits)
+            );
+            assert_eq!(
+                of_two(&format!("rem.s{bits}"), minus(7, bits), 2),
+                minus(1, bits)
+            );
             assert_eq!(of_two(&format!("setp.lt.s{bits}"), minus(1, bits), 0), 1);
             assert_eq!(of_two(&format!("setp.lt.u{bits}"), minus(1, bits), 0), 0);
         }
-        let Some(Function::One(widen)) = named("cvt.s64.s32") else { panic!("cvt.s64.s32") };
+        let Some(Function::One(widen)) = named("cvt.s64.s32") else {
+            panic!("cvt.s64.s32")
+        };
         assert_eq!(widen(minus(5, 32)), minus(5, 64));
-        let Some(Function::One(narrow)) = named("cvt.s16.s64") else { panic!("cvt.s16.s64") };
+        let Some(Function::One(narrow)) = named("cvt.s16.s64") else {
+            panic!("cvt.s16.s64")
+        };
         assert_eq!(narrow(minus(5, 64)), minus(5, 16));
     }
 
@@ -378,7 +418,10 @@ mod tests {
     fn numbers_of_16_bits_come_back_and_the_nearest_wins() {
         for bits in 0..0x7c00 {
             let (low, high) = (float_of_half(bits), float_of_half(bits + 1).min(65536.0));
-            assert_eq!((half_of_float(low), half_of_float(-low)), (bits, bits | 0x8000));
+            assert_eq!(
+                (half_of_float(low), half_of_float(-low)),
+                (bits, bits | 0x8000)
+            );
             let middle = low + (high - low) / 2.0;
             assert_eq!(half_of_float(middle), bits + (bits & 1));
             assert_eq!(half_of_float(middle.next_up()), bits + 1);

@@ -86,5 +86,9 @@ pub struct Kernel {
 
 /// So many bytes of ones.
 pub fn mask(bytes: u32) -> u64 {
-    if bytes >= 8 { u64::MAX } else { (1 << (bytes * 8)) - 1 }
+    if bytes >= 8 {
+        u64::MAX
+    } else {
+        (1 << (bytes * 8)) - 1
+    }
 }

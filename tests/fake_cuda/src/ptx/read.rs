@@ -20,12 +20,18 @@ pub fn read(text: &str) -> Read<Module> {
     if !text.contains(".version") {
         return Err("no .version: this is no PTX".into());
     }
-    let mut module = Module { target: 0, kernels: vec![] };
+    let mut module = Module {
+        target: 0,
+        kernels: vec![],
+    };
     let mut reader = None;
     for (line, text) in (1..).zip(text.lines()) {
         let at = |problem| format!("line {line}: {problem}");
         let code = text.split("//").next().unwrap_or("");
-        for statement in code.split(';').map(|part| part.trim().trim_start_matches('{').trim()) {
+        for statement in code
+            .split(';')
+            .map(|part| part.trim().trim_start_matches('{').trim())
+        {
             let words: Vec<&str> = statement.split_whitespace().collect();
             match (words.as_slice(), &mut reader) {
                 ([".target", target, ..], None) => {
@@ -41,11 +47,18 @@ pub fn read(text: &str) -> Read<Module> {
             }
         }
         if code.starts_with('}') {
-            let kernel = reader.take().ok_or("a kernel ends that has not begun")?.finish()?;
+            let kernel = reader
+                .take()
+                .ok_or("a kernel ends that has not begun")?
+                .finish()?;
             module.kernels.push(kernel);
         }
     }
-    if reader.is_some() { Err("the text ends within a kernel".into()) } else { Ok(module) }
+    if reader.is_some() {
+        Err("the text ends within a kernel".into())
+    } else {
+        Ok(module)
+    }
 }
 
 /// A kernel that is being read.
@@ -66,7 +79,11 @@ struct Reader {
 
 impl Reader {
     fn new(name: &str) -> Reader {
-        let kernel = Kernel { name: name.into(), max_threads: 1024, ..Kernel::default() };
+        let kernel = Kernel {
+            name: name.into(),
+            max_threads: 1024,
+            ..Kernel::default()
+        };
         Reader {
             kernel,
             registers: HashMap::new(),
@@ -84,7 +101,10 @@ impl Reader {
             return Err(format!("{} has too much shared memory", self.kernel.name));
         }
         for (at, label) in self.branches {
-            let target = self.labels.get(&label).ok_or(format!("there is no label {label}"))?;
+            let target = self
+                .labels
+                .get(&label)
+                .ok_or(format!("there is no label {label}"))?;
             self.kernel.code[at].operation = Operation::Branch(*target);
         }
         Ok(self.kernel)
@@ -130,7 +150,9 @@ impl Reader {
     fn declare_registers(&mut self, class: &str, name: &str) -> Read {
         let bytes = width(class)?;
         let names: Vec<String> = match name.trim_end_matches('>').split_once('<') {
-            Some((name, count)) => (0..number(count)?).map(|at| format!("{name}{at}")).collect(),
+            Some((name, count)) => (0..number(count)?)
+                .map(|at| format!("{name}{at}"))
+                .collect(),
             None => vec![name.into()],
         };
         for name in names {
@@ -158,7 +180,10 @@ impl Reader {
 
     /// The register of a name, and its bytes.
     fn target(&self, name: &str) -> Read<(Register, u32)> {
-        self.registers.get(name).copied().ok_or_else(|| format!("{name} is no register"))
+        self.registers
+            .get(name)
+            .copied()
+            .ok_or_else(|| format!("{name} is no register"))
     }
 
     /// The register that has the value of an operand of so many bytes.
@@ -185,7 +210,15 @@ impl Reader {
         let source = |at: usize| sources.get(at).copied().unwrap_or_default();
         let (guard, inverted) = self.guard;
         let (a, b, c) = (source(0), source(1), source(2));
-        self.kernel.code.push(Instruction { operation, guard, inverted, d, a, b, c });
+        self.kernel.code.push(Instruction {
+            operation,
+            guard,
+            inverted,
+            d,
+            a,
+            b,
+            c,
+        });
         self.kernel.texts.push(self.text.clone());
     }
 
@@ -197,7 +230,8 @@ impl Reader {
         let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
         match (text, operands.as_slice()) {
             ("bra" | "bra.uni", [label]) => {
-                self.branches.push((self.kernel.code.len(), (*label).into()));
+                self.branches
+                    .push((self.kernel.code.len(), (*label).into()));
                 self.emit(Operation::Branch(0), 0, &[]);
             }
             ("ret" | "exit", []) => self.emit(Operation::Exit, 0, &[]),
@@ -212,7 +246,11 @@ impl Reader {
             }
             (_, [first, second]) if text.starts_with("ld.") || text.starts_with("st.") => {
                 let loads = text.starts_with("ld.");
-                let (values, address) = if loads { (first, second) } else { (second, first) };
+                let (values, address) = if loads {
+                    (first, second)
+                } else {
+                    (second, first)
+                };
                 self.access(text, loads, values, address)?;
             }
             (_, [to, sources @ ..]) => {
@@ -237,11 +275,15 @@ impl Reader {
     }
 
     fn access(&mut self, text: &str, loads: bool, values: &str, address: &str) -> Read {
-        let (base, offset) =
-            in_brackets(address).split_once('+').unwrap_or((in_brackets(address), "0"));
+        let (base, offset) = in_brackets(address)
+            .split_once('+')
+            .unwrap_or((in_brackets(address), "0"));
         let base = self.value(base, 8)?;
-        let mut access =
-            Access { offset: number(offset)? as i64, bytes: width(text)?, ..Access::default() };
+        let mut access = Access {
+            offset: number(offset)? as i64,
+            bytes: width(text)?,
+            ..Access::default()
+        };
         let (mut has_space, mut count) = (false, 1);
         let words: Vec<&str> = text.split('.').collect();
         for word in &words[1..words.len() - 1] {
@@ -259,7 +301,11 @@ impl Reader {
                 }
             }
         }
-        let values = if count == 2 { listed(in_brackets(values)) } else { vec![values.into()] };
+        let values = if count == 2 {
+            listed(in_brackets(values))
+        } else {
+            vec![values.into()]
+        };
         if !has_space || values.len() != count {
             return Err(format!("the instruction {text} is not known"));
         }
@@ -277,7 +323,11 @@ impl Reader {
         self.kernel.accesses.push(access);
         let number = self.kernel.accesses.len() as u32 - 1;
         self.emit(
-            if loads { Operation::Load(number) } else { Operation::Store(number) },
+            if loads {
+                Operation::Load(number)
+            } else {
+                Operation::Store(number)
+            },
             0,
             &[base],
         );
@@ -304,7 +354,8 @@ fn listed(text: &str) -> Vec<String> {
 }
 
 fn in_brackets(text: &str) -> &str {
-    text.trim_start_matches(['{', '[']).trim_end_matches(['}', ']'])
+    text.trim_start_matches(['{', '['])
+        .trim_end_matches(['}', ']'])
 }
 
 /// A number as its bits.
@@ -336,5 +387,9 @@ fn declared(words: &[&str], taken: u32) -> Read<(String, u32, u32)> {
     };
     let name = name.trim_end_matches(',').trim_end_matches(']');
     let (name, count) = name.split_once('[').unwrap_or((name, "1"));
-    Ok((name.into(), width(class)? * number(count)? as u32, taken.next_multiple_of(align)))
+    Ok((
+        name.into(),
+        width(class)? * number(count)? as u32,
+        taken.next_multiple_of(align),
+    ))
 }

@@ -2,7 +2,8 @@
 //!
 //! Each thread has an identity, a number that changes at every barrier. They grow from launch to
 //! launch, from block to block and from barrier to barrier, so that one comparison tells whether
-//! an access was before all that could conflict. Identities are even; volatile accesses leave an odd one.
+//! an access was before all that could conflict. Identities are even; volatile accesses leave an
+//! odd one.
 
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,12 @@ pub struct Identities {
 impl Identities {
     /// Identities from `first` on.
     pub fn new(first: u32) -> Identities {
-        Identities { next: first + 2, launch: first, block: first, epoch: first }
+        Identities {
+            next: first + 2,
+            launch: first,
+            block: first,
+            epoch: first,
+        }
     }
 
     /// The first identity that was never used.
@@ -59,17 +65,25 @@ impl Identities {
                 *reader = me;
             } else {
                 // What stands for several threads that read: of this epoch, or of the launch.
-                *reader = if *reader >= self.epoch { self.epoch } else { self.launch };
+                *reader = if *reader >= self.epoch {
+                    self.epoch
+                } else {
+                    self.launch
+                };
             }
         } else {
             clash |= !ordered(*reader);
-            *writer = if kind == Kind::Write { me } else { self.epoch + 1 };
+            *writer = if kind == Kind::Write {
+                me
+            } else {
+                self.epoch + 1
+            };
         }
         clash
     }
 
-    /// Notes an access to shared memory, of which each block has its own, or to global memory; true if it
-    /// conflicts with one of another thread that nothing orders.
+    /// Notes an access to shared memory, of which each block has its own, or to global memory; true
+    /// if it conflicts with one of another thread that nothing orders.
     #[inline]
     pub fn access(
         &self,
@@ -122,8 +136,15 @@ mod tests {
         for first in [Read, Write, Volatile] {
             for second in [Read, Write, Volatile] {
                 let conflict = first != second || first == Write;
-                assert_eq!(pair((0, first), (1, second), |_| {}), conflict, "{first:?} {second:?}");
-                assert_eq!(pair((0, first), (1, second), |ids| ids.begin_block(64)), conflict);
+                assert_eq!(
+                    pair((0, first), (1, second), |_| {}),
+                    conflict,
+                    "{first:?} {second:?}"
+                );
+                assert_eq!(
+                    pair((0, first), (1, second), |ids| ids.begin_block(64)),
+                    conflict
+                );
                 assert!(!pair((0, first), (40, second), |ids| ids.begin_epoch(64)));
                 assert!(first == Volatile || !pair((0, first), (0, second), |_| {}));
             }

@@ -40,11 +40,17 @@ impl Shared {
         bytes: u64,
         kind: Kind,
     ) -> Result<(*mut u8, Option<Finding>), Fault> {
-        let end = address.checked_add(bytes).filter(|end| *end <= self.data.len() as u64);
+        let end = address
+            .checked_add(bytes)
+            .filter(|end| *end <= self.data.len() as u64);
         let Some(end) = end else {
             let all = self.data.len();
             let text = format!("{bytes} bytes at {address} of {all} of shared memory");
-            return Err(Fault { code: Code::ILLEGAL_ADDRESS, mistake: Mistake::OutOfBounds, text });
+            return Err(Fault {
+                code: Code::ILLEGAL_ADDRESS,
+                mistake: Mistake::OutOfBounds,
+                text,
+            });
         };
         let mut finding = None;
         if kind != Kind::Write && self.initialised.first_missing(address..end).is_some() {
@@ -54,8 +60,10 @@ impl Shared {
             self.initialised.set(address..end, true);
         }
         let range = address as usize..end as usize;
-        let (writers, readers) =
-            (&mut self.writers[range.clone()], &mut self.readers[range.clone()]);
+        let (writers, readers) = (
+            &mut self.writers[range.clone()],
+            &mut self.readers[range.clone()],
+        );
         if ids.access(true, me, kind, writers, readers) {
             finding = Some(Finding::Race);
         }

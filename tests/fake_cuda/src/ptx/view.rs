@@ -63,7 +63,13 @@ impl<'a> Views<'a> {
         pools: Vec<u32>,
         accesses: usize,
     ) -> Views<'a> {
-        Views { memory, device, pools, views: vec![], last: vec![u32::MAX; accesses] }
+        Views {
+            memory,
+            device,
+            pools,
+            views: vec![],
+            last: vec![u32::MAX; accesses],
+        }
     }
 
     fn find(&mut self, site: u32, address: u64, bytes: u64) -> Result<usize, Fault> {
@@ -73,20 +79,31 @@ impl<'a> Views<'a> {
             self.last[site as usize] = at as u32;
             return Ok(at);
         }
-        let illegal = |mistake, text| Fault { code: Code::ILLEGAL_ADDRESS, mistake, text };
-        let region =
-            self.memory.find(address, bytes).map_err(|bad| illegal(bad.mistake, bad.text))?;
+        let illegal = |mistake, text| Fault {
+            code: Code::ILLEGAL_ADDRESS,
+            mistake,
+            text,
+        };
+        let region = self
+            .memory
+            .find(address, bytes)
+            .map_err(|bad| illegal(bad.mistake, bad.text))?;
         if let Some(owner) = region.device()
             && owner != self.device
             && !region.pool.is_some_and(|pool| self.pools.contains(&pool))
         {
-            let text = format!("device {} has no access to {}", self.device, region.describe());
+            let text = format!(
+                "device {} has no access to {}",
+                self.device,
+                region.describe()
+            );
             return Err(illegal(Mistake::OutOfBounds, text));
         }
         let length = region.bytes as usize;
-        let tracking = region
-            .tracking
-            .get_or_insert_with(|| Tracking { writers: vec![0; length], readers: vec![0; length] });
+        let tracking = region.tracking.get_or_insert_with(|| Tracking {
+            writers: vec![0; length],
+            readers: vec![0; length],
+        });
         let view = View {
             start: region.start,
             bytes: region.bytes,
@@ -105,8 +122,8 @@ impl<'a> Views<'a> {
         Ok(at)
     }
 
-    /// Checks and notes an access of `bytes` bytes, at most 16, at a multiple of them. Returns where
-    /// they are, and what is wrong that does not end the launch.
+    /// Checks and notes an access of `bytes` bytes, at most 16, at a multiple of them. Returns
+    /// where they are, and what is wrong that does not end the launch.
     #[inline]
     pub fn access(
         &mut self,
@@ -141,8 +158,8 @@ impl<'a> Views<'a> {
                 *word |= bits;
             }
         }
-        // SAFETY: both have a number for each byte of the region, in which the access lies; no other
-        // reference to them exists while the launch runs.
+        // SAFETY: both have a number for each byte of the region, in which the access lies; no
+        // other reference to them exists while the launch runs.
         let (writers, readers) = unsafe {
             (
                 std::slice::from_raw_parts_mut(view.writers.add(offset as usize), bytes as usize),
@@ -164,16 +181,21 @@ impl<'a> Views<'a> {
 
 impl View {
     fn summary(&self, first: u32) -> Touched {
-        let mut touched = Touched { region: self.start, reads: vec![], writes: vec![] };
+        let mut touched = Touched {
+            region: self.start,
+            reads: vec![],
+            writes: vec![],
+        };
         for page in 0..self.bytes.div_ceil(PAGE) {
             if self.touched[(page / 64) as usize] >> (page % 64) & 1 == 0 {
                 continue;
             }
             let start = page * PAGE;
             let length = PAGE.min(self.bytes - start) as usize;
-            for (numbers, runs) in
-                [(self.readers, &mut touched.reads), (self.writers, &mut touched.writes)]
-            {
+            for (numbers, runs) in [
+                (self.readers, &mut touched.reads),
+                (self.writers, &mut touched.writes),
+            ] {
                 // SAFETY: there is a number for each byte of the region; nothing changes them now.
                 let numbers =
                     unsafe { std::slice::from_raw_parts(numbers.add(start as usize), length) };

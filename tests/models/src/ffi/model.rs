@@ -107,7 +107,9 @@ unsafe impl Sync for Slot {}
 impl Slot {
     fn new(object: u32) -> Arc<Slot> {
         Arc::new(Slot {
-            records: Records { head: AtomicPtr::new(std::ptr::null_mut()) },
+            records: Records {
+                head: AtomicPtr::new(std::ptr::null_mut()),
+            },
             state: AtomicU32::new(1),
             object: UnsafeCell::new(object),
         })
@@ -142,7 +144,9 @@ impl Slot {
             } else {
                 generation * GENERATION + references
             };
-            let swap = self.state.compare_exchange(state, next, Ordering::SeqCst, Ordering::SeqCst);
+            let swap = self
+                .state
+                .compare_exchange(state, next, Ordering::SeqCst, Ordering::SeqCst);
             match swap {
                 Ok(_) if references == 0 => {
                     self.records.wait_until_unused(SLOT);
@@ -170,7 +174,9 @@ fn explore(model: impl Fn() -> Vec<Box<dyn FnOnce() + Send>> + Send + Sync + 'st
     builder.preemption_bound = Some(2);
     builder.check(move || {
         let threads: Vec<_> = model().into_iter().map(thread::spawn).collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }
 

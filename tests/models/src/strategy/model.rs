@@ -23,12 +23,14 @@ pub fn explore(preemptions: usize, model: impl Fn() -> Vec<Body> + Send + Sync +
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
         let threads: Vec<_> = model().into_iter().map(thread::spawn).collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }
 
-/// So many preemptions, or one fewer where the models are a part of all tests (`MODELS=all` is `make test-loom`):
-/// for models that take a quarter of a minute.
+/// So many preemptions, or one fewer where the models are a part of all tests (`MODELS=all` is
+/// `make test-loom`): for models that take a quarter of a minute.
 pub fn long(preemptions: usize) -> usize {
     let all = std::env::var_os("MODELS").is_some_and(|models| models == "all");
     if all { preemptions } else { preemptions - 1 }
@@ -49,7 +51,11 @@ fn a_notified_thread_wakes() {
                 }));
             }
             threads.push(Box::new(move || {
-                let ready = || conditions.iter().all(|condition| condition.load(Ordering::Relaxed));
+                let ready = || {
+                    conditions
+                        .iter()
+                        .all(|condition| condition.load(Ordering::Relaxed))
+                };
                 assert!(signal.wait_until(spin, None, ready));
             }));
             threads
@@ -266,7 +272,13 @@ fn two_replicas_meet_in_merge_calls_of_step_after_step() {
     explore(long(3), || {
         Crew::new(2).threads(1..2, |crew| {
             for number in 1..=2 {
-                assert!(crew.run(Step { number, merge_calls: 3 - number }, true));
+                assert!(crew.run(
+                    Step {
+                        number,
+                        merge_calls: 3 - number
+                    },
+                    true
+                ));
             }
         })
     });
@@ -276,8 +288,20 @@ fn two_replicas_meet_in_merge_calls_of_step_after_step() {
 fn a_coordinator_that_only_watches_serves_and_commits() {
     explore(long(2), || {
         Crew::new(2).threads(0..2, |crew| {
-            assert!(crew.run(Step { number: 1, merge_calls: 1 }, false));
-            assert!(crew.run(Step { number: 2, merge_calls: 0 }, false));
+            assert!(crew.run(
+                Step {
+                    number: 1,
+                    merge_calls: 1
+                },
+                false
+            ));
+            assert!(crew.run(
+                Step {
+                    number: 2,
+                    merge_calls: 0
+                },
+                false
+            ));
         })
     });
 }
@@ -287,12 +311,25 @@ fn a_coordinator_that_only_watches_serves_and_commits() {
 fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
     let crew = Crew::new(replicas);
     let mut threads = crew.threads(0..replicas, move |crew| {
-        if crew.run(Step { number: 1, merge_calls }, false) {
-            assert!(crew.run(Step { number: 2, merge_calls: 0 }, false));
+        if crew.run(
+            Step {
+                number: 1,
+                merge_calls,
+            },
+            false,
+        ) {
+            assert!(crew.run(
+                Step {
+                    number: 2,
+                    merge_calls: 0
+                },
+                false
+            ));
             assert!(!crew.rendezvous.is_abandoned());
             assert_eq!(crew.last(), 0);
         } else {
-            crew.drained.wait_until(Spin::NEVER, None, || crew.last() == 1);
+            crew.drained
+                .wait_until(Spin::NEVER, None, || crew.last() == 1);
         }
     });
     threads.push(Box::new(move || {
@@ -302,11 +339,14 @@ fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
     threads
 }
 
-/// The same with a step that its replicas have begun, and without another one: so much less to order
-/// that two preemptions can be tried with two replicas.
+/// The same with a step that its replicas have begun, and without another one: so much less to
+/// order that two preemptions can be tried with two replicas.
 fn cancel_begun(replicas: usize, merge_calls: usize) -> Vec<Body> {
     let crew = Crew::new(replicas);
-    let step = Step { number: 1, merge_calls };
+    let step = Step {
+        number: 1,
+        merge_calls,
+    };
     crew.rendezvous.open();
     let replica = |replica: usize| -> Body {
         let crew = Arc::clone(&crew);
@@ -318,7 +358,9 @@ fn cancel_begun(replicas: usize, merge_calls: usize) -> Vec<Body> {
         if caller.attend(step) {
             assert_eq!(caller.last(), 0);
         } else {
-            caller.drained.wait_until(Spin::NEVER, None, || caller.last() == 1);
+            caller
+                .drained
+                .wait_until(Spin::NEVER, None, || caller.last() == 1);
         }
     }));
     threads.push(Box::new(move || {
@@ -341,11 +383,14 @@ fn a_cancelled_step_releases_replicas_that_wait() {
     explore(1, || cancel(2, 1));
 }
 
-/// As `cancel_begun`, cancelled by a replica before it comes to the merge call or when it is back: a
-/// thread less, so that two preemptions can be tried where replicas wait.
+/// As `cancel_begun`, cancelled by a replica before it comes to the merge call or when it is back:
+/// a thread less, so that two preemptions can be tried where replicas wait.
 fn cancel_by_replica(before: bool) -> Vec<Body> {
     let crew = Crew::new(2);
-    let step = Step { number: 1, merge_calls: 1 };
+    let step = Step {
+        number: 1,
+        merge_calls: 1,
+    };
     crew.rendezvous.open();
     let (first, second, caller) = (Arc::clone(&crew), Arc::clone(&crew), crew);
     let cancel = |crew: &Crew| {
@@ -367,7 +412,9 @@ fn cancel_by_replica(before: bool) -> Vec<Body> {
             if caller.attend(step) {
                 assert_eq!(caller.last(), 0);
             } else {
-                caller.drained.wait_until(Spin::NEVER, None, || caller.last() == 1);
+                caller
+                    .drained
+                    .wait_until(Spin::NEVER, None, || caller.last() == 1);
             }
         }),
     ]
@@ -411,9 +458,9 @@ fn a_token_reaches_its_own_step_alone() {
     });
 }
 
-/// Replicas that write to something which takes part in their step, while the step is given up. What
-/// `Strategy::join_step` and `Strategy::roll_back` do: who sees that it takes part may write, and then
-/// the outcome knows of it.
+/// Replicas that write to something which takes part in their step, while the step is given up.
+/// What `Strategy::join_step` and `Strategy::roll_back` do: who sees that it takes part may write,
+/// and then the outcome knows of it.
 #[test]
 fn who_writes_is_known_to_the_outcome() {
     struct Shared {
@@ -484,7 +531,10 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
     let mut threads: Vec<Body> = (0..replicas).map(replica).collect();
     let (of_caller, of_inner) = (Arc::clone(&outer), Arc::clone(&inner));
     threads.push(Box::new(move || {
-        let step = Step { number: 1, merge_calls: 0 };
+        let step = Step {
+            number: 1,
+            merge_calls: 0,
+        };
         let cancelled = || of_caller.cancelled.load(Ordering::Relaxed) == 1;
         let give_up = |crew: &Crew| {
             of_caller.mailboxes.iter().for_each(Mailbox::notify);
@@ -492,9 +542,15 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         };
         of_caller.rendezvous.open();
         let (job, nested) = (Arc::new(step), Arc::new(step));
-        of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &job));
+        of_caller
+            .mailboxes
+            .iter()
+            .for_each(|mailbox| post(mailbox, &job));
         loop {
-            match of_caller.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
+            match of_caller
+                .rendezvous
+                .wait_for_all(Spin::NEVER, None, cancelled)
+            {
                 WaitOutcome::Finished => break,
                 WaitOutcome::Abandoned => {
                     give_up(&of_caller);
@@ -503,8 +559,14 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
                 WaitOutcome::Waiting => {
                     // The merge function runs a step of its own.
                     of_inner.rendezvous.open();
-                    of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &nested));
-                    match of_inner.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
+                    of_caller
+                        .mailboxes
+                        .iter()
+                        .for_each(|mailbox| post(mailbox, &nested));
+                    match of_inner
+                        .rendezvous
+                        .wait_for_all(Spin::NEVER, None, cancelled)
+                    {
                         WaitOutcome::Abandoned => give_up(&of_inner),
                         ending => assert_eq!(ending, WaitOutcome::Finished),
                     }
@@ -516,11 +578,16 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
             }
         }
         if of_caller.rendezvous.is_abandoned() {
-            of_caller.drained.wait_until(Spin::NEVER, None, || of_caller.last() == 1);
+            of_caller
+                .drained
+                .wait_until(Spin::NEVER, None, || of_caller.last() == 1);
         } else {
             assert_eq!(of_caller.last(), 0);
         }
-        assert_eq!(of_inner.last(), usize::from(of_inner.rendezvous.is_abandoned()));
+        assert_eq!(
+            of_inner.last(),
+            usize::from(of_inner.rendezvous.is_abandoned())
+        );
         of_caller.mailboxes.iter().for_each(Mailbox::close);
     }));
     threads.push(Box::new(move || {

@@ -1,5 +1,5 @@
-//! Replicas that share a device under loom: whatever the order, one of them computes at a time, what one has
-//! left the next one sees, and nobody who may go on is left asleep.
+//! Replicas that share a device under loom: whatever the order, one of them computes at a time,
+//! what one has left the next one sees, and nobody who may go on is left asleep.
 
 use std::sync::Arc;
 
@@ -67,7 +67,11 @@ impl Device {
     }
 
     fn compute(&self) {
-        assert_eq!(self.busy.swap(1, Ordering::Relaxed), 0, "two compute on one device");
+        assert_eq!(
+            self.busy.swap(1, Ordering::Relaxed),
+            0,
+            "two compute on one device"
+        );
         let before = self.computed.load(Ordering::Relaxed);
         self.computed.store(before + 1, Ordering::Relaxed);
         self.busy.store(0, Ordering::Relaxed);
@@ -82,8 +86,8 @@ impl Device {
         is_new.then_some(replica)
     }
 
-    /// What `ReplicaJob::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
-    /// is given up is not called.
+    /// What `ReplicaJob::execute` and `ReplicaContext::synchronize` do. A callback that has not
+    /// begun when the step is given up is not called.
     fn execute(&self, replica: usize) {
         let mut next = Some(replica);
         while let Some(current) = next {
@@ -108,7 +112,10 @@ impl Device {
                     || (self.rendezvous.is_released(replica) && self.turns.has(replica))
             };
             let mailbox = &self.mailboxes[thread];
-            assert!(matches!(mailbox.wait(Spin::NEVER, &mut None, may_go_on), Wake::Released));
+            assert!(matches!(
+                mailbox.wait(Spin::NEVER, &mut None, may_go_on),
+                Wake::Released
+            ));
             mailbox.wait_until(Spin::NEVER, || self.turns.want(replica));
             self.compute();
             if self.rendezvous.is_abandoned() {
@@ -131,7 +138,8 @@ impl Device {
     /// What `Strategy::run` does, on a thread that only watches.
     fn run(&self) {
         self.rendezvous.open();
-        self.turns.open(|replica| post(&self.mailboxes[replica], &self.job));
+        self.turns
+            .open(|replica| post(&self.mailboxes[replica], &self.job));
         let cancelled = || self.cancelled.load(Ordering::Relaxed);
         loop {
             match self.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
@@ -150,7 +158,8 @@ impl Device {
                     }
                 }
                 WaitOutcome::Abandoned => {
-                    self.turns.notify_rest(|replica| post(&self.mailboxes[replica], &self.job));
+                    self.turns
+                        .notify_rest(|replica| post(&self.mailboxes[replica], &self.job));
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     self.depart(self.rendezvous.leave());
                     self.drained

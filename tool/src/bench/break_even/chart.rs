@@ -46,8 +46,11 @@ mod drawing {
         let root = root.titled(&title, TITLE_FONT)?;
         let work = around(rows.iter().map(|row| row.work_us));
         let (least, most) = (work.start, work.end);
-        let highest =
-            rows.iter().map(|row| row.first_to_second(0.75)).fold(replicas as f64, f64::max) * 1.05;
+        let highest = rows
+            .iter()
+            .map(|row| row.first_to_second(0.75))
+            .fold(replicas as f64, f64::max)
+            * 1.05;
         let mut chart = ChartBuilder::on(&root)
             .margin(MARGIN)
             .margin_right(30)
@@ -73,7 +76,10 @@ mod drawing {
             ];
             chart.draw_series([PathElement::new(reach, OURS.stroke_width(1))])?;
         }
-        let middle = || rows.iter().map(|row| (row.work_us, row.first_to_second(0.5)));
+        let middle = || {
+            rows.iter()
+                .map(|row| (row.work_us, row.first_to_second(0.5)))
+        };
         chart.draw_series(LineSeries::new(middle(), OURS.stroke_width(2)))?;
         chart.draw_series(middle().map(|point| Circle::new(point, 3, OURS.filled())))?;
         root.present()?;
@@ -88,7 +94,11 @@ mod tests {
 
     #[test]
     fn ratios_and_the_crossing_are_drawn() {
-        let row = |work_us, several| Row { work_us, first: vec![10.0], second: vec![several] };
+        let row = |work_us, several| Row {
+            work_us,
+            first: vec![10.0],
+            second: vec![several],
+        };
         let rows = [row(1.0, 20.0), row(10.0, 8.0), row(100.0, 6.0)];
         let text = draw(2, &rows, super::super::even(&rows)).unwrap();
         assert!(text.contains("2 replicas beat one from ") && text.contains("times as fast"));

@@ -1,4 +1,5 @@
-//! `umbo bench break-even`: finds the amount of work from which a step is faster on several replicas than on one.
+//! `umbo bench break-even`: finds the amount of work from which a step is faster on several
+//! replicas than on one.
 
 mod chart;
 
@@ -20,7 +21,8 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench break-even [OPTIONS]
 
-Measures whole steps, a run with gradients and their update, on one replica and on several that share
+Measures whole steps, a run with gradients and their update, on one replica and on several that \
+                        share
 the same work, for more and more work. The work is arithmetic on numbers in the first cache. Rounds
 take turns between one replica and several; shown are medians of the rounds, how many times as fast
 several are, with the quartiles over the rounds, and the work at which they are even.
@@ -29,7 +31,8 @@ Options:
       --replicas N     replicas on logical CPUs to compare with one (2 to 1024; default: 2)
       --from-us N      least work of a step, in microseconds of one processor
                        (0.1 to 1000000; default: 1)
-      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every second time
+      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every \
+                        second time
       --parameters N   numbers in the variable that is updated (1 to 1000000000; default: 1024)
       --rounds N       rounds (1 to 100000; default: 40)
       --steps N        steps of each kind in a round, after as many unmeasured ones
@@ -84,7 +87,11 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         if let Some(page) = page {
             page.write(chart::draw(asked.replicas, &rows, even))?;
         }
-        let text = if json { as_json(&asked, &rows, even) } else { as_table(&asked, &rows, even) };
+        let text = if json {
+            as_json(&asked, &rows, even)
+        } else {
+            as_table(&asked, &rows, even)
+        };
         Ok(Report::fine(text))
     }))
 }
@@ -92,7 +99,10 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 /// The rows. In each, the first training has one replica, and the second one has several.
 fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     let training = |replicas| {
-        let options = Options { cpu_replicas: replicas, ..Options::default() };
+        let options = Options {
+            cpu_replicas: replicas,
+            ..Options::default()
+        };
         Training::new(&options, asked.parameters)
     };
     let (one, several) = (training(1)?, training(asked.replicas)?);
@@ -100,7 +110,8 @@ fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     measure([&one, &several], work_us, asked.rounds, asked.steps)
 }
 
-/// The amounts of work from the least to the most. Each is the square root of two times the one before.
+/// The amounts of work from the least to the most. Each is the square root of two times the one
+/// before.
 fn amounts(from: f64, to: f64) -> impl Iterator<Item = f64> {
     // Rounding must not leave the last one out.
     (0..)
@@ -128,15 +139,20 @@ impl Even {
     }
 }
 
-/// The break-even point after the last row in which several replicas were not faster. It is between two rows, at the
-/// point where the line through their ratios, over the logarithm of the work, meets 1.
+/// The break-even point after the last row in which several replicas were not faster. It is between
+/// two rows, at the point where the line through their ratios, over the logarithm of the work,
+/// meets 1.
 fn even(rows: &[Row]) -> Even {
-    let ratios: Vec<(f64, f64)> =
-        rows.iter().map(|row| (row.work_us, row.first_to_second(0.5))).collect();
+    let ratios: Vec<(f64, f64)> = rows
+        .iter()
+        .map(|row| (row.work_us, row.first_to_second(0.5)))
+        .collect();
     let Some(last) = ratios.iter().rposition(|&(_, ratio)| ratio <= 1.0) else {
         return Even::Always;
     };
-    let Some(&(above_us, above)) = ratios.get(last + 1) else { return Even::Never };
+    let Some(&(above_us, above)) = ratios.get(last + 1) else {
+        return Even::Never;
+    };
     let (below_us, below) = ratios[last];
     let share = (1.0 - below) / (above - below);
     Even::At(below_us * (above_us / below_us).powf(share))
@@ -170,7 +186,8 @@ fn as_table(asked: &Comparison, rows: &[Row], even: Even) -> String {
         }
         Even::Always => {
             format!(
-                "\n{replicas} replicas are faster than one from the least work on, {least:.1} us.\n"
+                "\n{replicas} replicas are faster than one from the least work on, {least:.1} \
+                 us.\n"
             )
         }
         Even::Never => {
@@ -205,17 +222,32 @@ mod tests {
     use super::*;
 
     fn row(work_us: f64, one: f64, many: f64) -> Row {
-        Row { work_us, first: vec![one], second: vec![many] }
+        Row {
+            work_us,
+            first: vec![one],
+            second: vec![many],
+        }
     }
 
     #[test]
     fn the_crossing_lies_between_the_rows_around_it() {
-        // The ratios are 0.5, 0.8 and 1.2, so the point is in the middle between 4 and 16 on a logarithmic scale.
-        let rows = [row(1.0, 1.0, 2.0), row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
-        let Even::At(us) = even(&rows) else { panic!("no crossing") };
+        // The ratios are 0.5, 0.8 and 1.2, so the point is in the middle between 4 and 16 on a
+        // logarithmic scale.
+        let rows = [
+            row(1.0, 1.0, 2.0),
+            row(4.0, 4.0, 5.0),
+            row(16.0, 12.0, 10.0),
+        ];
+        let Even::At(us) = even(&rows) else {
+            panic!("no crossing")
+        };
         assert!((us - 8.0).abs() < 1e-9, "{us}");
         // A single faster row does not count, because it may be due to chance.
-        let rows = [row(1.0, 2.0, 1.0), row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
+        let rows = [
+            row(1.0, 2.0, 1.0),
+            row(4.0, 4.0, 5.0),
+            row(16.0, 12.0, 10.0),
+        ];
         assert_eq!(even(&rows), Even::At(us));
         assert_eq!(even(&rows[..1]), Even::Always);
         assert_eq!(even(&rows[..2]), Even::Never);
@@ -240,7 +272,10 @@ mod tests {
         };
         let rows = [row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
         let said = as_table(&asked, &rows, even(&rows));
-        assert!(said.contains("2 replicas are faster than one from 8.0 us of work"), "{said}");
+        assert!(
+            said.contains("2 replicas are faster than one from 8.0 us of work"),
+            "{said}"
+        );
         let said = as_table(&asked, &rows[1..], even(&rows[1..]));
         assert!(said.contains("from the least work on, 16.0 us"), "{said}");
         let said = as_table(&asked, &rows[..1], even(&rows[..1]));

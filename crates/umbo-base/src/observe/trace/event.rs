@@ -26,8 +26,18 @@ impl Event {
         duration: u64,
         bytes: u64,
     ) -> Event {
-        let detail = if bytes > 0 { Detail::Bytes(bytes) } else { Detail::None };
-        Event { name: name.into(), category, start, duration, detail }
+        let detail = if bytes > 0 {
+            Detail::Bytes(bytes)
+        } else {
+            Detail::None
+        };
+        Event {
+            name: name.into(),
+            category,
+            start,
+            duration,
+            detail,
+        }
     }
 }
 

@@ -20,7 +20,13 @@ pub(super) fn process(text: &mut String, process: u32, rank: Option<u32>) {
         None => "umbo".to_owned(),
     };
     line(text, "process_name", process, 0, &json!({ "name": name }));
-    line(text, "process_sort_index", process, 0, &json!({ "sort_index": rank.unwrap_or(0) }));
+    line(
+        text,
+        "process_sort_index",
+        process,
+        0,
+        &json!({ "sort_index": rank.unwrap_or(0) }),
+    );
 }
 
 /// Lines that name a thread, and the replica that it runs.
@@ -36,16 +42,29 @@ pub(super) fn thread(
         Some(replica) => format!("replica {replica} (thread {name})"),
         None => name.to_owned(),
     };
-    line(text, "thread_name", process, thread, &json!({ "name": shortened(&shown) }));
+    line(
+        text,
+        "thread_name",
+        process,
+        thread,
+        &json!({ "name": shortened(&shown) }),
+    );
     let order = replica.unwrap_or(1_000_000);
-    line(text, "thread_sort_index", process, thread, &json!({ "sort_index": order }));
+    line(
+        text,
+        "thread_sort_index",
+        process,
+        thread,
+        &json!({ "sort_index": order }),
+    );
 }
 
 fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &Json) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{arguments}}},"
+        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":\
+         {arguments}}},"
     );
 }
 
@@ -57,7 +76,8 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
     };
     let _ = write!(
         text,
-        "{{\"name\":{name},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"ts\":{},\"dur\":{}",
+        "{{\"name\":{name},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"ts\":\
+         {},\"dur\":{}",
         event.category,
         Microseconds(event.start),
         Microseconds(event.duration)
@@ -97,7 +117,8 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
         let end = Microseconds(event.start + event.duration);
         let _ = write!(
             text,
-            "{{\"name\":\"bytes\",\"ph\":\"C\",\"pid\":{process},\"tid\":{thread},\"ts\":{end},\"args\":{{"
+            "{{\"name\":\"bytes\",\"ph\":\"C\",\"pid\":{process},\"tid\":{thread},\"ts\":{end},\"\
+             args\":{{"
         );
         for counter in Counter::ALL {
             number(text, counter.name(), counts[counter as usize]);
@@ -120,8 +141,8 @@ fn phases(text: &mut String, prefix: &str, spent: &ByPhase<u64>) {
     }
 }
 
-/// The last line: the number of events, the threads that worked at the same time and do not belong to the library, and
-/// the load of other processes.
+/// The last line: the number of events, the threads that worked at the same time and do not belong
+/// to the library, and the load of other processes.
 pub(super) fn summary(
     text: &mut String,
     process: u32,
@@ -131,9 +152,15 @@ pub(super) fn summary(
 ) {
     let threads: Vec<Json> = others
         .iter()
-        .map(|Other { thread, name, nanoseconds }| {
-            json!({ "thread": thread, "name": shortened(name), "on_processor_ns": nanoseconds })
-        })
+        .map(
+            |Other {
+                 thread,
+                 name,
+                 nanoseconds,
+             }| {
+                json!({ "thread": thread, "name": shortened(name), "on_processor_ns": nanoseconds })
+            },
+        )
         .collect();
     let Account { events, dropped } = account;
     let mut arguments = json!({ "events": events, "dropped": dropped, "other_threads": threads });
@@ -167,7 +194,12 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_cut_between_characters() {
-        for name in ["plain", "a \"quoted\" one", "back\\slash\n", "\u{0}\u{1f}\u{7f}"] {
+        for name in [
+            "plain",
+            "a \"quoted\" one",
+            "back\\slash\n",
+            "\u{0}\u{1f}\u{7f}",
+        ] {
             let mut text = String::new();
             event(&mut text, 1, 2, &Event::of(name.to_owned(), "", 0, 0, 0));
             let read: Json = serde_json::from_str(text.trim_end_matches(",\n")).unwrap();

@@ -1,12 +1,13 @@
-//! The trace: a file that shows what every thread did and when. Chrome's and Perfetto's viewers can read it.
+//! The trace: a file that shows what every thread did and when. Chrome's and Perfetto's viewers can
+//! read it.
 //!
-//! Each thread stores its events in its own buffer, which is made at its first event. If a thread finds its buffer
-//! full, or if nothing was written for a fifth of a second, it writes the events of all threads, so that a crash loses
-//! little. The file is a JSON array with one event on each line. Viewers do not need the bracket at the end, so an
-//! unfinished file is readable too.
+//! Each thread stores its events in its own buffer, which is made at its first event. If a thread
+//! finds its buffer full, or if nothing was written for a fifth of a second, it writes the events
+//! of all threads, so that a crash loses little. The file is a JSON array with one event on each
+//! line. Viewers do not need the bracket at the end, so an unfinished file is readable too.
 //!
-//! The number of events in a trace is limited. Events beyond the limit are counted. In the child of a fork there is no
-//! trace, because the file belongs to the parent.
+//! The number of events in a trace is limited. Events beyond the limit are counted. In the child of
+//! a fork there is no trace, because the file belongs to the parent.
 
 mod event;
 mod json;
@@ -98,8 +99,8 @@ thread_local! {
 
 /// Begins a trace of at most `most` events. It is written to a new file at `path`.
 ///
-/// FAILED_PRECONDITION while there is a trace. INVALID_ARGUMENT: not a regular file. NOT_FOUND, PERMISSION_DENIED or
-/// UNAVAILABLE if the file cannot be made.
+/// FAILED_PRECONDITION while there is a trace. INVALID_ARGUMENT: not a regular file. NOT_FOUND,
+/// PERMISSION_DENIED or UNAVAILABLE if the file cannot be made.
 pub fn start(path: &Path, most: u64) -> Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut current = SESSION.lock();
@@ -111,7 +112,8 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
     }
     let shown = path.display().to_string();
     let mut file = files::overwrite(path, |error| unwritable(&shown, error))?;
-    file.write_all(b"[\n").map_err(|error| unwritable(&shown, &error))?;
+    file.write_all(b"[\n")
+        .map_err(|error| unwritable(&shown, &error))?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     *current = Some(Session {
         number,
@@ -119,7 +121,10 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
         path: shown,
         buffers: Vec::new(),
         most,
-        account: Account { events: 0, dropped: 0 },
+        account: Account {
+            events: 0,
+            dropped: 0,
+        },
         failure: None,
         text: String::new(),
         spare: Vec::with_capacity(KEPT),
@@ -135,8 +140,8 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
 
 /// Ends the trace and returns its result.
 ///
-/// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be written; the trace
-/// has ended then, too.
+/// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could
+/// be written; the trace has ended then, too.
 pub fn stop() -> Result<Account> {
     if let Some(record) = BEFORE_END.get().filter(|_| is_on()) {
         record();
@@ -146,16 +151,19 @@ pub fn stop() -> Result<Account> {
         return Err(none());
     }
     let mut current = SESSION.lock();
-    let Some(mut session) = current.take() else { return Err(none()) };
+    let Some(mut session) = current.take() else {
+        return Err(none());
+    };
     watching::set_traced(false);
     CURRENT.store(0, Ordering::Release);
     session.write_all();
     session.finish();
     match session.failure {
         None => Ok(session.account),
-        Some(why) => {
-            Err(Error::of_system(format_args!("the trace '{}' is not whole", session.path), &why))
-        }
+        Some(why) => Err(Error::of_system(
+            format_args!("the trace '{}' is not whole", session.path),
+            &why,
+        )),
     }
 }
 
@@ -165,8 +173,8 @@ pub fn is_on() -> bool {
     watching::is_traced()
 }
 
-/// Sets a function that a trace calls before it ends. The function records work that was done and is not recorded yet.
-/// There is only one such function.
+/// Sets a function that a trace calls before it ends. The function records work that was done and
+/// is not recorded yet. There is only one such function.
 pub fn record_before_end(record: fn()) {
     BEFORE_END.get_or_init(|| record);
 }
@@ -182,8 +190,13 @@ pub(super) fn record(event: Event) {
     let end = event.start + event.duration;
     // A thread that is about to end has no buffer any more, so its events are not traced.
     let _ = OWN.try_with(|own| {
-        let Ok(mut own) = own.try_borrow_mut() else { return };
-        if own.as_ref().is_none_or(|own| own.session != CURRENT.load(Ordering::Relaxed)) {
+        let Ok(mut own) = own.try_borrow_mut() else {
+            return;
+        };
+        if own
+            .as_ref()
+            .is_none_or(|own| own.session != CURRENT.load(Ordering::Relaxed))
+        {
             *own = register();
         }
         let Some(own) = &*own else { return };
@@ -204,7 +217,11 @@ fn register() -> Option<OwnBuffer> {
     let mut current = SESSION.lock();
     let session = current.as_mut()?;
     let buffer = session.add_buffer(clock::thread_number(), clock::thread_name());
-    Some(OwnBuffer { session: session.number, buffer, last_write: Arc::clone(&session.last_write) })
+    Some(OwnBuffer {
+        session: session.number,
+        buffer,
+        last_write: Arc::clone(&session.last_write),
+    })
 }
 
 impl Drop for OwnBuffer {
@@ -214,13 +231,17 @@ impl Drop for OwnBuffer {
             return;
         }
         let mut current = SESSION.lock();
-        let Some(session) = current.as_mut().filter(|session| session.number == self.session)
+        let Some(session) = current
+            .as_mut()
+            .filter(|session| session.number == self.session)
         else {
             return;
         };
         session.write_buffer(&self.buffer);
         session.put();
-        session.buffers.retain(|buffer| !Arc::ptr_eq(buffer, &self.buffer));
+        session
+            .buffers
+            .retain(|buffer| !Arc::ptr_eq(buffer, &self.buffer));
     }
 }
 
@@ -231,7 +252,9 @@ fn write(must: bool) {
         None if must => SESSION.lock(),
         None => return,
     };
-    let Some(session) = current.as_mut() else { return };
+    let Some(session) = current.as_mut() else {
+        return;
+    };
     session.last_write.store(clock::now(), Ordering::Relaxed);
     let had_failed = session.failure.is_some();
     session.write_all();
@@ -248,7 +271,12 @@ fn write(must: bool) {
 impl Session {
     fn add_buffer(&mut self, thread: u32, name: String) -> Arc<ThreadEvents> {
         let (events, introduced) = (Mutex::new(Vec::with_capacity(KEPT)), Mutex::default());
-        let buffer = Arc::new(ThreadEvents { thread, name, events, introduced });
+        let buffer = Arc::new(ThreadEvents {
+            thread,
+            name,
+            events,
+            introduced,
+        });
         self.buffers.push(Arc::clone(&buffer));
         buffer
     }
@@ -289,7 +317,13 @@ impl Session {
             {
                 introduced.replica = Some(*replica);
                 let replica = introduced.replica;
-                json::thread(&mut self.text, process, buffer.thread, &buffer.name, replica);
+                json::thread(
+                    &mut self.text,
+                    process,
+                    buffer.thread,
+                    &buffer.name,
+                    replica,
+                );
             }
             self.account.events += 1;
             json::event(&mut self.text, process, buffer.thread, &event);
@@ -311,14 +345,21 @@ impl Session {
     fn finish(&mut self) {
         let process = watching::rank().unwrap_or_else(std::process::id);
         let (others, _) = self.usage.since(&[]);
-        json::summary(&mut self.text, process, self.account, &others, self.machine.load());
+        json::summary(
+            &mut self.text,
+            process,
+            self.account,
+            &others,
+            self.machine.load(),
+        );
         self.text.push_str("]\n");
         self.put();
     }
 }
 
-/// Leaves the trace unchanged, because this is the child of a fork and the file belongs to the parent. It waits for
-/// nothing and drops nothing, because threads that do not exist in the child may have been using the trace.
+/// Leaves the trace unchanged, because this is the child of a fork and the file belongs to the
+/// parent. It waits for nothing and drops nothing, because threads that do not exist in the child
+/// may have been using the trace.
 pub fn abandon() {
     watching::set_traced(false);
     CURRENT.store(0, Ordering::Relaxed);

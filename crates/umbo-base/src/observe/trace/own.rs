@@ -17,15 +17,17 @@ thread_local! {
     static OPEN: RefCell<Vec<Option<Begun>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a span of the calling thread, which the program calls `name`. Without a trace it has no effect. Names are
-/// shortened to 200 bytes. Of nested spans, the outermost 64 are in the trace.
+/// Begins a span of the calling thread, which the program calls `name`. Without a trace it has no
+/// effect. Names are shortened to 200 bytes. Of nested spans, the outermost 64 are in the trace.
 pub fn begin(name: &str) {
     if !watching::is_traced() {
         return;
     }
     let name = &name[..name.floor_char_boundary(json::LONGEST_NAME)];
     let _ = OPEN.try_with(|open| {
-        let Ok(mut open) = open.try_borrow_mut() else { return };
+        let Ok(mut open) = open.try_borrow_mut() else {
+            return;
+        };
         // Spans that remain from an earlier trace end here.
         let current = CURRENT.load(Ordering::Relaxed);
         open.retain(|span| span.as_ref().is_none_or(|begun| begun.0 == current));
@@ -37,7 +39,9 @@ pub fn begin(name: &str) {
 /// Ends the calling thread's last span. If its beginning is not in the trace, this has no effect.
 pub fn end() {
     let ended = OPEN.try_with(|open| open.try_borrow_mut().ok()?.pop()?);
-    let Ok(Some((session, name, start))) = ended else { return };
+    let Ok(Some((session, name, start))) = ended else {
+        return;
+    };
     if watching::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
         let duration = clock::now().saturating_sub(start);
         record(Event::of(String::from(name), "program", start, duration, 0));

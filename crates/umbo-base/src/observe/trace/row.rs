@@ -1,4 +1,5 @@
-//! Rows of the trace that do not belong to a thread, such as a GPU's stream. Their events are recorded afterwards.
+//! Rows of the trace that do not belong to a thread, such as a GPU's stream. Their events are
+//! recorded afterwards.
 
 use std::sync::Arc;
 
@@ -10,9 +11,15 @@ const FIRST: u32 = 1 << 30;
 /// Records events on the row with this number and name, in the order of their starts.
 pub fn record_row(number: u32, name: &str, events: Vec<Event>) {
     let mut current = SESSION.lock();
-    let Some(session) = current.as_mut() else { return };
+    let Some(session) = current.as_mut() else {
+        return;
+    };
     let thread = FIRST.saturating_add(number);
-    let known = session.buffers.iter().find(|buffer| buffer.thread == thread).map(Arc::clone);
+    let known = session
+        .buffers
+        .iter()
+        .find(|buffer| buffer.thread == thread)
+        .map(Arc::clone);
     let buffer = known.unwrap_or_else(|| session.add_buffer(thread, name.to_owned()));
     let is_full = {
         let mut kept = buffer.events.lock();
