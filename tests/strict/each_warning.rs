@@ -37,83 +37,87 @@ use Strictly::{Fails, FailsInProcess, Warns};
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
 const SITES: &[(&str, &str, Strictly)] = &[
     (
-        "observe/environment.rs",
+        "crates/umbo-base/src/observe/environment.rs",
         "UMBO_TRACE: no trace",
         Warns("tells of the environment, not of the program"),
     ),
-    ("observe/log.rs", "Some(Err(warning))", Warns("as above")),
     (
-        "observe/strict.rs",
+        "crates/umbo-base/src/observe/log.rs",
+        "Some(Err(warning))",
+        Warns("as above"),
+    ),
+    (
+        "crates/umbo-base/src/observe/strict.rs",
         "fn suspect",
         Warns("is how those are said that are failures when strict"),
     ),
     (
-        "observe/switch.rs",
+        "crates/umbo-base/src/observe/switch.rs",
         "which means nothing",
         Warns("tells of the environment, not of the program"),
     ),
     (
-        "equivalence/first_batch.rs",
+        "crates/umbo-check/src/first_batch.rs",
         "strategy.is_strict()",
         Warns("fails the step if strict, as ffi_gradients/first_batch.rs shows"),
     ),
     (
-        "checkpoint/saving.rs",
+        "crates/umbo-checkpoint/src/saving.rs",
         "doubt",
         Fails(&[("with a NaN in it", saved_nan)]),
     ),
     (
-        "equivalence/first_batch.rs",
+        "crates/umbo-check/src/first_batch.rs",
         "not checked",
         Warns("says what UMBO_CHECK cannot do"),
     ),
     (
-        "observe/trace/mod.rs",
+        "crates/umbo-base/src/observe/trace/mod.rs",
         "ends here",
         Warns("tells of the disk"),
     ),
     (
-        "executor/workers.rs",
+        "crates/umbo-executor/src/workers.rs",
         "fewer threads",
         Warns("tells of the machine"),
     ),
     (
-        "executor/computing.rs",
+        "crates/umbo-executor/src/computing.rs",
         "on the calling thread",
         Warns("tells of the machine"),
     ),
     (
-        "strategy/central_storage.rs",
+        "crates/umbo-strategy/src/central_storage.rs",
         "take turns",
         Warns("tells of the machine: how many processors there are"),
     ),
     (
-        "strategy/threads.rs",
+        "crates/umbo-strategy/src/threads.rs",
         "is not bound",
         Warns("tells of the machine"),
     ),
     (
-        "strategy/step_lock.rs",
+        "crates/umbo-strategy/src/step_lock.rs",
         "self.wait_warning(&state)",
         Warns("tells of time, which a machine may need"),
     ),
     (
-        "strategy/writing.rs",
+        "crates/umbo-strategy/src/writing.rs",
         "component",
         Fails(&[("uses replica 0's component alone", components)]),
     ),
     (
-        "optimizer/non_finite.rs",
+        "crates/umbo-optim/src/non_finite.rs",
         "applied as it is",
         Fails(&[("is not finite", not_finite)]),
     ),
     (
-        "optimizer/writing.rs",
+        "crates/umbo-optim/src/writing.rs",
         "fn check_written",
         Fails(&[("viewed, attached or added none", unwritten)]),
     ),
     (
-        "input/batched.rs",
+        "crates/umbo-input/src/batched.rs",
         "fn check_batches",
         Fails(&[
             ("nothing has batched", unbatched),
@@ -121,12 +125,12 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "input/zip.rs",
+        "crates/umbo-input/src/zip.rs",
         "elements, dataset",
         FailsInProcess(&[("different lengths", zipped)]),
     ),
     (
-        "input/suspects.rs",
+        "crates/umbo-input/src/suspects.rs",
         "fn part",
         FailsInProcess(&[
             ("take and skip", taken_and_skipped),
@@ -134,7 +138,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "input/suspects.rs",
+        "crates/umbo-input/src/suspects.rs",
         "fn check_again",
         FailsInProcess(&[
             ("nothing is cached", cut_cache),
@@ -142,57 +146,57 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "input/suspects.rs",
+        "crates/umbo-input/src/suspects.rs",
         "fn check_shuffled_batches",
         Fails(&[("batches are shuffled", shuffled_batches)]),
     ),
     (
-        "input/suspects.rs",
+        "crates/umbo-input/src/suspects.rs",
         "fn check_remainder",
         FailsInProcess(&[("nothing is left", without_batches)]),
     ),
     (
-        "input/iterator.rs",
+        "crates/umbo-input/src/iterator.rs",
         "fn tell_end",
         Fails(&[("once more without a reset", end_twice)]),
     ),
     (
-        "checkpoint/shelf.rs",
+        "crates/umbo-checkpoint/src/shelf.rs",
         "later saves try again",
         Warns("tells of the disk"),
     ),
     (
-        "checkpoint/atomic.rs",
+        "crates/umbo-checkpoint/src/atomic.rs",
         "might bring the old file back",
         Warns("tells of the disk"),
     ),
     (
-        "kernels/instruction_set.rs",
+        "crates/umbo-kernels/src/instruction_set.rs",
         "which {problem}",
         Warns("tells of the environment, not of the program"),
     ),
     (
-        "observe/first_runs.rs",
+        "crates/umbo-base/src/observe/first_runs.rs",
         "strategy {strategy}",
         Warns("tells of the machine"),
     ),
     (
-        "observe/first_runs.rs",
+        "crates/umbo-base/src/observe/first_runs.rs",
         "libraries::old_kernels",
         Warns("tells of the machine"),
     ),
     (
-        "checkpoint/shelf.rs",
+        "crates/umbo-checkpoint/src/shelf.rs",
         "passed over",
         Fails(&[("step-000000000002", damaged)]),
     ),
     (
-        "ffi/handle.rs",
+        "src/handle.rs",
         "fn say_many",
         Warns("may be meant: a program can need so many"),
     ),
     (
-        "metrics/mod.rs",
+        "crates/umbo-metrics/src/lib.rs",
         "fn warn_of_score",
         Fails(&[("is not in [0, 1]", outside_of_range)]),
     ),
@@ -438,12 +442,13 @@ fn sites(text: &str) -> Vec<String> {
         .collect();
     let is_one = |&number: &usize| {
         let line: &str = lines[number];
-        let before = lines[number.saturating_sub(1)];
+        // The name of the function is on this line, or up to two lines above among its arguments.
+        let call = &lines[number.saturating_sub(2)..=number];
         let logs = line.contains("Level::Warning")
-            && [line, before].iter().any(|line| {
+            && call.iter().any(|line| {
                 ["log(", "log_anyway(", "keep(", "say("]
                     .iter()
-                    .any(|call| line.contains(call))
+                    .any(|function| line.contains(function))
             });
         logs || line.contains("strict::suspect(")
     };
@@ -454,17 +459,16 @@ fn sites(text: &str) -> Vec<String> {
     (0..lines.len()).filter(is_one).map(around).collect()
 }
 
-fn scan(folder: &Path, found: &mut Vec<(String, String)>) {
+fn scan(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            scan(&path, found);
+            scan(root, &path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let name = path
-                .to_str()
+                .strip_prefix(root)
                 .unwrap()
-                .split("/src/")
-                .last()
+                .to_str()
                 .unwrap()
                 .to_owned();
             let text = std::fs::read_to_string(&path).unwrap();
@@ -476,10 +480,10 @@ fn scan(folder: &Path, found: &mut Vec<(String, String)>) {
 #[test]
 fn each_warning_of_the_sources_is_in_the_table() {
     let mut found = Vec::new();
-    scan(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"),
-        &mut found,
-    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for folder in ["src", "crates"] {
+        scan(&root, &root.join(folder), &mut found);
+    }
     let mut files: Vec<&str> = found.iter().map(|(file, _)| &**file).collect();
     let mut known: Vec<&str> = SITES.iter().map(|(file, ..)| *file).collect();
     files.sort();
