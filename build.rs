@@ -3,16 +3,14 @@
 
 use std::env;
 
-#[cfg(feature = "headers")]
-#[path = "src/headers/generate.rs"]
-mod generate;
-
 fn main() {
     #[cfg(feature = "headers")]
     {
         println!("cargo::rerun-if-changed=src");
+        println!("cargo::rerun-if-changed=crates/umbo-headers/templates");
         println!("cargo::rerun-if-changed=include/umbo");
-        if let Err(problem) = generate::write(std::path::Path::new(env!("CARGO_MANIFEST_DIR"))) {
+        if let Err(problem) = umbo_headers::write(std::path::Path::new(env!("CARGO_MANIFEST_DIR")))
+        {
             println!("cargo::error={problem}");
         }
     }

@@ -1,6 +1,5 @@
 //! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
-//! writes them anew. Their generator is compiled into this program, and that of the C programs over
-//! all functions.
+//! writes them anew. The generator of the C programs over all functions is compiled into this program.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -8,8 +7,6 @@ use std::{env, fs};
 
 #[path = "c/generator/cases.rs"]
 mod cases;
-#[path = "../src/headers/generate.rs"]
-mod generate;
 #[path = "header/generator.rs"]
 mod generator;
 #[path = "c/generator/header.rs"]
@@ -25,16 +22,17 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-fn generated() -> &'static [generate::HeaderFile] {
-    static HEADERS: LazyLock<Vec<generate::HeaderFile>> =
-        LazyLock::new(|| generate::generate(root()).unwrap_or_else(|problem| panic!("{problem}")));
+fn generated() -> &'static [umbo_headers::HeaderFile] {
+    static HEADERS: LazyLock<Vec<umbo_headers::HeaderFile>> = LazyLock::new(|| {
+        umbo_headers::generate(root()).unwrap_or_else(|problem| panic!("{problem}"))
+    });
     &HEADERS
 }
 
 #[test]
 fn the_committed_headers_are_what_the_source_says() {
     if env::var_os("UPDATE_HEADER").is_some() {
-        generate::write(root()).unwrap_or_else(|problem| panic!("{problem}"));
+        umbo_headers::write(root()).unwrap_or_else(|problem| panic!("{problem}"));
     }
     let folder = root().join("include/umbo");
     let headers = generated();
@@ -48,7 +46,7 @@ fn the_committed_headers_are_what_the_source_says() {
     let names = headers.iter().map(|(name, _)| name.clone());
     let names: Vec<_> = names.filter(|name| name.ends_with(".h")).collect();
     assert_eq!(
-        generate::committed(root()).unwrap(),
+        umbo_headers::committed(root()).unwrap(),
         names,
         "headers without a skeleton"
     );
@@ -58,7 +56,7 @@ fn the_committed_headers_are_what_the_source_says() {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
-        if path.is_dir() && path != generate::skeletons(root()) {
+        if path.is_dir() && path != umbo_headers::skeletons(root()) {
             sources(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
@@ -219,11 +217,12 @@ fn every_status_must_be_looked_at_but_the_one_that_was_given() {
 /// What the generator makes of one source file and one skeleton.
 fn made_of(name: &str, source: &str, skeleton: &str) -> Result<String, String> {
     let root = env::temp_dir().join(format!("umbo-header-{}-{name}", std::process::id()));
-    let folder = generate::skeletons(&root);
+    let folder = umbo_headers::skeletons(&root);
     fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    fs::create_dir_all(root.join("src")).expect("the temporary folder can be written");
     fs::write(root.join("src/thing.rs"), source).expect("the source can be written");
     fs::write(folder.join("thing.h.in"), skeleton).expect("the skeleton can be written");
-    let made = generate::generate(&root);
+    let made = umbo_headers::generate(&root);
     fs::remove_dir_all(&root).expect("the temporary folder can be removed");
     Ok(made?.remove(0).1)
 }

@@ -10,7 +10,7 @@ use umbo_core::device::DeviceId;
 use umbo_core::input::{Dataset, ShuffleOptions, distribute_dataset};
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{Gradients, LossReduction, Optimizer};
 use umbo_core::strategy::variables::{Initial, NewVariable, create, read};
 use umbo_core::strategy::{Options, Strategy};

@@ -44,14 +44,14 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("owned", [data, destroy]) => {
                 before = quote! {
-                    let #data = unsafe { crate::user_data::UserData::new(#data, #destroy) };
+                    let #data = unsafe { crate::machinery::user_data::UserData::new(#data, #destroy) };
                 };
             }
             ("owned_by", [data, options]) => {
                 before = quote! {
                     let #data = unsafe {
-                        let known = crate::options::known_or_default(#options);
-                        crate::user_data::UserData::new(#data, known.user_data_destroy)
+                        let known = crate::machinery::options::known_or_default(#options);
+                        crate::machinery::user_data::UserData::new(#data, known.user_data_destroy)
                     };
                 };
             }
@@ -62,13 +62,13 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     }
     let name = function.sig.ident.to_string();
     if runs.to_string() != "quietly" {
-        function.sig.output = syn::parse_quote!(-> crate::status::umbo_status);
+        function.sig.output = syn::parse_quote!(-> crate::machinery::status::umbo_status);
     }
     function.sig.unsafety = Some(syn::parse_quote!(unsafe));
     function.sig.abi = Some(syn::parse_quote!(extern "C"));
     function.block = syn::parse_quote!({
         #before
-        crate::boundary::#runs(#name, move || { #body })
+        crate::machinery::boundary::#runs(#name, move || { #body })
     });
     // Unit tests have no name for C, so that of all functions those are compiled that they call.
     Ok(quote! {
@@ -94,7 +94,7 @@ fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) 
         let name = other.to_string();
         quote!((#other, #name),)
     });
-    let call = quote!(crate::arguments::#what);
+    let call = quote!(crate::machinery::arguments::#what);
     match what.to_string().as_str() {
         "borrow" => quote!(#call(#parameter, #name, |#parameter| { #rest })?),
         "within" => quote!(#call(#parameter, #name, |#parameter| { #rest })),
@@ -139,12 +139,12 @@ mod tests {
                 items: *const i64,
                 many: i64,
                 count: *mut i64,
-            ) -> crate::status::umbo_status {
-                crate::boundary::boundary("umbo_x", move || {
-                    let count = unsafe { crate::arguments::out(count, "count") }?;
-                    crate::arguments::borrow(metrics, "metrics", |metrics| {
+            ) -> crate::machinery::status::umbo_status {
+                crate::machinery::boundary::boundary("umbo_x", move || {
+                    let count = unsafe { crate::machinery::arguments::out(count, "count") }?;
+                    crate::machinery::arguments::borrow(metrics, "metrics", |metrics| {
                         let items = unsafe {
-                            crate::arguments::array(items, (many, "many"), "items")
+                            crate::machinery::arguments::array(items, (many, "many"), "items")
                         }?;
                         count.write(metrics.len());
                         Ok(())
@@ -165,7 +165,7 @@ mod tests {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_release(x: *const c_void) {
-                crate::boundary::quietly("umbo_release", move || { release(x) })
+                crate::machinery::boundary::quietly("umbo_release", move || { release(x) })
             }
         };
         assert_eq!(made, text(expected));
@@ -180,12 +180,12 @@ mod tests {
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
-            unsafe extern "C" fn umbo_x() -> crate::status::umbo_status {
+            unsafe extern "C" fn umbo_x() -> crate::machinery::status::umbo_status {
                 let user_data = unsafe {
-                    crate::user_data::UserData::new(user_data, destroy)
+                    crate::machinery::user_data::UserData::new(user_data, destroy)
                 };
-                crate::boundary::boundary("umbo_x", move || {
-                    let x = unsafe { crate::arguments::get(x, "x") }?;
+                crate::machinery::boundary::boundary("umbo_x", move || {
+                    let x = unsafe { crate::machinery::arguments::get(x, "x") }?;
                     x.run(user_data)
                 })
             }
@@ -202,12 +202,12 @@ mod tests {
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
-            unsafe extern "C" fn umbo_x() -> crate::status::umbo_status {
+            unsafe extern "C" fn umbo_x() -> crate::machinery::status::umbo_status {
                 let user_data = unsafe {
-                    let known = crate::options::known_or_default(options);
-                    crate::user_data::UserData::new(user_data, known.user_data_destroy)
+                    let known = crate::machinery::options::known_or_default(options);
+                    crate::machinery::user_data::UserData::new(user_data, known.user_data_destroy)
                 };
-                crate::boundary::boundary("umbo_x", move || {
+                crate::machinery::boundary::boundary("umbo_x", move || {
                     run(user_data);
                     Ok(())
                 })

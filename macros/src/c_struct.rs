@@ -72,7 +72,7 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
         #[repr(C)]
         #item
 
-        unsafe impl crate::options::Extensible for #name {
+        unsafe impl crate::machinery::options::Extensible for #name {
             fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                 #checks
                 Ok(())
@@ -120,7 +120,7 @@ fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
     let array = field.ident.as_ref().expect("the fields have names");
     let (array_name, count_name) = (array.to_string(), count.to_string());
     Ok(Some(quote! {
-        crate::options::check_array(
+        crate::machinery::options::check_array(
             argument,
             (#array_name, self.#array.is_null(), #is_optional),
             (#count_name, self.#count.into()),
@@ -186,7 +186,7 @@ mod tests {
                 pub rest: f64,
             }
 
-            unsafe impl crate::options::Extensible for umbo_x {
+            unsafe impl crate::machinery::options::Extensible for umbo_x {
                 fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                     Ok(())
                 }
@@ -227,7 +227,7 @@ mod tests {
             (quote!(names), true, "names"),
         ] {
             let check = quote! {
-                crate::options::check_array(
+                crate::machinery::options::check_array(
                     argument,
                     (#name, self.#array.is_null(), #is_optional),
                     ("axis_count", self.axis_count.into()),

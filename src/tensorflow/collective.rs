@@ -1,8 +1,8 @@
 //! Reductions to destinations, and copies to them.
 
-use crate::prelude::*;
+use crate::machinery::prelude::*;
 use umbo_core::device::registry;
-use umbo_core::strategy::collective::Destination;
+use umbo_core::strategy::values::collective::Destination;
 
 /// Where a value goes. Set exactly one field.
 #[c_struct]

@@ -1,6 +1,6 @@
 //! Input under the names of the reference.
 
-use crate::prelude::*;
+use crate::machinery::prelude::*;
 use umbo_core::input::{InputContext, make_numpy_dataset};
 
 /// Computes the batch size of one replica.

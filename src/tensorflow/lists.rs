@@ -1,6 +1,6 @@
 //! Lists, which are used as tuples are, and have another structure.
 
-use crate::prelude::*;
+use crate::machinery::prelude::*;
 use umbo_core::input::ElementSpec;
 
 /// Creates a list of values, which is used like a tuple but has another structure.

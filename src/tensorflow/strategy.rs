@@ -1,6 +1,6 @@
 //! The default strategy, a thread's strategy, and copies of strategies and variables.
 
-use crate::prelude::*;
+use crate::machinery::prelude::*;
 use umbo_core::strategy::context::set_strategy;
 use umbo_core::strategy::variables;
 

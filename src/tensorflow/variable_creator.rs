@@ -1,9 +1,9 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
-use crate::prelude::*;
-use crate::variable::trainable;
+use crate::machinery::prelude::*;
+use crate::nouns::variable::trainable;
 use umbo_core::strategy::context::enter_creator_scope;
-use umbo_core::strategy::creator::{NewVariable, VariableRequest};
+use umbo_core::strategy::variables::creator::{NewVariable, VariableRequest};
 use umbo_core::values::variable::Synchronization;
 
 /// When copies of a variable are synchronised. There is one copy, so only the default of

@@ -3,7 +3,7 @@
 use umbo_core::collectives::ReduceOp;
 use umbo_core::device::DeviceId;
 use umbo_core::executor::workers;
-use umbo_core::strategy::collective::{Destination, ReductionOptions};
+use umbo_core::strategy::values::collective::{Destination, ReductionOptions};
 use umbo_core::strategy::{Options, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;

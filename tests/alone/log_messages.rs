@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use umbo_core::error::Error;
 use umbo_core::executor::affinity;
 use umbo_core::observe::log::{self, Level};
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};

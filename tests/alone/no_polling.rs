@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use umbo_core::collectives::Assignment;
 use umbo_core::error::{Result, Status};
-use umbo_core::strategy::cancellation::Cancellation;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::step::cancellation::Cancellation;
+use umbo_core::strategy::step::run::Limits;
 use umbo_core::strategy::variables::{self, Initial, assign};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::Tensor;

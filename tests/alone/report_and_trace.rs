@@ -10,7 +10,7 @@ use umbo_core::observe::phase::{ByPhase, Phase};
 use umbo_core::observe::report::{ReplicaSample, Setup, StepSample};
 use umbo_core::observe::summary::Summary;
 use umbo_core::observe::trace;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{Options, ReplicaContext, StepReport, Strategy};

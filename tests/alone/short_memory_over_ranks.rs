@@ -7,8 +7,8 @@ use std::thread;
 use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::gradients::reduced::reduced;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use umbo_core::collectives::{ReduceOp, gather, reduce};
 use umbo_core::device::DeviceId;
 use umbo_core::executor::workers::{self, Costs};
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::strategy::variables::{Initial, create};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use umbo_core::error::Status;
-use umbo_core::optimizer::rule::VariableProgress;
-use umbo_core::optimizer::saved::MOST_COUNTED;
+use umbo_core::optimizer::rules::VariableProgress;
+use umbo_core::optimizer::state::saved::MOST_COUNTED;
 use umbo_core::strategy::ReplicaContext;
 use umbo_core::strategy::variables::read;
 use umbo_core::tensor::{DType, Tensor};

@@ -4,8 +4,8 @@
 use umbo_core::device::registry;
 use umbo_core::error::Result;
 use umbo_core::kernels::update::tiles::Tile;
-use umbo_core::optimizer::rule::Rates;
-use umbo_core::optimizer::rule::{CustomUpdate, QueueUpdate};
+use umbo_core::optimizer::rules::Rates;
+use umbo_core::optimizer::rules::{CustomUpdate, QueueUpdate};
 
 /// The function of a rule, for GPUs.
 pub fn through_host(

@@ -9,8 +9,8 @@ use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::kernels::update::weighted_sum::Clipping;
-use umbo_core::optimizer::custom::Custom;
-use umbo_core::optimizer::rule::{Rates, Slot, UpdateRule, WeightDecay};
+use umbo_core::optimizer::rules::custom::Custom;
+use umbo_core::optimizer::rules::{Rates, Slot, UpdateRule, WeightDecay};
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};

@@ -2,7 +2,7 @@
 
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::update::rules::RuleKind;
-use umbo_core::optimizer::rule::{Rates, Scalars, UpdateRule};
+use umbo_core::optimizer::rules::{Rates, Scalars, UpdateRule};
 
 use crate::memory::{Memory, Noise};
 use crate::named_rules::{RULES, rule};

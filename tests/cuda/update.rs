@@ -5,7 +5,7 @@ use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::kernels::update::weighted_sum::Clipping;
-use umbo_core::optimizer::rule::{Scalars, UpdateRule};
+use umbo_core::optimizer::rules::{Scalars, UpdateRule};
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};

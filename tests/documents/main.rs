@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use umbo_core::optimizer::UpdateRule;
-use umbo_core::optimizer::adagrad::Adagrad;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::ftrl::Ftrl;
-use umbo_core::optimizer::momentum::Momentum;
-use umbo_core::optimizer::rmsprop::RmsProp;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::adagrad::Adagrad;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::rmsprop::RmsProp;
+use umbo_core::optimizer::rules::sgd::Sgd;
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

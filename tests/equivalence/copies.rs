@@ -5,7 +5,7 @@
 use std::fmt;
 
 use half::{bf16, f16};
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{Optimizer, apply};
 
 use crate::setup::*;

@@ -1,7 +1,7 @@
 //! A check leaves everything as it was.
 
 use umbo_core::collectives::Assignment;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{Optimizer, apply};
 
 use crate::setup::*;

@@ -1,6 +1,6 @@
 //! What cannot be checked.
 
-use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::step::merge::{MergeCall, Operation};
 
 use crate::setup::*;
 

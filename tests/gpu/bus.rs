@@ -3,7 +3,7 @@
 
 use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
-use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
 };

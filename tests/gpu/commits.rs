@@ -8,7 +8,7 @@ use fake_cuda::harness::under_driver;
 use umbo_core::device::cuda::gpu::release_kept;
 use umbo_core::optimizer::apply;
 use umbo_core::strategy::commit::CommitAction;
-use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::step::merge::{MergeCall, Operation};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::optimizers::{Case, STEPS, Training, cases, rule};

@@ -1,7 +1,7 @@
 //! Where GPUs meet gradients that are lent.
 
 use fake_cuda::harness::under_driver;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::variables;
 use umbo_core::values::variable::Aggregation;

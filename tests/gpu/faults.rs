@@ -2,7 +2,7 @@
 
 use fake_cuda::harness::under_driver;
 use umbo_core::collectives::Assignment;
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::strategy::ReplicaContext;
 use umbo_core::strategy::variables::{assign, read};
 use umbo_core::values::Value;

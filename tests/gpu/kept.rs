@@ -1,8 +1,8 @@
 //! Memory that GPUs keep to use it again goes back.
 
 use fake_cuda::harness::under_driver;
-use umbo::library::umbo_shutdown;
-use umbo::status::UMBO_OK;
+use umbo::machinery::status::UMBO_OK;
+use umbo::nouns::library::umbo_shutdown;
 use umbo_core::collectives::copy_to;
 
 use super::*;

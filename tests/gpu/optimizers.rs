@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo_core::optimizer::reduced::reduced;
-use umbo_core::optimizer::rule::WeightDecay;
+use umbo_core::optimizer::gradients::reduced::reduced;
+use umbo_core::optimizer::rules::WeightDecay;
 use umbo_core::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, apply_with,

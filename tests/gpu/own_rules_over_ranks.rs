@@ -3,7 +3,7 @@
 
 use fake_cuda::harness::under_driver;
 use umbo_core::optimizer::apply;
-use umbo_core::optimizer::rule::{QueueUpdate, WeightDecay};
+use umbo_core::optimizer::rules::{QueueUpdate, WeightDecay};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::on_gpus::let_engines_move_memory_of_gpus;

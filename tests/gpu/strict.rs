@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use fake_cuda::harness::under_driver;
 use umbo_core::collectives::Assignment;
-use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
 };

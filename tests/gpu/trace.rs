@@ -8,7 +8,7 @@ use fake_cuda::harness::under_driver;
 use serde_json::Value as Json;
 use umbo_core::observe::summary::ReplicaTimes;
 use umbo_core::observe::{Phase, trace};
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::strategy::{Place, strategy_of};

@@ -8,7 +8,7 @@ use umbo_core::input::{
     Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
 };
 use umbo_core::strategy::Strategy;
-use umbo_core::strategy::central_storage::Options;
+use umbo_core::strategy::setup::central_storage::Options;
 use umbo_core::tensor::DType;
 use umbo_core::values::Value;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use umbo_core::error::Status;
 use umbo_core::optimizer::GradientMode::{Add, Overwrite};
 use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo_core::optimizer::momentum::Momentum;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{
     ApplyAction, ApplyOptions, Gradients, LossScaling, NonFinite, Optimizer, Settings, UpdateRule,
 };

@@ -12,14 +12,14 @@ use umbo_core::error::{Error, Result, Status};
 use umbo_core::executor::workers;
 use umbo_core::kernels::streaming;
 use umbo_core::optimizer::LossReduction::{Mean, Sum};
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{
     self, ApplyAction, ApplyOptions, GradientMode, Gradients, GradientsOptions, NonFinite,
     Optimizer, Settings,
 };
 use umbo_core::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::strategy::variables::writing::{ScatterOp, scatter};
 use umbo_core::strategy::variables::{self, Initial, assign};
-use umbo_core::strategy::writing::{ScatterOp, scatter};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;

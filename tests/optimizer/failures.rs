@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use umbo_core::error::Status;
 use umbo_core::optimizer::LossReduction::Sum;
-use umbo_core::optimizer::adagrad::Adagrad;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rules::adagrad::Adagrad;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::{ApplyAction, Optimizer};
 use umbo_core::strategy::commit::CommitAction;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use umbo_core::device::DeviceId;
 use umbo_core::optimizer::GradientMode::Overwrite;
 use umbo_core::optimizer::LossReduction::Mean;
-use umbo_core::optimizer::saved::{OptimizerState, VariableState};
+use umbo_core::optimizer::state::saved::{OptimizerState, VariableState};
 use umbo_core::optimizer::{
     ApplyAction, ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
     Settings, VariableGroup,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::optimizer::LossReduction::Mean;
-use umbo_core::optimizer::rule::{Rates, Running, Scalars, Slot};
+use umbo_core::optimizer::rules::{Rates, Running, Scalars, Slot};
 use umbo_core::optimizer::{
     Gradients, LossScaling, Optimizer, Settings, UpdateRule, VariableGroup,
 };

@@ -1,8 +1,8 @@
 //! Making variables: inside of runs and through creators.
 
 use umbo_core::strategy::context::{Scope, enter_creator_scope};
-use umbo_core::strategy::creator::VariableRequest;
-use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::strategy::variables::creator::VariableRequest;
+use umbo_core::strategy::variables::in_place::create_in_place;
 use umbo_core::values::initial::Distribution;
 
 use crate::*;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Status};
-use umbo_core::optimizer::adam::Adam;
 use umbo_core::optimizer::apply::apply;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
-use umbo_core::strategy::assign_all::assign_all;
-use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::strategy::variables::assign_all::assign_all;
+use umbo_core::strategy::variables::in_place::create_in_place;
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::storage::Storage;

@@ -3,8 +3,8 @@
 use umbo_core::collectives::ReduceOp;
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Result, Status};
-use umbo_core::strategy::collective::{Destination, ReductionOptions};
 use umbo_core::strategy::context::{self, Current};
+use umbo_core::strategy::values::collective::{Destination, ReductionOptions};
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};

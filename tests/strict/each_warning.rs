@@ -87,37 +87,37 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("tells of the machine"),
     ),
     (
-        "crates/umbo-strategy/src/central_storage.rs",
+        "crates/umbo-strategy/src/setup/central_storage.rs",
         "take turns",
         Warns("tells of the machine: how many processors there are"),
     ),
     (
-        "crates/umbo-strategy/src/threads.rs",
+        "crates/umbo-strategy/src/step/threads.rs",
         "is not bound",
         Warns("tells of the machine"),
     ),
     (
-        "crates/umbo-strategy/src/step_lock.rs",
+        "crates/umbo-strategy/src/step/lock.rs",
         "self.wait_warning(&state)",
         Warns("tells of time, which a machine may need"),
     ),
     (
-        "crates/umbo-strategy/src/writing.rs",
+        "crates/umbo-strategy/src/variables/writing.rs",
         "component",
         Fails(&[("uses replica 0's component alone", components)]),
     ),
     (
-        "crates/umbo-optim/src/non_finite.rs",
+        "crates/umbo-optim/src/apply/non_finite.rs",
         "applied as it is",
         Fails(&[("is not finite", not_finite)]),
     ),
     (
-        "crates/umbo-optim/src/writing.rs",
+        "crates/umbo-optim/src/gradients/writing.rs",
         "fn check_written",
         Fails(&[("viewed, attached or added none", unwritten)]),
     ),
     (
-        "crates/umbo-input/src/batched.rs",
+        "crates/umbo-input/src/distribution/batched.rs",
         "fn check_batches",
         Fails(&[
             ("nothing has batched", unbatched),
@@ -125,12 +125,12 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "crates/umbo-input/src/zip.rs",
+        "crates/umbo-input/src/transforms/zip.rs",
         "elements, dataset",
         FailsInProcess(&[("different lengths", zipped)]),
     ),
     (
-        "crates/umbo-input/src/suspects.rs",
+        "crates/umbo-input/src/transforms/suspects.rs",
         "fn part",
         FailsInProcess(&[
             ("take and skip", taken_and_skipped),
@@ -138,7 +138,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "crates/umbo-input/src/suspects.rs",
+        "crates/umbo-input/src/transforms/suspects.rs",
         "fn check_again",
         FailsInProcess(&[
             ("nothing is cached", cut_cache),
@@ -146,17 +146,17 @@ const SITES: &[(&str, &str, Strictly)] = &[
         ]),
     ),
     (
-        "crates/umbo-input/src/suspects.rs",
+        "crates/umbo-input/src/transforms/suspects.rs",
         "fn check_shuffled_batches",
         Fails(&[("batches are shuffled", shuffled_batches)]),
     ),
     (
-        "crates/umbo-input/src/suspects.rs",
+        "crates/umbo-input/src/transforms/suspects.rs",
         "fn check_remainder",
         FailsInProcess(&[("nothing is left", without_batches)]),
     ),
     (
-        "crates/umbo-input/src/iterator.rs",
+        "crates/umbo-input/src/passes/iterator.rs",
         "fn tell_end",
         Fails(&[("once more without a reset", end_twice)]),
     ),
@@ -191,7 +191,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Fails(&[("step-000000000002", damaged)]),
     ),
     (
-        "src/handle.rs",
+        "src/machinery/handle.rs",
         "fn say_many",
         Warns("may be meant: a program can need so many"),
     ),

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
-use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
 };
-use umbo_core::strategy::limits::Limits;
-use umbo_core::strategy::merge::Operation;
+use umbo_core::strategy::step::limits::Limits;
+use umbo_core::strategy::step::merge::Operation;
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};

@@ -10,7 +10,7 @@ use umbo_core::input::{DistributeOptions, distribute_dataset};
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction};
-use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::variables::{assign, read};
 use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::tensor::Tensor;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, RankPlace};
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::gradients::reduced::reduced;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use umbo_core::error::Status;
 use umbo_core::kernels::update::tiles::Tile;
-use umbo_core::optimizer::adagrad::Adagrad;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::custom::Custom;
-use umbo_core::optimizer::ftrl::Ftrl;
-use umbo_core::optimizer::momentum::Momentum;
-use umbo_core::optimizer::rmsprop::RmsProp;
-use umbo_core::optimizer::rule::{Rates, Slot, WeightDecay};
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::adagrad::Adagrad;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::custom::Custom;
+use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::rmsprop::RmsProp;
+use umbo_core::optimizer::rules::sgd::Sgd;
+use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay};
 use umbo_core::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
     Optimizer, Settings, UpdateRule, apply, apply_with,

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use umbo_core::collectives::{Assignment, ReduceOp};
 use umbo_core::error::{Error, Status};
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::ftrl::Ftrl;
 use umbo_core::optimizer::{GradientsOptions, Optimizer, apply};
-use umbo_core::strategy::collective::ReductionOptions;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::step::run::Limits;
+use umbo_core::strategy::values::collective::ReductionOptions;
 use umbo_core::strategy::variables::{self, Initial, assign, read};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::DType;

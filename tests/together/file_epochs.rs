@@ -13,10 +13,10 @@ use umbo_core::input::{
     Dataset, DistributeOptions, File, FilesOptions, MapOptions, PassIterator, Sharding,
     distribute_dataset,
 };
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo_core::strategy::cancellation::Cancellation;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::step::cancellation::Cancellation;
+use umbo_core::strategy::step::run::Limits;
 use umbo_core::strategy::variables::{assign, read};
 use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::training::Epoch;

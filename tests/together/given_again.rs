@@ -15,10 +15,10 @@ use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, MapOptions, PassIterator, ShuffleOptions,
     distribute_dataset,
 };
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo_core::strategy::cancellation::Cancellation;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::step::cancellation::Cancellation;
+use umbo_core::strategy::step::run::Limits;
 use umbo_core::strategy::variables::read;
 use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::training::Epoch;

@@ -10,7 +10,7 @@ use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, PassIterator, Sharding,
     distribute_dataset,
 };
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{ApplyReport, GradientsOptions, Optimizer};
 use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::tensor::DType;

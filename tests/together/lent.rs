@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{
     Applied, GradientMode, Gradients, GradientsOptions, Optimizer, Settings, apply,
 };

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use umbo_core::collectives::{Assignment, ReduceOp};
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
-use umbo_core::strategy::cancellation::Cancellation;
-use umbo_core::strategy::merge::Operation;
-use umbo_core::strategy::metrics::Metric;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::context::metrics::Metric;
+use umbo_core::strategy::step::cancellation::Cancellation;
+use umbo_core::strategy::step::merge::Operation;
+use umbo_core::strategy::step::run::Limits;
 use umbo_core::strategy::variables::{assign, read};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::Tensor;

@@ -12,7 +12,7 @@ use umbo_core::cluster::communicator::Communicator;
 use umbo_core::cluster::nccl;
 use umbo_core::device::{DeviceId, registry};
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::variables::read;
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};

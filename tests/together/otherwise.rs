@@ -3,8 +3,8 @@
 //! are told, and nothing changes.
 
 use umbo_core::error::Status;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::rule::VariableProgress;
+use umbo_core::optimizer::rules::VariableProgress;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{
     ApplyOptions, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
     apply, apply_with,

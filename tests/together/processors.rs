@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use umbo_core::executor::affinity::{ProcessorPart, process_processors};
-use umbo_core::strategy::replica_threads::ReplicaThread;
+use umbo_core::strategy::context::replica_threads::ReplicaThread;
 use umbo_core::strategy::{Options, Strategy};
 
 use super::engine::ranks;

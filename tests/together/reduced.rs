@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use umbo_core::error::{Result, Status};
-use umbo_core::optimizer::reduced::reduced;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::gradients::reduced::reduced;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, Optimizer, VariableGroup, apply,
 };

@@ -11,7 +11,7 @@ use umbo_core::error::Status;
 use umbo_core::input::{
     Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, distribute_dataset,
 };
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::{Shape, Tensor};

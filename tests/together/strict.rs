@@ -3,7 +3,7 @@
 //! `dividing`.
 
 use umbo_core::error::Status;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::ReplicaContext;
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::momentum::Momentum;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, VariableGroup, apply, apply_with,

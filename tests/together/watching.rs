@@ -10,7 +10,7 @@ use umbo_core::collectives::ReduceOp;
 use umbo_core::error::Error;
 use umbo_core::observe::Phase;
 use umbo_core::observe::trace;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::variables::read;
 use umbo_core::strategy::{ReplicaContext, Strategy};

@@ -3,7 +3,7 @@
 use super::dry_run::DryRunPart;
 use super::evidence::{Evidence, Id};
 use super::report::{Finding, Subject, Verdict};
-use umbo_strategy::metrics::What;
+use umbo_strategy::context::metrics::What;
 
 /// One metric.
 pub(super) struct Case<'a> {

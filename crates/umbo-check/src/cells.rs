@@ -3,7 +3,7 @@
 use super::case::Case;
 use super::dry_run::DryRunPart;
 use super::report::{Finding, Verdict};
-use umbo_strategy::metrics::What;
+use umbo_strategy::context::metrics::What;
 
 /// The finding about the metric. Cells whose numbers differ by at most `near` are treated as equal.
 pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {

@@ -11,10 +11,10 @@ use umbo_executor::computing;
 use umbo_input as input;
 use umbo_kernels::float::gradient_element::for_gradient_dtype;
 use umbo_optim::Gradients;
-use umbo_optim::inspection::{Before, WrittenGradient};
-use umbo_optim::rows::AddedRows;
+use umbo_optim::gradients::inspection::{Before, WrittenGradient};
+use umbo_optim::gradients::rows::AddedRows;
 use umbo_strategy::commit::CommitAction;
-use umbo_strategy::metrics::{Added, Additions, What};
+use umbo_strategy::context::metrics::{Added, Additions, What};
 use umbo_strategy::{ReplicaContext, Strategy, Watcher};
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
@@ -365,7 +365,7 @@ mod tests {
 
     use super::*;
     use umbo_device::DeviceId;
-    use umbo_optim::sgd::Sgd;
+    use umbo_optim::rules::sgd::Sgd;
     use umbo_optim::{GradientMode, LossReduction, Optimizer, apply};
     use umbo_strategy::Options;
     use umbo_strategy::variables::{self, Initial, NewVariable};

@@ -10,7 +10,7 @@ use super::watched::{self, WrittenVariable};
 use umbo_base::error::Result;
 use umbo_input as input;
 use umbo_optim::Gradients;
-use umbo_strategy::metrics::{Added, What};
+use umbo_strategy::context::metrics::{Added, What};
 use umbo_tensor::DType;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;

@@ -11,7 +11,7 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;
 use umbo_optim::Gradients;
-use umbo_strategy::{FunctionFor, Strategy, strict_callbacks};
+use umbo_strategy::{FunctionFor, Strategy, context::strict_callbacks};
 use umbo_tensor::collectives;
 use umbo_tensor::values::Value;
 

@@ -6,7 +6,7 @@ use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Id, Others};
 use super::report::{Finding, Verdict};
 use super::vectors::Tolerance;
-use umbo_strategy::metrics::{Added, Metric, What};
+use umbo_strategy::context::metrics::{Added, Metric, What};
 use umbo_tensor::DType;
 
 /// Adds a finding for each metric.

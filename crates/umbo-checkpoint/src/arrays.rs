@@ -14,9 +14,9 @@ use zip::{CompressionMethod, ZipWriter};
 use crate::atomic::{AtomicFile, failed};
 use crate::writer::bytes;
 use umbo_base::error::Result;
-use umbo_input::npy::CODES;
-pub use umbo_input::npy::read_array as load_npy;
-pub use umbo_input::npz::read_array as load_npz;
+use umbo_input::sources::npy::CODES;
+pub use umbo_input::sources::npy::read_array as load_npy;
+pub use umbo_input::sources::npz::read_array as load_npz;
 use umbo_tensor::Tensor;
 
 /// Elements begin at multiples of this.

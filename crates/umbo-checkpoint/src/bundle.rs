@@ -21,7 +21,7 @@ use umbo_base::error::{Error, Result};
 use umbo_base::text::with_article;
 use umbo_input::PreparedPosition;
 use umbo_strategy::Strategy;
-use umbo_strategy::quiet::{Changing, Quiet};
+use umbo_strategy::commit::quiet::{Changing, Quiet};
 use umbo_tensor::values::variable::Variable;
 
 /// Objects by name, in the order in which they were added.

@@ -16,7 +16,7 @@ use crate::reader::CheckpointFile;
 use crate::wanted::{One, Values, WantedTensors, lost};
 use umbo_base::error::{Error, Result};
 use umbo_executor::computing;
-use umbo_input::file::{FileElements, damaged, failed, to_memory};
+use umbo_input::sources::file::{FileElements, damaged, failed, to_memory};
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.

@@ -17,7 +17,7 @@ use crate::wanted::{Later, WantedTensors};
 use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
 use umbo_device::DeviceId;
-use umbo_input::file::{self, damaged};
+use umbo_input::sources::file::{self, damaged};
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// An open file whose header was checked.

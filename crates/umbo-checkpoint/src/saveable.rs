@@ -14,7 +14,7 @@ use crate::wanted::{Values, WantedTensors};
 use umbo_base::error::{Error, Result};
 use umbo_input::PreparedPosition;
 use umbo_optim::Gradients;
-use umbo_strategy::quiet::Changing;
+use umbo_strategy::commit::quiet::Changing;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 

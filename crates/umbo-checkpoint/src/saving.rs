@@ -23,7 +23,7 @@ use crate::writer::replace;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_optim::Gradients;
-use umbo_strategy::strict_callbacks::mistake;
+use umbo_strategy::context::strict_callbacks::mistake;
 
 impl Checkpoint {
     /// Copies all state between two steps: waits for the step in progress. The positions of

@@ -7,7 +7,7 @@ use umbo_base::error::Result;
 
 /// Converts `count` to a number in `range`. Returns INVALID_ARGUMENT, with `what` in the message,
 /// if it is outside.
-pub(super) fn in_range<N: TryFrom<i64>>(
+pub(crate) fn in_range<N: TryFrom<i64>>(
     argument: &'static str,
     count: i64,
     range: impl RangeBounds<i64>,

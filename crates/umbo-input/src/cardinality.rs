@@ -23,7 +23,7 @@ impl Cardinality {
     }
 
     /// The number, if it is known and finite.
-    pub(super) fn exact(self) -> Option<u64> {
+    pub(crate) fn exact(self) -> Option<u64> {
         match self {
             Cardinality::Exact(count) => Some(count),
             Cardinality::Endless | Cardinality::Unknown => None,
@@ -32,7 +32,7 @@ impl Cardinality {
 
     /// The cardinality of a dataset that may have another number of elements; it is endless if this
     /// one is.
-    pub(super) fn of_unknown_end(self) -> Cardinality {
+    pub(crate) fn of_unknown_end(self) -> Cardinality {
         match self {
             Cardinality::Endless => Cardinality::Endless,
             Cardinality::Exact(_) | Cardinality::Unknown => Cardinality::Unknown,
@@ -40,12 +40,12 @@ impl Cardinality {
     }
 
     /// An upper bound of how many elements one pass holds, if there is one.
-    pub(super) fn bound(self) -> Option<usize> {
+    pub(crate) fn bound(self) -> Option<usize> {
         self.exact().and_then(|count| usize::try_from(count).ok())
     }
 
     /// Whether a whole pass may have `count` elements.
-    pub(super) fn admits(self, count: u64) -> bool {
+    pub(crate) fn admits(self, count: u64) -> bool {
         match self {
             Cardinality::Exact(exact) => count <= exact,
             // An endless repetition of a dataset that turns out to be empty has no elements.
@@ -54,7 +54,7 @@ impl Cardinality {
         }
     }
 
-    pub(super) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
+    pub(crate) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
         match self {
             Cardinality::Exact(count) => Cardinality::Exact(map(count)),
             other => other,

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::{fmt, slice};
 
 use crate::cardinality::Cardinality;
+use crate::elements::spec::ElementSpec;
 use crate::facts::Facts;
-use crate::file_shares::FileShare;
-use crate::iterator::PassIterator;
-use crate::pass::{Pass, Pipeline};
-use crate::position::Description;
-use crate::slices;
-use crate::spec::ElementSpec;
+use crate::passes::iterator::PassIterator;
+use crate::passes::position::Description;
+use crate::passes::{Pass, Pipeline};
+use crate::sources::file_shares::FileShare;
+use crate::sources::slices;
 use umbo_base::error::{Error, Result};
 use umbo_tensor::values::Value;
 
 /// An operation that makes elements: a source, or a transformation of the elements of other
 /// datasets. The dataset holds its inputs next to the operation. Operations that only change which
-/// items come, and when, implement [`Reorder`](crate::reorder::Reorder).
-pub(super) trait Operation: Send + Sync {
+/// items come, and when, implement [`Reorder`](crate::transforms::reorder::Reorder).
+pub(crate) trait Operation: Send + Sync {
     /// The facts of the elements that it makes of those of `inputs`. A source has no inputs.
     ///
     /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
@@ -75,7 +75,7 @@ struct DatasetNode {
 
 impl Dataset {
     /// The dataset that `op` makes of `inputs`. It fails as [`Operation::facts`] does.
-    pub(super) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
+    pub(crate) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
         let facts = op.facts(&inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
         Ok(Dataset(Arc::new(DatasetNode {
             op,
@@ -85,30 +85,30 @@ impl Dataset {
     }
 
     /// The dataset that `op` makes of this one.
-    pub(super) fn then(&self, op: impl Operation + 'static) -> Result<Dataset> {
+    pub(crate) fn then(&self, op: impl Operation + 'static) -> Result<Dataset> {
         Dataset::of(Arc::new(op), slice::from_ref(self))
     }
 
-    pub(super) fn op(&self) -> &dyn Operation {
+    pub(crate) fn op(&self) -> &dyn Operation {
         &*self.0.op
     }
 
-    pub(super) fn inputs(&self) -> &[Dataset] {
+    pub(crate) fn inputs(&self) -> &[Dataset] {
         &self.0.inputs
     }
 
     /// The input of a transformation, or the first of its inputs.
-    pub(super) fn input(&self) -> &Dataset {
+    pub(crate) fn input(&self) -> &Dataset {
         &self.0.inputs[0]
     }
 
-    pub(super) fn facts(&self) -> &Facts {
+    pub(crate) fn facts(&self) -> &Facts {
         &self.0.facts
     }
 
     /// The same operations over a share of the files. They have their own buffers, caches and
     /// counts.
-    pub(super) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
+    pub(crate) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
         let inputs = self
             .inputs()
             .iter()
@@ -119,12 +119,12 @@ impl Dataset {
     }
 
     /// Starts a pass over each input.
-    pub(super) fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
+    pub(crate) fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
         self.inputs().iter().map(Dataset::start).collect()
     }
 
     /// Starts a pass over row numbers. The elements are arrays' rows.
-    pub(super) fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
+    pub(crate) fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
         match self.facts().rows_in_order() {
             Some(arrays) => Ok(slices::in_order(arrays.rows)),
             None => self.op().start_rows(self),

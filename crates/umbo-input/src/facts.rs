@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cardinality::Cardinality;
-use crate::slices::Arrays;
-use crate::spec::ElementSpec;
-use crate::suspects::OrderFacts;
+use crate::elements::spec::ElementSpec;
+use crate::sources::slices::Arrays;
+use crate::transforms::suspects::OrderFacts;
 use umbo_base::error::Result;
 use umbo_base::text::Text;
 
@@ -23,32 +23,32 @@ const MAX_STAGES: usize = 1 << 16;
 /// in another order, and [`Facts::need_all_files`] if a share of the files would not make a share
 /// of its elements.
 #[derive(Clone)]
-pub(super) struct Facts {
-    pub(super) spec: ElementSpec,
-    pub(super) cardinality: Cardinality,
+pub(crate) struct Facts {
+    pub(crate) spec: ElementSpec,
+    pub(crate) cardinality: Cardinality,
     /// The rows of a full batch, if the elements are batches and the spec does not contain it.
-    pub(super) batches: Option<usize>,
+    pub(crate) batches: Option<usize>,
     /// How often the elements were batched, as far as that is certain.
-    pub(super) batched: Option<Batched>,
+    pub(crate) batched: Option<Batched>,
     /// The files that the elements are read from, if there are any.
-    pub(super) files: Option<Files>,
+    pub(crate) files: Option<Files>,
     /// The arrays whose rows are the elements, if they are rows.
-    pub(super) rows: Option<RowFacts>,
+    pub(crate) rows: Option<RowFacts>,
     /// How they are ordered and kept.
-    pub(super) order: OrderFacts,
+    pub(crate) order: OrderFacts,
     /// Whether functions of the caller change elements, so that each process may have drawn them
     /// for itself.
-    pub(super) has_functions: bool,
+    pub(crate) has_functions: bool,
     /// How many operations are nested, the source included.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// How many operations an iterator has, the sources included. An operation counts as often as
     /// it is used.
-    pub(super) stages: usize,
+    pub(crate) stages: usize,
 }
 
 /// How often elements were batched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Batched {
+pub(crate) enum Batched {
     /// They are single rows of arrays.
     Never,
     Once,
@@ -58,30 +58,30 @@ pub(super) enum Batched {
 
 /// What is known of the files that the elements of a dataset are read from.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
-    pub(super) count: usize,
+pub(crate) struct Files {
+    pub(crate) count: usize,
     /// A hash of their names, in order.
-    pub(super) names: u64,
-    pub(super) first: Text,
+    pub(crate) names: u64,
+    pub(crate) first: Text,
     /// How many rows a batch has, if that is known from the batches that the elements were made
     /// of.
-    pub(super) rows: Option<usize>,
+    pub(crate) rows: Option<usize>,
     /// The operation that needs the elements of all files, if there is one: over a share of the
     /// files it would not make a share of its elements.
-    pub(super) whole: Option<&'static str>,
+    pub(crate) whole: Option<&'static str>,
 }
 
 /// What is known of elements that are rows of arrays. Passes over them are passes over row numbers.
 #[derive(Clone)]
-pub(super) struct RowFacts {
-    pub(super) arrays: Arc<Arrays>,
+pub(crate) struct RowFacts {
+    pub(crate) arrays: Arc<Arrays>,
     /// Whether all rows come, in the arrays' own order.
-    pub(super) in_order: bool,
+    pub(crate) in_order: bool,
 }
 
 impl Facts {
     /// The facts of a source of elements like `spec`.
-    pub(super) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
+    pub(crate) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
         let (batches, batched, files, rows) = (None, None, None, None);
         let (order, has_functions) = (OrderFacts::default(), false);
         Facts {
@@ -99,7 +99,7 @@ impl Facts {
     }
 
     /// The facts of the rows of `arrays`.
-    pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
+    pub(crate) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
         let rows = Some(RowFacts {
             arrays: Arc::clone(arrays),
             in_order: true,
@@ -115,7 +115,7 @@ impl Facts {
     /// The facts of the first of `inputs`, with one more operation, which is applied to all of
     /// `inputs`. INVALID_ARGUMENT if too many operations are nested, or if there are too many
     /// in all.
-    pub(super) fn above(inputs: &[&Facts]) -> Result<Facts> {
+    pub(crate) fn above(inputs: &[&Facts]) -> Result<Facts> {
         let (mut deepest, mut stages) = (0, 1_usize);
         for input in inputs {
             deepest = deepest.max(input.depth);
@@ -149,12 +149,12 @@ impl Facts {
     }
 
     /// The rows of a full batch, if the elements are batches and it is known before the first one.
-    pub(super) fn batch_size(&self) -> Option<usize> {
+    pub(crate) fn batch_size(&self) -> Option<usize> {
         self.spec.rows().or(self.batches)
     }
 
     /// The arrays, if the elements are all of their rows in the arrays' own order.
-    pub(super) fn rows_in_order(&self) -> Option<&Arrays> {
+    pub(crate) fn rows_in_order(&self) -> Option<&Arrays> {
         self.rows
             .as_ref()
             .filter(|rows| rows.in_order)
@@ -162,7 +162,7 @@ impl Facts {
     }
 
     /// Records that other items come, or the same in another order. Their number is `cardinality`.
-    pub(super) fn reorder(&mut self, cardinality: Cardinality) {
+    pub(crate) fn reorder(&mut self, cardinality: Cardinality) {
         self.cardinality = cardinality;
         if let Some(rows) = &mut self.rows {
             rows.in_order = false;
@@ -171,7 +171,7 @@ impl Facts {
 
     /// Records that only the rows in `range` come, if those of `input` come in the arrays' own
     /// order.
-    pub(super) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
+    pub(crate) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
         if let Some(arrays) = input.rows_in_order() {
             let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
             self.rows = Some(RowFacts {
@@ -184,26 +184,26 @@ impl Facts {
 
     /// Records that the same operation over a share of the files does not make a share of the
     /// elements. `why` names the operation.
-    pub(super) fn need_all_files(&mut self, why: &'static str) {
+    pub(crate) fn need_all_files(&mut self, why: &'static str) {
         if let Some(files) = &mut self.files {
             files.whole = Some(why);
         }
     }
 
     /// Records that the operation makes other elements, which `spec` describes.
-    pub(super) fn replace(&mut self, spec: ElementSpec) {
+    pub(crate) fn replace(&mut self, spec: ElementSpec) {
         (self.spec, self.batches, self.batched, self.rows) = (spec, None, None, None);
     }
 }
 
 /// How often the elements of all `inputs` were batched, if the answer is the same for all.
-pub(super) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
+pub(crate) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
     let times = inputs.first()?.batched;
     times.filter(|_| inputs.iter().all(|input| input.batched == times))
 }
 
 /// The batch size of the datasets, if it is known and the same for all.
-pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<usize> {
+pub(crate) fn common_batch_size(inputs: &[&Facts]) -> Option<usize> {
     let rows = inputs.first()?.batch_size();
     rows.filter(|_| inputs.iter().all(|input| input.batch_size() == rows))
 }

@@ -4,7 +4,7 @@ use crate::Metrics;
 use crate::kind::MetricKind;
 use crate::part::AddedToEntry;
 use umbo_base::error::{Result, memory};
-use umbo_strategy::metrics::{Added, Additions, Metric, What};
+use umbo_strategy::context::metrics::{Added, Additions, Metric, What};
 
 impl Additions for Metrics {
     fn number(&self) -> u64 {

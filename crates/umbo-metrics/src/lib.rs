@@ -39,7 +39,7 @@ use umbo_base::observe::strict;
 use umbo_base::text::Text;
 use umbo_kernels::view::View;
 use umbo_strategy::commit::StepParticipant;
-use umbo_strategy::metrics::Metric;
+use umbo_strategy::context::metrics::Metric;
 use umbo_strategy::{ReplicaContext, Strategy};
 
 use kind::MetricKind;

@@ -3,7 +3,7 @@
 use crate::kind::MetricKind;
 use crate::part::AddedToEntry;
 use umbo_base::error::{Result, memory};
-use umbo_strategy::metrics::{Metric, share};
+use umbo_strategy::context::metrics::{Metric, share};
 
 /// What one entry has accumulated.
 #[derive(Debug, PartialEq)]

@@ -3,10 +3,10 @@
 
 use std::slice;
 
-use super::central_storage::Strategy;
-use super::context::{Current, current, require_cross_replica};
-use super::merge::{MergeCall, Operation};
-use super::variables;
+use crate::context::{Current, current, require_cross_replica};
+use crate::setup::central_storage::Strategy;
+use crate::step::merge::{MergeCall, Operation};
+use crate::variables;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;

@@ -1,33 +1,23 @@
 //! The central storage strategy: scopes and contexts, steps on all replicas, merge calls, the
 //! commit point, variables.
 //!
-//! From the bottom up; each imports only what stands above it here:
-//!
-//! - [`protocol`]: how the threads of a step meet, which knows nothing of callbacks and is
-//!   model-checked; the life of a step is written down there;
-//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next
-//!   one, and what remains of abandoned steps;
-//! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
-//!   for;
-//! - `layout`: which replicas a process has, and on which device each is; [`replica_threads`]: what
-//!   a program does on their threads;
-//! - [`ranks`]: processes whose replicas run in sync, and how they meet;
-//! - [`options`]: how a strategy is set up, and what the choices come to;
-//! - `devices`, `threads`, `steps`: what a strategy consists of; [`central_storage`]: the strategy
-//!   itself, and the one that is current where a program has made none;
-//! - `fingerprint`: whether all ranks have the same weights;
-//! - [`creator`], `creations`: variables that are about to be made;
-//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record
-//!   of one step, and the context by which a replica finds it;
-//! - `multi_rank_step`: how several ranks begin a step and come to one outcome;
-//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what
-//!   it can ask, and what is looked at when a callback has returned;
-//! - `commit_point`: what becomes central state, and when;
-//! - [`quiet`]: no step in progress, and none that begins;
-//! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`],
-//!   [`collective`], `placement`, `sparse`: variables and values in each of the contexts;
-//! - `measuring`: what steps spend their time on;
+//! - [`protocol`]: how the threads of a step meet. It knows nothing of callbacks and is
+//!   model-checked; its README has the life of a step.
+//! - [`setup`]: how a program sets a strategy up, which replicas a process has and on which
+//!   devices, and the strategy itself.
+//! - [`step`]: one step. `run` starts it, `dispatch` and `execution` bring it to the replicas'
+//!   threads, `record` is what coordinator and replicas leave for each other, `slot` and `lending`
+//!   how they do it without locks; [`step::operation`] and [`step::merge`] are what replicas ask of
+//!   all of them; [`step::limits`], [`step::cancellation`], `lock` and `draining` bound a step,
+//!   order steps, and keep what remains of abandoned ones.
+//! - [`commit`]: where what a step changed becomes central state, or none of it does; `quiet`: the
+//!   time between two steps.
+//! - [`context`]: which strategy and which replica a thread acts for, what a callback can ask of
+//!   its context, and what a strict strategy looks at when the callback has returned.
+//! - [`variables`]: creation, reading and writing of variables in each of the contexts.
+//! - [`values`]: reductions, gathers and copies of values.
+//! - [`ranks`]: processes whose replicas run in sync, how they begin a step together and agree on
+//!   one outcome.
 //! - [`extended`]: the rest of the strategy's interface.
 
 #![deny(unsafe_code)]
@@ -39,58 +29,19 @@
 #[macro_use]
 extern crate umbo_base;
 
-mod aggregation;
-pub mod assign_all;
-pub mod cancellation;
-pub mod central_storage;
-pub mod collective;
 pub mod commit;
-mod commit_point;
 pub mod context;
-pub mod creation;
-mod creations;
-pub mod creator;
-mod devices;
-mod dispatch;
-mod draining;
-mod execution;
 pub mod extended;
-mod fingerprint;
-pub mod in_place;
-mod layout;
-mod lending;
-pub mod limits;
-
-mod measuring;
-pub mod merge;
-pub mod metrics;
-mod multi_rank_step;
-pub mod operation;
-pub mod options;
-mod panic;
-mod placement;
 mod protocol;
-pub mod quiet;
 pub mod ranks;
-pub mod replica_context;
-pub mod replica_threads;
-pub mod run;
-mod scratch;
-mod slot;
-mod sparse;
-mod step;
-mod step_lock;
-mod steps;
-pub mod strict_callbacks;
-mod strict_context;
-mod threads;
-mod transaction;
+pub mod setup;
+pub mod step;
+pub mod values;
 pub mod variables;
-pub mod writing;
 
-pub use central_storage::Strategy;
-pub use measuring::StepReport;
-pub use options::Options;
+pub use setup::central_storage::Strategy;
+pub use setup::options::Options;
+pub use step::measuring::StepReport;
 pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, Watcher};
 
 /// Every lock that the replicas of a strategy share, held: for tests of what is to take none of

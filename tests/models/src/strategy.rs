@@ -1,6 +1,6 @@
 //! Steps.
 
-#[path = "../../../crates/umbo-strategy/src/cancellation.rs"]
+#[path = "../../../crates/umbo-strategy/src/step/cancellation.rs"]
 mod cancellation;
 mod model;
 #[path = "../../../crates/umbo-strategy/src/protocol/mod.rs"]

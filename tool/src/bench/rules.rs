@@ -2,12 +2,12 @@
 
 use umbo_core::error::Result;
 use umbo_core::optimizer::UpdateRule;
-use umbo_core::optimizer::adagrad::Adagrad;
-use umbo_core::optimizer::adam::Adam;
-use umbo_core::optimizer::ftrl::Ftrl;
-use umbo_core::optimizer::momentum::Momentum;
-use umbo_core::optimizer::rmsprop::RmsProp;
-use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::rules::adagrad::Adagrad;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::rmsprop::RmsProp;
+use umbo_core::optimizer::rules::sgd::Sgd;
 
 /// The names of all rules.
 pub const RULES: [&str; 9] = [

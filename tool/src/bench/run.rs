@@ -11,7 +11,7 @@ use lexopt::Arg::{Long, Short};
 use serde_json::json;
 use umbo_core::collectives::ReduceOp;
 use umbo_core::error::Result;
-use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::step::run::Limits;
 use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::tensor::Tensor;
 use umbo_core::values::Value;

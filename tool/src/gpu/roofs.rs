@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use umbo_core::device::{DeviceId, registry};
 use umbo_core::error::Result;
-use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::variables::{self, Initial, NewVariable};
 use umbo_core::strategy::{Options, Strategy};

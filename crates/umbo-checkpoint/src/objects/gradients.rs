@@ -4,7 +4,7 @@ use crate::numbers::{number, read_number};
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::{Result, memory};
 use umbo_device::DeviceId;
-use umbo_optim::saved_gradients::{AccumulatedRuns, AccumulatedSum};
+use umbo_optim::gradients::saved::{AccumulatedRuns, AccumulatedSum};
 use umbo_optim::{Gradients, LossReduction};
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};

@@ -12,8 +12,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::numbers::{number, read_count, read_number};
 use crate::saveable::{Later, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::Result;
-use umbo_optim::rule::Running;
-use umbo_optim::saved::{DynamicLossScale, OptimizerState, VariableState};
+use umbo_optim::rules::Running;
+use umbo_optim::state::saved::{DynamicLossScale, OptimizerState, VariableState};
 use umbo_optim::{Gradients, Optimizer};
 use umbo_tensor::values::variable::Variable;
 

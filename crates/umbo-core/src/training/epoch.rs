@@ -10,9 +10,9 @@ use umbo_base::error::{Error, Result, Status};
 use umbo_input::PassIterator;
 use umbo_metrics::Metrics;
 use umbo_optim::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
+use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::context::require_cross_replica;
-use umbo_strategy::metrics::EpochMetrics;
-use umbo_strategy::run::Limits;
+use umbo_strategy::step::run::Limits;
 use umbo_strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
 use umbo_tensor::values::Value;
 

@@ -6,7 +6,7 @@
 use super::buffers::padded;
 use super::sent::Sent;
 use super::shards::{ShardRange, Shards};
-use crate::sources::GradientSources;
+use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
 use umbo_comm::communicator::{Incoming, Outgoing};
 use umbo_device::cuda::gpu::Gpu;

@@ -44,15 +44,15 @@ mod sums;
 
 use std::fmt;
 
+use crate::apply::launcher::ApplyLauncher;
+use crate::apply::launchers::launcher_of;
+use crate::apply::means::Means;
+use crate::apply::plan::TreatmentPlan;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::{ApplyWork, ExchangeMemory};
 use crate::gradients::Gradients;
-use crate::launcher::ApplyLauncher;
-use crate::launchers::launcher_of;
-use crate::means::Means;
-use crate::plan::TreatmentPlan;
-use crate::rule::UpdateRule;
-use crate::sources::GradientSources;
+use crate::rules::UpdateRule;
 use crate::state::OptimizerMemory;
-use crate::workspace::{ApplyWork, ExchangeMemory};
 use umbo_base::error::Result;
 use umbo_strategy::ranks::{
     AddQuantity, Call, Collective, CollectiveKind, Gathered, Quantities, Ranks, agreement,

@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering;
 
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, take};
 use super::shards::{ShardRange, Shards};
-use crate::host::with_pass;
-use crate::launcher::ApplyLauncher;
-use crate::means::Means;
-use crate::workspace::{ApplyItem, ApplyWork, ExchangeMemory};
+use crate::apply::host::with_pass;
+use crate::apply::launcher::ApplyLauncher;
+use crate::apply::means::Means;
+use crate::apply::workspace::{ApplyItem, ApplyWork, ExchangeMemory};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
 use umbo_executor::pieces::Pieces;

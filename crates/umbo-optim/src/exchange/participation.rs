@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::contributions::Contributions;
-use crate::sources::GradientSources;
+use crate::apply::sources::GradientSources;
+use crate::gradients::contributions::Contributions;
 use umbo_base::error::Result;
 use umbo_strategy::ranks::Gathered;
 use umbo_strategy::ranks::wire::{Reader, Writer};

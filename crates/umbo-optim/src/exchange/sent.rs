@@ -1,6 +1,6 @@
 //! In which form ranks send their replicas' contributions.
 
-use crate::sources::GradientSources;
+use crate::apply::sources::GradientSources;
 use umbo_kernels::dtype::DType;
 use umbo_strategy::ranks::Ranks;
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::buffers::{AlignedBytes, WORD, padded};
 use super::participation::{Participation, RankParticipation};
 use super::sent::Sent;
-use crate::sources::GradientSources;
+use crate::apply::sources::GradientSources;
 use umbo_base::error::{Result, memory};
 use umbo_kernels::dtype::DType;
 use umbo_kernels::update::chunks::{ChunkSums, TILE};

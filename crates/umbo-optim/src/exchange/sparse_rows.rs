@@ -7,9 +7,9 @@
 
 use super::participation::Participation;
 use super::sent::Sent;
-use crate::row_sums::RowSource;
-use crate::rows::ReplicaRows;
-use crate::sources::GradientSources;
+use crate::apply::sources::GradientSources;
+use crate::gradients::row_sums::RowSource;
+use crate::gradients::rows::ReplicaRows;
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
 use umbo_strategy::ranks::Gathered;

@@ -17,6 +17,9 @@
 //! - `steps`: the collectives of a step, from its beginning to its commit point. `totals`: the
 //!   totals that a step adds up.
 
+pub(crate) mod fingerprint;
+pub(crate) mod multi_rank_step;
+
 mod collective_call;
 mod descriptor;
 mod disagreement;

@@ -8,7 +8,7 @@ use super::group::Ranks;
 use super::quantities::Quantities;
 use super::totals::Totals;
 use super::wire::{Reader, Writer};
-use crate::metrics::Metric;
+use crate::context::metrics::Metric;
 use umbo_base::error::Result;
 
 /// What a run learns from the other ranks when it begins.

@@ -13,7 +13,7 @@ use loom::thread;
 use self::records::Records;
 use self::sync::{AtomicPtr, AtomicU32, Ordering};
 
-#[path = "../../../../src/records.rs"]
+#[path = "../../../../src/machinery/records.rs"]
 mod records;
 
 mod sync {

@@ -1,0 +1,158 @@
+//! An item that was taken from an input but not yet used, because there was no memory for the
+//! result or because another input lacked memory.
+//!
+//! A call that fails for lack of memory loses nothing: the next call tries again with the same
+//! item. Until then, the position of the pass is before the item. After any other failure the item
+//! is passed over.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::passes::Pass;
+use crate::passes::place::Place;
+use crate::passes::position::{Rounds, StateReader, StateWriter};
+use umbo_base::error::{Error, Result, Status};
+use umbo_executor::pool::Outcome;
+
+/// The next item, if it was already taken.
+pub(crate) struct Held<T> {
+    item: Option<T>,
+    /// Whether the next item failed and is passed over ([`Held::fill_or_pass_over`]).
+    is_passed_over: bool,
+    /// The place of the input before the item that it returned last.
+    before: Place,
+}
+
+impl<T> Held<T> {
+    /// Holds no item of `input` yet.
+    pub(crate) fn of(input: &dyn Pass<T>) -> Held<T> {
+        let mut at = Place::default();
+        input.save(&mut at.position);
+        Held {
+            item: None,
+            is_passed_over: false,
+            before: Place::with_room_of(&at),
+        }
+    }
+
+    /// Holds the next item of `input`, unless one is held. Returns whether an item is held.
+    pub(crate) fn fill(&mut self, input: &mut dyn Pass<T>) -> Result<bool> {
+        if self.item.is_none() {
+            self.before.note(input);
+            self.item = input.next()?;
+        }
+        Ok(self.item.is_some())
+    }
+
+    /// As [`Held::fill`], for an item that belongs to the items of other inputs. If it fails, and
+    /// not for lack of memory, its place is held until [`Held::take`], so that the items that
+    /// belong to it can be passed over, too.
+    pub(crate) fn fill_or_pass_over(&mut self, input: &mut dyn Pass<T>) -> Result<Filled> {
+        if self.is_passed_over {
+            return Ok(Filled::Place);
+        }
+        // Unwind safety: a pass in which a panic occurred continues after it.
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.fill(input))) {
+            Ok(Ok(true)) => return Ok(Filled::Place),
+            Ok(Ok(false)) => return Ok(Filled::End),
+            Ok(filled) if lacks_memory(&filled) => return filled.map(|_| Filled::End),
+            Ok(Err(error)) => Ok(error),
+            Err(panic) => Err(panic),
+        };
+        self.is_passed_over = true;
+        Ok(Filled::Failed(failure))
+    }
+
+    /// Removes the held item and returns it.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        self.is_passed_over = false;
+        self.item.take()
+    }
+
+    /// Whether an item is held.
+    pub(crate) fn is_some(&self) -> bool {
+        self.item.is_some()
+    }
+
+    /// The held item or, if there is none, the next one of `input`.
+    pub(crate) fn next(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+        self.fill(input)?;
+        Ok(self.take())
+    }
+
+    /// Returns `made`, the result for `item`, and holds the item if there was no memory for the
+    /// result. After any other failure, or a panic, the item is used up.
+    pub(crate) fn hold_if_no_memory<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
+        if lacks_memory(&made) {
+            self.item = Some(item);
+        }
+        made
+    }
+
+    /// Saves the position of the pass over `input`.
+    pub(crate) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
+        match self.has_taken() {
+            true => to.extend(&self.before.position),
+            false => input.save(to),
+        }
+    }
+
+    /// Restores the saved position of `input`.
+    pub(crate) fn restore(
+        &mut self,
+        input: &mut dyn Pass<T>,
+        from: &mut StateReader<'_>,
+    ) -> Result<()> {
+        self.take();
+        input.restore(from)
+    }
+
+    /// Begins another round of `input`.
+    pub(crate) fn restart(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+        let has_taken = self.has_taken();
+        self.take();
+        match has_taken {
+            true => self.before.restart(input),
+            false => input.restart(),
+        }
+    }
+
+    /// What later rounds of the pass over `input` depend on: those of its saved position.
+    pub(crate) fn rounds(&self, input: &mut dyn Pass<T>, to: &mut Rounds) {
+        match self.has_taken() {
+            true => to.extend(&self.before.rounds),
+            false => input.rounds(to),
+        }
+    }
+
+    /// Undoes what has happened to `input` since then.
+    pub(crate) fn go_back(
+        &mut self,
+        input: &mut dyn Pass<T>,
+        to: &mut StateReader<'_>,
+    ) -> Result<()> {
+        self.take();
+        input.go_back(to)
+    }
+
+    /// Whether the input is behind an item, or the place of one that failed, which was not used
+    /// yet.
+    fn has_taken(&self) -> bool {
+        self.item.is_some() || self.is_passed_over
+    }
+}
+
+/// What [`Held::fill_or_pass_over`] has brought.
+pub(crate) enum Filled {
+    /// The next item, or its place if it failed in an earlier call.
+    Place,
+    /// The input has ended.
+    End,
+    /// The next item has failed.
+    Failed(Outcome<Error>),
+}
+
+/// Whether the call failed for lack of memory, so that another attempt may succeed.
+pub(crate) fn lacks_memory<R>(made: &Result<R>) -> bool {
+    made.as_ref()
+        .is_err_and(|error| error.status() == Status::ResourceExhausted)
+}

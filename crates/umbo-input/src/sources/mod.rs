@@ -1,0 +1,100 @@
+//! Datasets of the rows of arrays.
+
+pub mod file;
+pub(crate) mod file_shares;
+pub(crate) mod files;
+pub(crate) mod from_tensors;
+pub(crate) mod generator;
+pub(crate) mod idx;
+pub(crate) mod memory;
+pub mod npy;
+pub mod npz;
+pub(crate) mod numpy;
+pub(crate) mod range;
+pub(crate) mod slices;
+
+use std::sync::Arc;
+
+use crate::dataset::{Dataset, Operation};
+use crate::elements::spec::ElementSpec;
+use crate::facts::Facts;
+use crate::passes::Pass;
+use slices::{Arrays, describe};
+use umbo_base::error::Result;
+use umbo_tensor::Tensor;
+use umbo_tensor::values::Value;
+
+impl Dataset {
+    /// The slices of tensors along dimension 0. Element i consists of row i of each tensor, in the
+    /// structure of `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
+    ///
+    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of them.
+    /// They must not be written while the dataset or an element of it is in use.
+    ///
+    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no
+    /// tensor at all. UNIMPLEMENTED: memory that the CPU cannot address.
+    pub fn from_tensor_slices(components: &Value) -> Result<Dataset> {
+        let mut tensors = Vec::new();
+        let spec = describe(components, &mut tensors)?;
+        let rows = tensors
+            .first()
+            .map(|tensor: &Tensor| tensor.shape()[0] as u64)
+            .ok_or_else(|| invalid!("components", "they contain no tensor"))?;
+        if let Some(position) = tensors
+            .iter()
+            .position(|other| other.shape()[0] as u64 != rows)
+        {
+            return Err(invalid!(
+                "components",
+                "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
+                 (shape {}); row i of each tensor belongs to element i",
+                tensors[0].shape(),
+                tensors[position].shape()[0],
+                tensors[position].shape()
+            ));
+        }
+        let arrays = Arc::new(Arrays {
+            components: tensors,
+            rows,
+        });
+        Dataset::of(Arc::new(Slices { arrays, spec }), &[])
+    }
+
+    /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these
+    /// names. Without names it is made of a tuple, or of a single array itself.
+    pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
+        let mut arrays = arrays.into_iter().map(Value::Tensor);
+        let components = match names {
+            Some(names) => {
+                let names = names.iter().map(|&name| name.into());
+                Value::structure(names.zip(arrays).collect())?
+            }
+            None if arrays.len() == 1 => arrays.next().unwrap_or_else(Value::nothing),
+            None => Value::tuple(arrays.collect())?,
+        };
+        Dataset::from_tensor_slices(&components)
+    }
+}
+
+struct Slices {
+    arrays: Arc<Arrays>,
+    spec: ElementSpec,
+}
+
+impl Operation for Slices {
+    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+        Ok(Facts::of_arrays(self.spec.clone(), &self.arrays))
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        self.arrays.to_string()
+    }
+
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(slices::elements(
+            &self.arrays,
+            &self.spec,
+            slices::in_order(self.arrays.rows),
+        ))
+    }
+}

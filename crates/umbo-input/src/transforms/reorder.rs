@@ -1,0 +1,60 @@
+//! Operations that only change which items come, and when. They work on items of any type.
+
+use std::sync::Arc;
+
+use crate::cardinality::Cardinality;
+use crate::dataset::{Dataset, Operation};
+use crate::facts::Facts;
+use crate::passes::position::Description;
+use crate::passes::{Item, Pass, Pipeline};
+use crate::sources::file_shares::FileShare;
+use umbo_base::error::Result;
+use umbo_tensor::values::Value;
+
+/// Such an operation. Its items are elements or the numbers of arrays' rows.
+pub(crate) trait Reorder: Clone + Send + Sync + 'static {
+    /// The same as [`Operation::words`].
+    fn words(&self) -> String;
+
+    /// Changes `facts` from those of `input` to those of the result.
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()>;
+
+    /// A pass over the resulting items. `input` has `count` items.
+    fn pass<T: Item>(&self, count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>>;
+
+    /// The same operation, without anything shared with passes of this one.
+    fn anew(&self) -> Self {
+        self.clone()
+    }
+
+    /// The same as [`Operation::describe_seed`].
+    fn describe_seed(&self, _to: &mut Description) {}
+}
+
+impl<R: Reorder> Operation for R {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
+        self.reorder(inputs[0], &mut facts)?;
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        Reorder::words(self)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(self.pass(dataset.input().cardinality(), dataset.input().start()?))
+    }
+
+    fn start_rows(&self, dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
+        Ok(self.pass(dataset.input().cardinality(), dataset.input().start_rows()?))
+    }
+
+    fn share(&self, _share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
+        Ok(Some(Arc::new(self.anew())))
+    }
+
+    fn describe_seed(&self, to: &mut Description) {
+        Reorder::describe_seed(self, to);
+    }
+}

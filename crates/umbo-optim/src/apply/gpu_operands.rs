@@ -1,0 +1,114 @@
+//! The kernels' operands for an apply's gradients, and the GPU memory that an apply reserves before
+//! it writes anything.
+
+#![expect(unsafe_code, reason = "sums of rows are copied to a GPU")]
+
+use crate::apply::sources::GradientSources;
+use umbo_base::error::{Error, Result};
+use umbo_device::cuda::gpu::Gpu;
+use umbo_kernels::cuda::{Address, GpuContribution, Gradient, PreparedLaunches};
+use umbo_tensor::{DType, Shape, Tensor};
+
+/// The operands of the gradients of some variables, as kernels read them.
+pub(crate) struct GpuOperands {
+    contributions: Vec<Vec<GpuContribution>>,
+    /// The sums of rows, which live as long as this.
+    rows: Vec<Option<Tensor>>,
+    /// Dense gradients are those of all ranks.
+    exchanged: bool,
+}
+
+impl GpuOperands {
+    /// The operands for the variables with these indices.
+    pub(crate) fn new(
+        sources: &GradientSources<'_>,
+        gpu: &'static Gpu,
+        variables: impl Iterator<Item = usize>,
+    ) -> Result<GpuOperands> {
+        let (mut contributions, mut rows) = (Vec::new(), Vec::new());
+        for index in variables {
+            let of_rows = sources.rows(index).map(|merged| {
+                let sums = merged.sums();
+                let shape = Shape::new(&[sums.elements()])?;
+                let there = Tensor::uninitialized(DType::Float64, shape, gpu.id())?;
+                let bytes = sums.elements() * size_of::<f64>();
+                // SAFETY: as many bytes are there on both sides, and nobody else has the tensor.
+                unsafe { gpu.upload(sums.data(), there.place().address, bytes) }?;
+                Ok::<_, Error>(there)
+            });
+            rows.push(of_rows.transpose()?);
+            contributions.push(sources.contributions_on_gpu(index));
+        }
+        Ok(GpuOperands {
+            contributions,
+            rows,
+            exchanged: sources.exchanged,
+        })
+    }
+
+    /// The gradient of variable `index`, the `at`-th of these.
+    pub(crate) fn gradient<'a>(
+        &'a self,
+        sources: &GradientSources<'_>,
+        at: usize,
+        index: usize,
+    ) -> Gradient<'a> {
+        let dtype = sources.variables()[index].dtype();
+        let (rows, elements) = (self.rows[at].as_ref(), sources.elements(index) as u64);
+        let exchanged = self.exchanged && rows.is_none();
+        let sum = || {
+            sources
+                .accumulation
+                .of_variable(index)
+                .map(|sum| sum.place().address)
+        };
+        Gradient {
+            dtype,
+            elements,
+            gradient_dtype: if exchanged {
+                dtype
+            } else {
+                sources.gradient_dtype(dtype)
+            },
+            contributions: if rows.is_some() {
+                &[]
+            } else {
+                &self.contributions[at]
+            },
+            accumulated: match rows {
+                Some(sums) => Some(sums.place().address),
+                None if exchanged => None,
+                None => sum(),
+            },
+            divisor: if exchanged { 1.0 } else { sources.divisor },
+        }
+    }
+}
+
+/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its
+/// GPU.
+pub(crate) struct VariableCopies {
+    /// The weights and the states: each copy, and the address of the original.
+    pub(crate) copies: Vec<(Tensor, Address)>,
+    pub(crate) rows: Option<Tensor>,
+    /// The elements of a row.
+    pub(crate) width: u64,
+    /// The gradient as the rule gets it.
+    pub(crate) gradient: Tensor,
+}
+
+/// For each variable that is updated: whether its gradient was not finite.
+pub(crate) struct NotFinite {
+    pub(crate) flags: Tensor,
+    /// Where the flags are copied to.
+    pub(crate) on_host: Vec<[u8; 4]>,
+}
+
+/// All that an apply on a GPU needs to be carried out, from its preparation on.
+pub(crate) struct GpuMemory {
+    pub(crate) launches: PreparedLaunches,
+    /// What the kernels read.
+    pub(crate) _operands: GpuOperands,
+    pub(crate) _copies: Vec<VariableCopies>,
+    pub(crate) flags: Option<NotFinite>,
+}

@@ -1,0 +1,374 @@
+//! The launcher of variables in host memory: workers update parts of all variables.
+
+#![expect(
+    unsafe_code,
+    reason = "workers write shards of one tensor side by side"
+)]
+
+use std::array;
+use std::sync::atomic::AtomicU64;
+
+use crate::apply::launcher::{ApplyLauncher, Keep};
+use crate::apply::means::Means;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
+use crate::exchange::buffers::{AlignedBytes, BLOCK, copy};
+use crate::exchange::shards::{ReceivedShard, Shards};
+use umbo_base::error::{Result, memory};
+use umbo_base::observe::{self, Counter};
+use umbo_executor::pieces::Pieces;
+use umbo_executor::workers;
+use umbo_kernels::instruction_set::Instructions;
+use umbo_kernels::streaming;
+use umbo_kernels::update::accumulate::accumulate;
+use umbo_kernels::update::chunks::Chunks;
+use umbo_kernels::update::pass::{PassRows, UpdatePass};
+use umbo_kernels::update::tiles::MOST_SLOTS;
+use umbo_kernels::update::weighted_sum::Contribution;
+use umbo_kernels::view::SpanMut;
+use umbo_tensor::Tensor;
+use umbo_tensor::values::variable::Variable;
+
+/// The workers.
+pub(crate) struct Host;
+
+impl ApplyLauncher for Host {
+    fn measure(
+        &'static self,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        keep: Keep,
+    ) -> Result<()> {
+        work.pieces.clear();
+        let mut chunks = 0;
+        for item in &mut work.items {
+            // Sharded gradients were measured when they were added up.
+            let of_variable = item.chunks(sources);
+            item.sums = chunks..chunks + of_variable.count();
+            chunks = item.sums.end;
+            let variable = &sources.variables()[item.index];
+            let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
+            // Exchanged gradients are kept already.
+            if item.gradient.is_none()
+                && item.count == 1
+                && !item.divided
+                && keep == Keep::WherePossible
+                && sources.rows(item.index).is_none()
+                && bytes > 2 * variable.dtype().size()
+                && sources
+                    .accumulation
+                    .reserve_gradient(item.index, variable)
+                    .is_ok()
+            {
+                item.gradient = sources.kept(item.index);
+                bytes += variable.dtype().size();
+            }
+            work.pieces
+                .push(of_variable.elements, of_variable.size, bytes);
+        }
+        let missing = chunks.saturating_sub(work.sums.len());
+        memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
+        work.sums.resize_with(work.sums.len().max(chunks), || {
+            [const { AtomicU64::new(0) }; 2]
+        });
+
+        let ApplyWork {
+            items,
+            pieces,
+            sums,
+            contributions,
+            ..
+        } = work;
+        let (sums, sources) = (&*sums, &*sources);
+        let streaming = streaming::pays(pieces.bytes());
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
+                let index = items[item].index;
+                collect(sources, &items[item], contributions);
+                let kept = items[item].gradient.filter(|_| !sources.exchanged);
+                let kept = kept.and_then(|_| sources.accumulation.gradient(index));
+                let sum = sources.sum(index, items[item].count, contributions);
+                let sums = &sums[items[item].sums.clone()];
+                // SAFETY: the gradients are kept in this apply's memory, and each range writes only
+                // its part.
+                unsafe {
+                    let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
+                    let part = (items[item].chunks(sources), &part);
+                    let instructions = Instructions::chosen();
+                    sum.measure_squares(instructions, part, sums, kept.as_ref(), streaming);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
+        work.pieces.clear();
+        for item in &work.items {
+            let rows_are_kept = sources.accumulation.memory(item.index).is_none();
+            let elements = if rows_are_kept {
+                0
+            } else {
+                sources.elements(item.index)
+            };
+            let bytes = sources.gradient_bytes(item.index, sources.variables()[item.index].dtype())
+                + size_of::<f64>();
+            work.pieces.push(elements, BLOCK, bytes);
+        }
+        let ApplyWork {
+            items,
+            pieces,
+            contributions,
+            ..
+        } = work;
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
+                let ApplyItem { index, fresh, .. } = items[item];
+                let Some(sum) = sources.accumulation.memory(index) else {
+                    continue;
+                };
+                sources.collect(index, contributions);
+                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each
+                // range writes only its part.
+                unsafe {
+                    let Ok(sum) = sum.assume_exclusive().into_span() else {
+                        continue;
+                    };
+                    accumulate(Instructions::chosen(), &sum, fresh, contributions, part);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
+        let ApplyWork {
+            items,
+            pieces,
+            contributions,
+            ..
+        } = work;
+        let Means { sources, rule, .. } = means;
+        let slots = rule.slots().len();
+        pieces.clear();
+        for item in &mut *items {
+            let (all, rows) = (
+                &sources.variables()[item.variables()],
+                sources.rows(item.index),
+            );
+            let variable = &all[0];
+            let Some(update) = &mut item.update else {
+                // Shares count on one piece for each item.
+                pieces.push(0, BLOCK, 0);
+                continue;
+            };
+            if item.count == 1 {
+                update.copies = variable.begin_update(update.buffer, rows.is_none());
+            } else if work.changes != Variable::changes() {
+                // Low-precision copies that were requested during the update are made again at the
+                // next request.
+                for variable in all {
+                    variable.begin_update(update.buffer, true);
+                }
+            }
+            let copies = update.copies.into_iter().filter(|written| *written).count();
+            let dtype = variable.dtype();
+            let gradient = match item.gradient {
+                Some(_) => dtype.size(),
+                None => sources.gradient_bytes(item.index, dtype),
+            };
+            let bytes = gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>();
+            match rows {
+                Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
+                None => pieces.push(item.own(variable).len(), BLOCK, bytes),
+            }
+            // The ranks have measured all parts of sharded variables.
+            if rule.measures() && !item.divided {
+                let contributions = &mut *contributions[0].lock();
+                let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
+                    rule.measure(update.scalars, &pass)
+                };
+                let measured = with_pass(means, item, contributions, false, measure);
+                if let (Some(update), Some(scalars)) = (&mut item.update, measured) {
+                    update.scalars = scalars;
+                }
+            }
+        }
+        observe::count(Counter::Updated, || pieces.bytes() as u64);
+        let streaming = streaming::pays(pieces.bytes());
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
+                with_pass(
+                    means,
+                    &items[item],
+                    contributions,
+                    streaming,
+                    |update, pass| {
+                        rule.update(&update.scalars, &pass.over(&part));
+                    },
+                );
+            }
+        });
+        Ok(())
+    }
+
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &GradientSources<'_>,
+        send: &mut AlignedBytes,
+    ) -> Result<()> {
+        shards.pack(round, sources, send);
+        Ok(())
+    }
+
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+        let mut pieces = Pieces::default();
+        for ReceivedShard { elements, .. } in all {
+            pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
+        }
+        pieces.for_each_range(workers::count(), &|range| {
+            for (at, part) in range.parts() {
+                let (
+                    ReceivedShard {
+                        elements,
+                        to,
+                        first,
+                    },
+                    part,
+                ) = (&all[at], part.range());
+                // SAFETY: the old contents were sent and are read no more, and the ranges have
+                // different parts.
+                unsafe {
+                    let Ok(to) = to.assume_exclusive().into_span() else {
+                        continue;
+                    };
+                    copy(
+                        elements.part(&part),
+                        &to.part(&(first + part.start..first + part.end)),
+                    )
+                };
+            }
+        });
+        Ok(())
+    }
+
+    fn write_gradient(
+        &'static self,
+        sources: &GradientSources<'_>,
+        index: usize,
+        to: &Tensor,
+    ) -> Result<()> {
+        let mut contributions = Vec::new();
+        if sources.rows(index).is_none() {
+            sources.collect(index, &mut contributions);
+        }
+        // SAFETY: the tensor is new, and nobody else has it.
+        unsafe {
+            let to = to.assume_exclusive().into_span()?;
+            sources
+                .sum(index, 1, &contributions)
+                .write_to(Instructions::chosen(), &to);
+        }
+        Ok(())
+    }
+}
+
+impl ApplyItem {
+    /// How its gradient is cut into chunks when it is measured. It is not cut if the ranks have
+    /// measured it when they added it up.
+    fn chunks(&self, sources: &GradientSources<'_>) -> Chunks {
+        let elements = if self.divided {
+            0
+        } else {
+            sources.elements(self.index)
+        };
+        match self.count {
+            1 => Chunks::of(elements),
+            count => Chunks::each(count * elements, elements),
+        }
+    }
+}
+
+/// Replaces `contributions` by those of the last run to the variables of an item.
+fn collect(
+    sources: &GradientSources<'_>,
+    item: &ApplyItem,
+    contributions: &mut Vec<Contribution<'static>>,
+) {
+    sources.collect(item.index, contributions);
+    for of in contributions.iter_mut().filter(|_| item.count > 1) {
+        // SAFETY: the gradients of the item's variables are contiguous in one block: they were
+        // selected so.
+        of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
+    }
+}
+
+/// Calls `run` with the prepared update of an item and its pass over what this process updates of
+/// the variable. The operands of the gradient are collected into `contributions`.
+#[inline(always)]
+pub(crate) fn with_pass<R>(
+    means: Means<'_>,
+    item: &ApplyItem,
+    contributions: &mut Vec<Contribution<'static>>,
+    streaming: bool,
+    run: impl FnOnce(&PreparedUpdate, UpdatePass<'_>) -> R,
+) -> Option<R> {
+    let (index, update, sources) = (item.index, item.update.as_ref()?, means.sources);
+    let variable = &sources.variables()[index];
+    let (own, (whole, of_first)) = (item.own(variable), means.operands(update));
+    let slots: &[SpanMut<'_>];
+    let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
+    let copies = variable.copies_to_write(update.buffer, update.copies);
+    // SAFETY: this apply has claimed the variable, so that nobody else uses it, and parts that are
+    // updated at the same time do not overlap.
+    unsafe {
+        let (weights, all_slots);
+        (weights, slots) = match item.count {
+            1 => (whole.part(&own), of_first),
+            _ => {
+                all_slots = array::from_fn::<_, MOST_SLOTS, _>(|slot| {
+                    of_first.get(slot).unwrap_or(whole).over(own.len())
+                });
+                (whole.over(own.len()), &all_slots[..of_first.len()])
+            }
+        };
+        let copies = copies.map(|copy| copy.map(|copy| copy.part(&own)));
+        let copies = copies.each_ref().map(Option::as_ref);
+        let pass = match (sources.rows(index), item.gradient) {
+            (Some(merged), _) => {
+                let rows = PassRows {
+                    numbers: merged.rows(),
+                    elements: merged.row_elements(),
+                };
+                UpdatePass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
+            }
+            (None, Some(gradient)) => {
+                contributions.clear();
+                contributions.push(Contribution {
+                    gradient: gradient.part(&own),
+                    factor: 1.0,
+                });
+                UpdatePass::new(instructions, &weights, slots, contributions, 1.0)
+            }
+            (None, None) => {
+                collect(sources, item, contributions);
+                UpdatePass::new(instructions, &weights, slots, contributions, divisor)
+                    .starting_from(sources.accumulated(index))
+            }
+        };
+        let pass = pass
+            .clipped(means.clipping)
+            .with_l2(update.l2)
+            .from_element(own.start);
+        Some(run(
+            update,
+            pass.with_copies(&copies, streaming)
+                .noting(&item.not_finite),
+        ))
+    }
+}

@@ -1,0 +1,85 @@
+//! Launchers: what works on the variables of an apply. In host memory these are the workers, else
+//! the GPU that holds the variables.
+
+use crate::apply::means::Means;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::ApplyWork;
+use crate::exchange::between_gpus::Buffers;
+use crate::exchange::buffers::AlignedBytes;
+use crate::exchange::shards::{ReceivedShard, Shards};
+use umbo_base::error::Result;
+use umbo_tensor::Tensor;
+
+/// What happens to gradients that are measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// They are computed again when they are needed again.
+    Nothing,
+    /// Gradients that read more than two elements for one are kept, if there is memory: writing and
+    /// reading them once costs less than reading all operands again.
+    WherePossible,
+}
+
+/// Carries out the operations of an apply on all of its variables. Each call takes the whole table
+/// of them, `work`, whose items are selected or prepared. The bits are the same for all launchers.
+pub(crate) trait ApplyLauncher: Sync {
+    /// Measures the squares of the variables' gradients, for [`ApplyWork::for_each_squares`].
+    fn measure(
+        &'static self,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        keep: Keep,
+    ) -> Result<()>;
+
+    /// Reserves the memory for `sum`, which then cannot fail for lack of it.
+    fn reserve_sum(&'static self, _: &mut ApplyWork, _: &GradientSources<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Adds the last run's contributions to the sums, which are claimed.
+    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()>;
+
+    /// Does the part of the prepared updates that can fail.
+    fn reserve_update(&'static self, _: &mut ApplyWork, _: Means<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Carries out the prepared updates, and notes in the items which gradients were not finite. If
+    /// it fails, weights may be partly written.
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()>;
+
+    /// Copies the part of its gradients that this rank sends in a round to `send`.
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &GradientSources<'_>,
+        send: &mut AlignedBytes,
+    ) -> Result<()>;
+
+    /// Copies the received elements to their destinations. Nobody reads or writes these
+    /// destinations during the call.
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
+
+    /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all
+    /// of its elements, or those of the contributed rows.
+    fn write_gradient(
+        &'static self,
+        sources: &GradientSources<'_>,
+        index: usize,
+        to: &Tensor,
+    ) -> Result<()>;
+
+    /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay
+    /// there.
+    fn pack_on_device(
+        &'static self,
+        _: &Shards,
+        _: &GradientSources<'_>,
+    ) -> Result<Option<Buffers>> {
+        Ok(None)
+    }
+
+    /// An operation has failed half-way: the device's contents cannot be trusted.
+    fn give_up(&'static self, _why: &str) {}
+}

@@ -1,0 +1,27 @@
+//! What all updates of an apply share.
+
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::PreparedUpdate;
+use crate::rules::UpdateRule;
+use crate::state::variable_states::Variables;
+use umbo_kernels::update::weighted_sum::Clipping;
+use umbo_kernels::view::SpanMut;
+
+/// What all updates of an apply share: state, gradients, rule and clipping.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) variables: &'a Variables,
+    pub(crate) sources: &'a GradientSources<'a>,
+    pub(crate) rule: &'a dyn UpdateRule,
+    pub(crate) clipping: Clipping,
+}
+
+impl<'a> Means<'a> {
+    /// Weights and slots of the variable of `update`: all weights, and the slots of this rank's
+    /// part.
+    pub(crate) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
+        let slots = self.rule.slots().len();
+        self.variables
+            .operands(update.position, update.buffer, slots)
+    }
+}

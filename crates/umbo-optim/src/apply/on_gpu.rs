@@ -1,0 +1,247 @@
+//! The launcher of variables on a GPU: its kernels produce the same bits as the workers.
+//!
+//! The replicas' contributions are on the variables' GPU by then. The host merges rows, and their
+//! sums are copied to the GPU. An apply waits for its kernels, so that its caller knows whether the
+//! GPU has succeeded.
+
+#![expect(unsafe_code, reason = "kernels get addresses")]
+
+use std::sync::atomic::Ordering;
+
+use crate::apply::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopies};
+use crate::apply::launcher::{ApplyLauncher, Keep};
+use crate::apply::means::Means;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::{ApplyItem, ApplyWork};
+use crate::exchange::between_gpus::Buffers;
+use crate::exchange::buffers::AlignedBytes;
+use crate::exchange::shards::{ReceivedShard, Shards};
+use crate::rules::custom_kernels::{address_of, compute, copy_out};
+use umbo_base::error::{Error, Result, memory};
+use umbo_device::cuda::gpu::Gpu;
+use umbo_kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
+use umbo_kernels::update::squares::Squares;
+use umbo_tensor::{DType, Shape, Tensor};
+
+impl ApplyWork {
+    fn take_ready(&mut self) -> Result<GpuMemory> {
+        let ready = self.ready.take();
+        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
+    }
+}
+
+impl ApplyLauncher for Gpu {
+    fn measure(
+        &'static self,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        _: Keep,
+    ) -> Result<()> {
+        let indices = || work.items.iter().map(|item| item.index);
+        let operands = GpuOperands::new(sources, self, indices())?;
+        let all = indices()
+            .enumerate()
+            .map(|(at, index)| operands.gradient(sources, at, index));
+        let all: Vec<Gradient<'_>> = all.collect();
+        let results =
+            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, self.id())?;
+        // SAFETY: the apply has claimed the operands of the gradients, which live until the results
+        // have arrived.
+        on_gpu(self, |launcher| unsafe {
+            launcher.measure(&all, results.place().address)
+        })?;
+        let results = results.to_vec::<f64>()?;
+        for (item, pair) in work.items.iter_mut().zip(results.chunks_exact(2)) {
+            // The second is 0 unless an element is not finite.
+            item.squares = Some(Squares {
+                sum: pair[0],
+                finite: pair[1] == 0.0,
+            });
+        }
+        Ok(())
+    }
+
+    fn reserve_sum(
+        &'static self,
+        work: &mut ApplyWork,
+        sources: &GradientSources<'_>,
+    ) -> Result<()> {
+        let indices = work.items.iter().map(|item| item.index);
+        let dense: Vec<usize> = indices
+            .filter(|&index| sources.rows(index).is_none())
+            .collect();
+        let operands = GpuOperands::new(sources, self, dense.iter().copied())?;
+        let sums = dense.iter().enumerate().filter_map(|(at, &index)| {
+            let sum = sources.accumulation.memory(index)?;
+            Some((operands.gradient(sources, at, index), sum.place().address))
+        });
+        let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
+        // SAFETY: only this apply, which owns the accumulation, writes the sums.
+        let launches = prepared_on_gpu(self, |launcher| unsafe { launcher.accumulate(&sums) })?;
+        let (_operands, _copies) = (operands, Vec::new());
+        work.ready = Some(GpuMemory {
+            launches,
+            _operands,
+            _copies,
+            flags: None,
+        });
+        Ok(())
+    }
+
+    fn sum(&'static self, work: &mut ApplyWork, _: &GradientSources<'_>) -> Result<()> {
+        let ready = work.take_ready()?;
+        // SAFETY: as when it was prepared.
+        unsafe { ready.launches.launch() }?;
+        self.synchronize()
+    }
+
+    fn reserve_update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
+        let Means {
+            variables,
+            sources,
+            clipping,
+            ..
+        } = means;
+        let prepared: Vec<_> = ApplyItem::prepared(&work.items).collect();
+        // A rule of the program's works on copies, of all variables.
+        let of_program = prepared
+            .iter()
+            .filter(|(_, update)| update.scalars.step.is_none());
+        let copies =
+            of_program.map(|&(index, update)| VariableCopies::new(self, means, index, update));
+        let copies = copies.collect::<Result<Vec<_>>>()?;
+        let operands = GpuOperands::new(sources, self, prepared.iter().map(|(index, _)| *index))?;
+        let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
+        let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
+        let first_flag = flags.place().address;
+        // What the kernels write: weights and state, or, for a custom rule, its gradient.
+        let written = prepared.iter().enumerate().map(|(at, &(index, update))| {
+            copies
+                .get(at)
+                .map(VariableCopies::operands)
+                .unwrap_or_else(|| {
+                    let weights = address_of(&sources.variables()[index], update.buffer);
+                    (
+                        weights,
+                        variables.state(update.position).slot_addresses().collect(),
+                    )
+                })
+        });
+        let written: Vec<(Address, Vec<Address>)> = written.collect();
+        let updates = prepared.iter().zip(&written).enumerate();
+        let updates = updates.map(|(at, (&(index, update), (weights, slots)))| GpuUpdate {
+            gradient: operands.gradient(sources, at, index),
+            clipping,
+            l2: update.l2,
+            step: update.scalars.step,
+            weights: *weights,
+            slots,
+            rows: sources
+                .rows(index)
+                .filter(|_| copies.is_empty())
+                .map(|merged| TableRows {
+                    numbers: merged.rows(),
+                    elements: merged.row_elements() as u64,
+                    of: sources.variables()[index].shape()[0],
+                }),
+            not_finite: Some(first_flag + 4 * at as u64),
+        });
+        let updates: Vec<GpuUpdate<'_>> = updates.collect();
+        // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
+        // live until the flags have arrived.
+        let launches = unsafe {
+            if copies.is_empty() {
+                prepared_on_gpu(self, |launcher| launcher.update(&updates))?
+            } else {
+                copy_out(self, &copies)?;
+                on_gpu(self, |launcher| launcher.update(&updates))?;
+                compute(self, means, prepared.iter().copied(), &copies)?
+            }
+        };
+        let (_operands, _copies) = (operands, copies);
+        let flags = Some(NotFinite { flags, on_host });
+        work.ready = Some(GpuMemory {
+            launches,
+            _operands,
+            _copies,
+            flags,
+        });
+        Ok(())
+    }
+
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
+        let GpuMemory {
+            launches,
+            flags,
+            _operands,
+            _copies,
+        } = work.take_ready()?;
+        let sources = means.sources;
+        for (index, update) in ApplyItem::prepared(&work.items) {
+            sources.variables()[index].begin_update(update.buffer, sources.rows(index).is_none());
+        }
+        // SAFETY: as when it was prepared.
+        unsafe { launches.launch() }?;
+        let Some(NotFinite { flags, mut on_host }) = flags else {
+            return Ok(());
+        };
+        // SAFETY: there are as many flags on both sides.
+        unsafe { self.download_directly(flags.place().address, on_host.as_flattened_mut()) }?;
+        let updated = work.items.iter().filter(|item| item.update.is_some());
+        for (item, flag) in updated.zip(on_host) {
+            item.not_finite.store(flag != [0; 4], Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &GradientSources<'_>,
+        send: &mut AlignedBytes,
+    ) -> Result<()> {
+        shards.pack_on_gpu(self, round, sources, send)
+    }
+
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+        all.iter().try_for_each(
+            |ReceivedShard {
+                 elements,
+                 to,
+                 first,
+             }| {
+                let size = elements.dtype().size();
+                let to = to.place().address + (first * size) as Address;
+                // SAFETY: the exchange has exclusive access to the gradients, which have these
+                // elements.
+                unsafe { self.upload(elements.data(), to, elements.elements() * size) }
+            },
+        )
+    }
+
+    fn pack_on_device(
+        &'static self,
+        shards: &Shards,
+        sources: &GradientSources<'_>,
+    ) -> Result<Option<Buffers>> {
+        shards.make_ready_on(self, sources).map(Some)
+    }
+
+    fn write_gradient(
+        &'static self,
+        sources: &GradientSources<'_>,
+        index: usize,
+        to: &Tensor,
+    ) -> Result<()> {
+        let operands = GpuOperands::new(sources, self, std::iter::once(index))?;
+        let all = [(operands.gradient(sources, 0, index), to.place().address)];
+        // SAFETY: nobody else has the fresh tensor, and the operands live until the kernel is done.
+        on_gpu(self, |launcher| unsafe { launcher.write_gradients(&all) })?;
+        self.synchronize()
+    }
+
+    fn give_up(&'static self, why: &str) {
+        self.card().give_up(why);
+    }
+}

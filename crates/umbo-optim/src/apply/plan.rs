@@ -1,0 +1,90 @@
+//! How an optimizer treats each variable of a list of gradients. It is looked up once.
+
+use std::ops::Range;
+
+use crate::state::settings::VariableGroup;
+use umbo_base::error::Result;
+
+/// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as
+/// the same optimizer applies them, its groups stay and it meets no new variable, so that an apply
+/// of thousands of small variables looks nothing up.
+#[derive(Default)]
+pub(crate) struct TreatmentPlan {
+    /// The optimizer's id, and the revisions of its groups and of its states; none at first.
+    of: Option<(u64, u64, u64)>,
+    /// One for each variable.
+    pub(crate) treatments: Vec<Treatment>,
+    /// All variables, in order, and which of them can be updated as one.
+    pub(crate) runs: Vec<Range<usize>>,
+}
+
+/// How an optimizer treats one variable.
+pub(crate) struct Treatment {
+    /// The variable's group, or the default group.
+    pub(crate) group: VariableGroup,
+    /// The position of the variable's state in the optimizer, if it has any.
+    pub(crate) position: Option<usize>,
+}
+
+impl TreatmentPlan {
+    /// Makes this the plan `of` an optimizer with some revisions, if it is not: then its
+    /// `treatments` are those of each variable, and `follows` says whether the operands of a
+    /// variable, whose state is at some position, lie right behind those of the variable
+    /// before.
+    pub(crate) fn refresh(
+        &mut self,
+        of: (u64, u64, u64),
+        treatments: impl Iterator<Item = Treatment>,
+        follows: impl Fn(usize, usize) -> bool,
+    ) {
+        if self.of == Some(of) {
+            return;
+        }
+        self.treatments.clear();
+        self.treatments.extend(treatments);
+        self.runs.clear();
+        for index in 0..self.treatments.len() {
+            let joins = self
+                .position_behind(index)
+                .is_some_and(|position| follows(index, position));
+            match self.runs.last_mut().filter(|_| joins) {
+                Some(run) => run.end += 1,
+                None => self.runs.push(index..index + 1),
+            }
+        }
+        self.of = Some(of);
+    }
+
+    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true,
+    /// else in halves, and so on, so that few exceptions among thousands cost little. `alike`
+    /// gets the position of the first variable's state, too; those of the others follow.
+    pub(crate) fn divide(
+        &self,
+        run: Range<usize>,
+        alike: &dyn Fn(&Range<usize>, usize) -> bool,
+        visit: &mut dyn FnMut(Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let position = self.treatments[run.start].position;
+        if run.len() == 1 || position.is_some_and(|position| alike(&run, position)) {
+            return visit(run);
+        }
+        let middle = run.start + run.len() / 2;
+        self.divide(run.start..middle, alike, visit)?;
+        self.divide(middle..run.end, alike, visit)
+    }
+
+    /// Whether it updates variable `index`.
+    pub(crate) fn updates(&self, index: usize) -> bool {
+        !self.treatments[index].group.frozen
+    }
+
+    /// The position of the state of variable `index`, if the variable is treated as the one before
+    /// it and its state follows that one's.
+    fn position_behind(&self, index: usize) -> Option<usize> {
+        let [before, this] = self.treatments.get(index.checked_sub(1)?..=index)? else {
+            return None;
+        };
+        let position = this.position?;
+        (before.group == this.group && before.position? + 1 == position).then_some(position)
+    }
+}

@@ -1,0 +1,249 @@
+//! Which step's contributions count, and what becomes of them: a step is joined, committed or
+//! rolled back, and an apply claims the committed contributions and consumes them.
+
+use std::sync::atomic::Ordering;
+
+use crossbeam_utils::CachePadded;
+
+use crate::apply::phase::{StepPhase, pack, unpack};
+use crate::gradients::Gradients;
+use crate::gradients::contributions::Contributions;
+use crate::gradients::guard::Guard;
+use crate::gradients::replica::{GradientBuffer, Replica};
+use umbo_base::error::{Error, Result};
+use umbo_strategy::commit::StepParticipant;
+
+impl Gradients {
+    /// Whether the gradients take part in this step, or in a later one.
+    pub(crate) fn takes_part_in(&self, step: u64) -> bool {
+        unpack(self.state.load(Ordering::Acquire)).0 >= step
+    }
+
+    /// A step is known to users by the number `shown`.
+    pub(crate) fn note_step(&self, step: u64, shown: u64) {
+        // Only a value that differs is written, so that replicas do not write shared memory.
+        let later = step - shown;
+        if self.later.load(Ordering::Relaxed) != later {
+            self.later.store(later, Ordering::Relaxed);
+        }
+    }
+
+    /// The number by which users know the last step in which replicas wrote.
+    pub(crate) fn shown(&self, step: u64) -> u64 {
+        step - self.later.load(Ordering::Relaxed).min(step)
+    }
+
+    /// Makes `step` the one whose contributions count; those of earlier steps count no more.
+    /// Returns true to exactly one caller a step, who then lets the gradients take part in the
+    /// step's commit. Call it before a replica's [`Gradients::view`] or [`Gradients::submit`];
+    /// after the first call it costs one load.
+    pub fn first_touch(&self, step: u64) -> bool {
+        let mut state = self.state.load(Ordering::Acquire);
+        while unpack(state).0 < step {
+            let fresh = pack(step, StepPhase::InFlight);
+            let exchange =
+                self.state
+                    .compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
+            match exchange {
+                Ok(_) => return true,
+                Err(current) => state = current,
+            }
+        }
+        false
+    }
+
+    /// Refuses another step while contributions of an earlier step wait for an apply: they would be
+    /// replaced silently. Contributions of weight 0 do not count.
+    pub(crate) fn check_applied(&self) -> Result<()> {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let contributed = |own: &CachePadded<Replica>| {
+            own.submitted.load(Ordering::Acquire) == step && own.weight() != 0.0
+        };
+        if phase != StepPhase::Ready
+            || self.refused.load(Ordering::Acquire) == step
+            || !self.replicas.iter().any(contributed)
+        {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "gradients: what the run before this one submitted has not been applied, and this run \
+             would replace it. Apply after each run; to add several runs up, make the gradients \
+             with accumulation_steps and apply after each of them; to drop what was submitted, \
+             make new gradients. A step that evaluates submits nothing",
+        ))
+    }
+
+    /// Notes that an apply of the waiting contributions has failed: the next step may replace them.
+    pub(crate) fn note_refused(&self) {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        if phase == StepPhase::Ready {
+            self.refused.store(step, Ordering::Release);
+        }
+    }
+
+    /// Hides the waiting contributions from steps, until the state is restored.
+    pub(crate) fn set_aside(&self) {
+        let (step, _) = unpack(self.state.load(Ordering::Acquire));
+        self.state
+            .store(pack(step, StepPhase::Applied), Ordering::Release);
+    }
+
+    /// The step whose contributions can be applied: the last one if it was committed, or, at the
+    /// commit point of step `committing`, that step. Fails if there is none, if a replica did not
+    /// submit in it, or if the weights have no finite sum. With `flush`, and if earlier runs are
+    /// accumulated, it may be that there are none.
+    pub(crate) fn applicable(
+        &self,
+        committing: Option<u64>,
+        flush: bool,
+    ) -> Result<Contributions<'_>> {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        match phase {
+            StepPhase::Applied | StepPhase::RolledBack if flush && self.accumulation().runs > 0 => {
+                return Ok(Contributions::none(step));
+            }
+            StepPhase::Ready => {}
+            StepPhase::InFlight if committing == Some(step) => {}
+            // This is the step's own apply, as in an epoch: contributions from before the step do
+            // not matter.
+            StepPhase::Applied | StepPhase::RolledBack if committing.is_some() => {
+                return Err(Error::precondition(
+                    "gradients: no replica submitted any in this step, which is to apply them; \
+                     each replica submits once in each step, also one without examples",
+                ));
+            }
+            StepPhase::Applied if step == 0 => {
+                return Err(Error::precondition(
+                    "gradients: there has been no run that submitted any; run a step first",
+                ));
+            }
+            StepPhase::Applied => {
+                return Err(Error::precondition(
+                    "gradients: they have been applied, and there was no run that submitted new \
+                     ones since the last apply; apply once for each run",
+                ));
+            }
+            StepPhase::RolledBack => {
+                return Err(Error::precondition(
+                    "gradients: the last run failed, or its apply over several ranks did, so its \
+                     contributions were dropped; run the step again before the apply",
+                ));
+            }
+            StepPhase::InFlight => {
+                return Err(Error::precondition(
+                    "gradients: the step that writes them is still running; apply after it",
+                ));
+            }
+        }
+        let contributions = self.contributions(step);
+        contributions.check_submitted(&self.devices)?;
+        check_finite(contributions.total_weight(), "the replicas' weights")?;
+        Ok(contributions)
+    }
+
+    /// The contributions to `step`, which [`Gradients::applicable`] found.
+    pub(crate) fn contributions(&self, step: u64) -> Contributions<'_> {
+        Contributions {
+            replicas: &self.replicas,
+            step,
+        }
+    }
+
+    /// Reserves the contributions for one apply, until [`Gradients::release`].
+    pub(crate) fn claim(&self) -> Result<Claim<'_>> {
+        if self.claimed.swap(true, Ordering::AcqRel) {
+            return Err(Error::precondition(
+                "gradients: another apply of them waits for the commit point; apply once for each \
+                 run",
+            ));
+        }
+        Ok(Claim(self))
+    }
+
+    /// The apply that has claimed the contributions is about to overwrite them. If it fails, they
+    /// count as those of a failed step.
+    pub(crate) fn consume(&self) {
+        self.consumed.store(true, Ordering::Release);
+        let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
+        first
+            .filter_map(GradientBuffer::guard)
+            .for_each(Guard::is_in_use);
+    }
+
+    /// Gives up the reservation, or ends it once the contributions of step `applied` are consumed.
+    pub(crate) fn release(&self, applied: Option<u64>) {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let consumed = self.consumed.swap(false, Ordering::AcqRel);
+        let becomes = match applied {
+            Some(applied) => (applied == step).then_some(StepPhase::Applied),
+            None => (consumed && matches!(phase, StepPhase::Ready | StepPhase::InFlight))
+                .then_some(StepPhase::RolledBack),
+        };
+        if let Some(phase) = becomes {
+            self.poison_buffers();
+            self.state.store(pack(step, phase), Ordering::Release);
+        }
+        self.claimed.store(false, Ordering::Release);
+    }
+
+    /// Whether `step` is running and has not been rolled back.
+    pub(crate) fn is_in_flight(&self, step: u64) -> bool {
+        self.state.load(Ordering::Acquire) == pack(step, StepPhase::InFlight)
+    }
+
+    /// Whether what replicas contribute in `step` counts, or may come to count.
+    pub(crate) fn counts(&self, step: u64) -> bool {
+        let state = unpack(self.state.load(Ordering::Acquire));
+        matches!(state, (last, StepPhase::InFlight | StepPhase::Ready) if last == step)
+    }
+
+    fn finish(&self, step: u64, phase: StepPhase) {
+        // Fails, and rightly does nothing, if the contributions were applied at the commit point,
+        // or all was made as it was before the step (`Gradients::restore`).
+        let _ = self.state.compare_exchange(
+            pack(step, StepPhase::InFlight),
+            pack(step, phase),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+    }
+}
+
+/// Refuses weights whose sum is not finite.
+pub(crate) fn check_finite(total: f64, weights: &str) -> Result<()> {
+    if total.is_finite() {
+        return Ok(());
+    }
+    Err(invalid!(
+        "weight",
+        "{weights} have no finite sum; weigh by examples or smaller numbers"
+    ))
+}
+
+/// A reservation that ends when this is dropped. If it is forgotten, [`Gradients::release`] ends
+/// it.
+pub(crate) struct Claim<'a>(&'a Gradients);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.release(None);
+    }
+}
+
+impl StepParticipant for Gradients {
+    fn join(&self, step: u64) -> bool {
+        self.first_touch(step)
+    }
+
+    fn commit(&self, step: u64) {
+        self.finish(step, StepPhase::Ready);
+    }
+
+    fn roll_back(&self, step: u64) {
+        self.finish(step, StepPhase::RolledBack);
+    }
+
+    fn release_resources(&self) {
+        Gradients::release_lent(self);
+    }
+}

@@ -1,0 +1,247 @@
+//! The gradient of a row-sparse variable: the rows of all replicas, where rows with the same index
+//! are merged.
+//!
+//! Merging takes time and memory in proportion to the contributed rows, whatever the size of the
+//! variable.
+
+#![expect(unsafe_code, reason = "memory for views is used again")]
+
+use crate::gradients::row_buffer::RowBuffer;
+use crate::gradients::rows::ReplicaRows;
+use umbo_base::error::{Error, Result, memory};
+use umbo_device::DeviceId;
+use umbo_kernels::instruction_set::Instructions;
+use umbo_kernels::rows::order::RowOrder;
+use umbo_kernels::rows::sum::{RowPart, sum_rows};
+use umbo_kernels::update::weighted_sum::WeightedSum;
+use umbo_kernels::view::{Span, View};
+use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{DType, Shape, Tensor};
+
+/// The sums of the contributions to one row-sparse variable since the last update.
+///
+/// An apply merges the rows of the last run with those of the runs before it while it prepares; if
+/// the apply is dropped, the earlier sums count again.
+pub(crate) struct MergedRowSums {
+    /// The sums of the runs before the last one, if one of them contributed.
+    before: Merged,
+    has_before: bool,
+    /// The sums of all runs, once the last one is merged.
+    all: Merged,
+    has_all: bool,
+}
+
+/// Indices of the contributed rows, ascending, and the sum of the contributions to each.
+pub(crate) struct Merged {
+    rows: Vec<usize>,
+    sums: RowBuffer,
+}
+
+/// Memory that merging works in, for one row-sparse variable at a time.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    order: RowOrder,
+    parts: Vec<RowPart<'static>>,
+}
+
+/// The rows of one replica, which replica it is, and the factor of its rows in the sum.
+pub(crate) type RowSource<'a> = (usize, &'a ReplicaRows, f64);
+
+impl MergedRowSums {
+    /// Sums of no runs.
+    pub(crate) fn new(variable: &Variable) -> Result<MergedRowSums> {
+        let [before, all] = [Merged::new(variable)?, Merged::new(variable)?];
+        Ok(MergedRowSums {
+            before,
+            has_before: false,
+            all,
+            has_all: false,
+        })
+    }
+
+    /// Merges the rows of `sources`, which are in replica order; `with_before` also the sums from
+    /// before the last run. Without sources the result is those earlier sums. Allocates nothing
+    /// once a run had as many rows.
+    ///
+    /// Fails if an index is no row of `variable`. [`RowPieces::check`] has checked the indices when
+    /// the replica submitted.
+    ///
+    /// [`RowPieces::check`]: crate::gradients::rows::RowPieces::check
+    pub(crate) fn merge<'a>(
+        &mut self,
+        with_before: bool,
+        variable: &Variable,
+        sources: impl Iterator<Item = RowSource<'a>> + Clone,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        self.has_all = false;
+        if sources.clone().next().is_none() {
+            return Ok(());
+        }
+        let before = (with_before && self.has_before).then_some(&self.before);
+        let Workspace { order, parts } = workspace;
+        parts.clear();
+        let merged = collect(variable, before, sources, order, parts).and_then(|()| {
+            order.sort(variable.shape()[0]);
+            let before = before
+                .map(|before| before.sums.tensor().reading())
+                .transpose()?;
+            self.all.take(variable, order, before, parts)
+        });
+        // The views are valid during this call only.
+        parts.clear();
+        self.has_all = merged.is_ok();
+        merged
+    }
+
+    /// The sums of all runs, if one contributed.
+    pub(crate) fn merged(&self) -> Option<&Merged> {
+        let before = self.has_before.then_some(&self.before);
+        if self.has_all {
+            Some(&self.all)
+        } else {
+            before
+        }
+    }
+
+    /// Counts the last run among the earlier runs.
+    pub(crate) fn keep(&mut self) {
+        if std::mem::take(&mut self.has_all) {
+            std::mem::swap(&mut self.before, &mut self.all);
+            self.has_before = true;
+        }
+    }
+
+    /// The sums of the runs before the next one, if one contributed.
+    pub(crate) fn kept(&self) -> Option<&Merged> {
+        self.has_before.then_some(&self.before)
+    }
+
+    /// Replaces the sums.
+    pub(crate) fn put(&mut self, merged: Merged) {
+        (self.before, self.has_before, self.has_all) = (merged, true, false);
+    }
+
+    /// Forgets all runs, and keeps the memory.
+    pub(crate) fn reset(&mut self) {
+        (self.has_before, self.has_all) = (false, false);
+    }
+}
+
+impl Merged {
+    fn new(variable: &Variable) -> Result<Merged> {
+        let sums = RowBuffer::new(DType::Float64, variable.shape(), DeviceId::HOST)?;
+        Ok(Merged {
+            rows: Vec::new(),
+            sums,
+        })
+    }
+
+    /// Rows of `variable`, ascending, with their sums in `sums`, a float64 tensor.
+    pub(crate) fn of(variable: &Variable, rows: Vec<usize>, sums: &Tensor) -> Result<Merged> {
+        let mut merged = Merged::new(variable)?;
+        merged.sums.resize(rows.len(), rows.len())?;
+        // SAFETY: the sums are new, and nobody else has them.
+        unsafe { merged.sums.tensor().assume_exclusive() }.copy_from(sums)?;
+        merged.rows = rows;
+        Ok(merged)
+    }
+
+    /// The sums as a tensor, float64.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        self.sums.tensor()
+    }
+
+    /// Indices of the contributed rows, ascending.
+    pub(crate) fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// The same as a tensor, int64, on `device`.
+    pub(crate) fn indices(&self, device: DeviceId) -> Result<Tensor> {
+        let numbers = memory::collect(self.rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
+        Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)
+    }
+
+    /// The elements of one row.
+    pub(crate) fn row_elements(&self) -> usize {
+        self.sums.tensor().shape()[1..].iter().product()
+    }
+
+    /// For each of the rows the sum, in float64.
+    pub(crate) fn sums(&self) -> Span<'_> {
+        self.sums.span()
+    }
+
+    /// The sums, divided by `divisor`, as a gradient of elements of type `dtype`.
+    pub(crate) fn gradient(&self, dtype: DType, divisor: f64) -> WeightedSum<'_> {
+        let sums = self.sums();
+        WeightedSum::new(dtype, sums.elements(), &[], divisor).starting_from(Some(sums))
+    }
+
+    fn take(
+        &mut self,
+        variable: &Variable,
+        order: &RowOrder,
+        before: Option<View>,
+        parts: &[RowPart],
+    ) -> Result<()> {
+        // The most rows that there can be: the number of distinct rows changes from step to step.
+        let most = order.entries().min(variable.shape()[0]);
+        self.rows.clear();
+        self.rows
+            .try_reserve(most)
+            .map_err(|_| out_of_memory(variable))?;
+        self.rows
+            .extend((0..order.rows()).map(|position| order.row(position)));
+        self.sums.resize(order.rows(), most)?;
+        // SAFETY: the sums belong to this apply, and nobody reads them before they are merged.
+        let mut sums = unsafe { self.sums.tensor().assume_exclusive() };
+        sum_rows(
+            Instructions::chosen(),
+            order,
+            before,
+            parts,
+            &mut sums.writing()?,
+        );
+        Ok(())
+    }
+}
+
+/// Enters the rows of `before`, then those of the sources, into `order`, and the values of the
+/// latter into `parts`.
+fn collect<'a>(
+    variable: &Variable,
+    before: Option<&Merged>,
+    sources: impl Iterator<Item = RowSource<'a>> + Clone,
+    order: &mut RowOrder,
+    parts: &mut Vec<RowPart<'static>>,
+) -> Result<()> {
+    let before = before.map_or(&[][..], |before| &before.rows);
+    let mut entries = before.len();
+    for (_, rows, _) in sources.clone() {
+        let rows = rows.pieces();
+        entries = entries
+            .checked_add(rows.rows())
+            .ok_or_else(|| out_of_memory(variable))?;
+    }
+    order.start(entries).map_err(|_| out_of_memory(variable))?;
+    order.add_rows(before);
+    for (replica, rows, factor) in sources {
+        let rows = rows.pieces();
+        rows.each_indices(variable, replica, |indices, rows| {
+            order.add_indices(indices, rows)
+        })?;
+        for (_, values) in rows.iter() {
+            // SAFETY: the parts are used and dropped before `merge` returns, which borrows the
+            // tensors that they view.
+            let values = unsafe { values.reading()?.held() };
+            parts.push(RowPart { values, factor });
+        }
+    }
+    Ok(())
+}
+
+fn out_of_memory(variable: &Variable) -> Error {
+    Error::ResourceExhausted(format!("memory for merging the rows of {variable:?}"))
+}

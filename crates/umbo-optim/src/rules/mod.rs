@@ -1,0 +1,257 @@
+//! Update rules: the interface between a rule and the optimizer that runs it.
+
+pub mod adagrad;
+pub mod adam;
+pub mod custom;
+pub(crate) mod custom_kernels;
+pub mod ftrl;
+pub mod momentum;
+pub mod rmsprop;
+pub mod sgd;
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use umbo_base::error::Result;
+use umbo_device::DeviceId;
+use umbo_kernels::cuda::Address;
+use umbo_kernels::dtype::DType;
+use umbo_kernels::update::pass::UpdatePass;
+use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
+
+/// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// The name under which the state can be read, such as `momentum`.
+    pub name: Cow<'static, str>,
+    /// The value of every element before the first update.
+    pub initial: f64,
+}
+
+impl Slot {
+    /// State with this name that starts at `initial`.
+    pub const fn new(name: &'static str, initial: f64) -> Slot {
+        Slot {
+            name: Cow::Borrowed(name),
+            initial,
+        }
+    }
+}
+
+/// Scalars that a rule carries from one update of a variable to the next, such as powers of beta.
+/// A rule uses as many as it needs, from the front.
+pub type Running = [f64; 2];
+
+/// How often a variable was updated, and the rule's running scalars.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VariableProgress {
+    /// How often.
+    pub updates: u64,
+    /// Such as powers of beta; a rule uses as many as it needs, from the front.
+    pub running: Running,
+}
+
+/// The rates of one update of one variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// The learning rate, with the factor of the variable's group.
+    pub learning_rate: f64,
+    /// The coefficient of the weight decay; see [`UpdateRule::weight_decay`].
+    pub weight_decay: f64,
+}
+
+/// The scalars of one update of one variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scalars {
+    /// The rates of this update.
+    pub rates: Rates,
+    /// The formula for each element; `None` if the program's function computes it.
+    pub step: Option<RuleStep>,
+    /// The running scalars, once this update is done.
+    pub running: Running,
+}
+
+impl Scalars {
+    /// The scalars of an update by a rule of the table, in the table's order.
+    pub fn of(
+        rates: &Rates,
+        running: Running,
+        kind: RuleKind,
+        scalars: impl IntoIterator<Item = f64>,
+    ) -> Scalars {
+        Scalars {
+            rates: *rates,
+            step: Some(RuleStep::new(kind, scalars)),
+            running,
+        }
+    }
+
+    /// The sums over all elements of a variable, or of tiles of it, that its rule needs before it
+    /// updates one of them, such as squares of norms. `pass` is the one that is about to be
+    /// run. Cannot fail.
+    pub fn sums(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
+        self.step.map_or([0.0; SUMS], |step| step.measure(pass))
+    }
+}
+
+/// How a rule applies a weight decay λ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightDecay {
+    /// L2 regularisation: the optimizer adds λ·w to the gradient before the rule sees it.
+    L2,
+    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the
+    /// gradient and the state do not contain it, and the rule itself shrinks the weight.
+    Decoupled,
+}
+
+/// A rule of gradient descent: its state, and its formula for one element.
+///
+/// A rule is immutable. The optimizer holds what changes from update to update, the slots and the
+/// running scalars. Both are kept per variable, so that a variable that is updated seldom counts
+/// only its own updates.
+pub trait UpdateRule: Send + Sync + Debug {
+    /// The name, such as `adam`.
+    fn name(&self) -> &str;
+
+    /// The numbers that it was made with, by the names of the C options. True is 1, false is 0.
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// The state that it keeps for each variable.
+    fn slots(&self) -> &[Slot];
+
+    /// The running scalars before the first update.
+    fn initial_running(&self) -> Running {
+        Running::default()
+    }
+
+    /// How this rule applies a weight decay.
+    fn weight_decay(&self) -> WeightDecay {
+        WeightDecay::L2
+    }
+
+    /// The default coefficient of the weight decay, which the optimizer's settings can replace.
+    fn default_weight_decay(&self) -> f64 {
+        0.0
+    }
+
+    /// Refuses a learning rate, finite and at least 0, with which no update can be computed. Called
+    /// when the program sets the rate; rates from a schedule, and rates times a group's factor,
+    /// are checked by [`UpdateRule::prepare`].
+    fn check_learning_rate(&self, _learning_rate: f64) -> Result<()> {
+        Ok(())
+    }
+
+    /// The scalars of the next update of a variable whose running scalars are `running`, and of
+    /// nothing else: variables with the same rates and running scalars may share the answer. Fails
+    /// if they cannot be computed; the apply then changes nothing.
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
+
+    /// Whether the rule needs sums over the whole variable. Then the update of an element depends
+    /// on all others, and rows cannot be updated alone.
+    fn measures(&self) -> bool {
+        false
+    }
+
+    /// Whether the update of an element depends only on its value, and not on its position.
+    fn is_elementwise(&self) -> bool {
+        !self.measures()
+    }
+
+    /// `scalars`, completed by what the sums are. Cannot fail.
+    fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
+        scalars
+    }
+
+    /// Measures, where the pass is over a whole variable.
+    fn measure(&self, scalars: Scalars, pass: &UpdatePass<'_>) -> Scalars {
+        self.measured(scalars, scalars.sums(pass))
+    }
+
+    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
+    /// not. Called for rules without a formula in the table.
+    fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
+        None
+    }
+
+    /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
+    /// Cannot fail.
+    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
+        let step = scalars
+            .step
+            .expect("a rule without steps updates by itself");
+        step.run(pass);
+    }
+}
+
+/// An update that a custom rule computes on a GPU: new weights and states of one variable, or of
+/// those of its rows that have gradients. Each address is of as many contiguous elements, which
+/// nobody else accesses.
+#[derive(Debug)]
+pub struct CustomUpdate<'a> {
+    /// The GPU, in whose context the function is called.
+    pub device: DeviceId,
+    /// The stream on which the function queues its kernels.
+    pub stream: *mut std::ffi::c_void,
+    /// The element type of weights, gradient and states.
+    pub dtype: DType,
+    /// How many elements there are, 1 or more.
+    pub elements: usize,
+    /// To be read and written.
+    pub weights: Address,
+    /// To be read.
+    pub gradient: Address,
+    /// To be read and written.
+    pub slots: &'a [Address],
+    /// The address and the number of the row indices, in the order of the elements; none if the
+    /// whole variable is updated.
+    pub rows: Option<(Address, usize)>,
+    /// The rates; the weight decay is what the function itself has to do.
+    pub rates: Rates,
+    /// How many updates of this variable came before.
+    pub step: u64,
+}
+
+/// Queues the kernels of one variable's update. If it fails, nothing changes.
+pub type QueueUpdate = dyn Fn(&CustomUpdate<'_>) -> Result<()> + Send + Sync;
+
+/// The custom kernel for one variable.
+pub struct CustomKernel<'a> {
+    /// The function that queues its kernels.
+    pub queue: &'a QueueUpdate,
+    /// See [`CustomUpdate::rates`].
+    pub rates: Rates,
+    /// See [`CustomUpdate::step`].
+    pub step: u64,
+}
+
+/// Refuses an epsilon that does not prevent 0/0, in float32 as well.
+pub(crate) fn check_epsilon(epsilon: f64) -> Result<()> {
+    if epsilon.is_finite() && epsilon as f32 > 0.0 {
+        return Ok(());
+    }
+    Err(invalid!(
+        "epsilon",
+        "{epsilon}; must be finite and more than 0 as a float32"
+    ))
+}
+
+/// Refuses a number that is not finite or is negative.
+pub(crate) fn check_not_negative(argument: &'static str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(invalid!(argument, "{value}; must be finite and at least 0"))
+}
+
+/// Refuses a decay factor outside of [0, 1).
+pub(crate) fn check_decay(argument: &'static str, value: f64) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(invalid!(
+        argument,
+        "{value}; must be at least 0 and less than 1"
+    ))
+}

@@ -1,0 +1,428 @@
+//! An optimizer: its rule, its learning rate, its settings, and its state.
+
+pub mod saved;
+pub mod settings;
+pub(crate) mod variable_states;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::apply::plan::{Treatment, TreatmentPlan};
+use crate::apply::report::ApplyReport;
+use crate::apply::workspace::ApplyWork;
+use crate::exchange::slots;
+use crate::gradients::Gradients;
+use crate::rules::{Rates, UpdateRule, check_not_negative};
+use crate::state::settings::{Settings, VariableGroup};
+use crate::state::variable_states::{LocalSlot, Variables};
+use parking_lot::{Mutex, MutexGuard};
+use umbo_base::error::{Error, Result};
+use umbo_base::text::Text;
+use umbo_strategy::Strategy;
+use umbo_tensor::Tensor;
+use umbo_tensor::collectives;
+use umbo_tensor::values::variable::Variable;
+
+/// Stands for "no run", since step numbers start at 1. (An `Option` would do, but its compiled code
+/// reads the scale of a `None`, which valgrind reports.)
+const NO_RUN: (u64, f64) = (0, 0.0);
+
+/// The learning rate of an update, by the number of updates that came before it.
+pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
+
+/// An optimizer of one strategy's variables: a rule, a learning rate, and the rule's state, held
+/// once for each variable on the variable's device.
+///
+/// It changes through [`ApplyAction`](crate::ApplyAction), which keeps its memory here so that
+/// applying allocates nothing once every variable has been updated. All methods may be called from
+/// any thread; they wait for an apply that is in progress.
+pub struct Optimizer {
+    id: u64,
+    strategy: u64,
+    rule: Box<dyn UpdateRule>,
+    rule_name: Text,
+    state: Mutex<OptimizerMemory>,
+}
+
+/// The state that applies change, and the memory that they work in.
+#[derive(Default)]
+pub(crate) struct OptimizerMemory {
+    /// The learning rate of the next apply; with a schedule, that of the last one.
+    pub(crate) learning_rate: f64,
+    pub(crate) schedule: Option<Arc<Schedule>>,
+    pub(crate) iterations: u64,
+    pub(crate) settings: Settings,
+    /// The loss scale of the next run.
+    pub(crate) loss_scale: f64,
+    /// A run, and the loss scale that it and those before it had; later ones have `loss_scale`.
+    earlier_scale: (u64, f64),
+    /// How many updates are prepared and wait for the commit point.
+    pub(crate) pending: u64,
+    /// How many applies in a row took effect with this loss scale.
+    pub(crate) applies_at_scale: u64,
+    /// By [`Variable::key`], with a reference that keeps the key from naming another.
+    groups: HashMap<usize, (Variable, VariableGroup)>,
+    /// Grows with every group.
+    groups_revision: u64,
+    /// A warning about an applied gradient that is not finite was logged.
+    pub(crate) has_warned: bool,
+    pub(crate) last_report: Option<ApplyReport>,
+    pub(crate) variables: Variables,
+    /// The gradients that it has applied, as long as they exist.
+    applied: Vec<Weak<Gradients>>,
+    /// The memory that applies worked in, for the next ones. Each apply takes one and returns it
+    /// at its end.
+    pub(crate) works: Vec<ApplyWork>,
+}
+
+impl Optimizer {
+    /// An optimizer of variables of the strategy with id `strategy` that follows `rule`. The
+    /// learning rate must be finite and at least 0.
+    pub fn new(
+        strategy: u64,
+        rule: Box<dyn UpdateRule>,
+        learning_rate: f64,
+    ) -> Result<Arc<Optimizer>> {
+        check_not_negative("learning_rate", learning_rate)?;
+        rule.check_learning_rate(learning_rate)?;
+        let settings = Settings::default();
+        let state = Mutex::new(OptimizerMemory {
+            learning_rate,
+            settings,
+            loss_scale: settings.initial_loss_scale(),
+            ..OptimizerMemory::default()
+        });
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let rule_name = Text::from(rule.name());
+        Ok(Arc::new(Optimizer {
+            id,
+            strategy,
+            rule,
+            rule_name,
+            state,
+        }))
+    }
+
+    /// A number that no other optimizer ever has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The id of the strategy whose variables it updates.
+    pub fn strategy(&self) -> u64 {
+        self.strategy
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> &dyn UpdateRule {
+        &*self.rule
+    }
+
+    /// The rule's name, for C.
+    pub fn rule_name(&self) -> &Text {
+        &self.rule_name
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OptimizerMemory> {
+        self.state.lock()
+    }
+
+    /// Remembers the gradients that it applies. Allocates nothing for known ones.
+    pub(crate) fn remember(&self, gradients: &Arc<Gradients>) {
+        let applied = &mut self.lock().applied;
+        if applied
+            .iter()
+            .all(|known| known.as_ptr() != Arc::as_ptr(gradients))
+        {
+            applied.retain(|known| known.strong_count() > 0);
+            applied.push(Arc::downgrade(gradients));
+        }
+    }
+
+    /// The gradients that it has applied. The caller drops them while it holds no lock, since that
+    /// may run the program's code.
+    pub fn applied(&self) -> Vec<Arc<Gradients>> {
+        self.lock()
+            .applied
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// The learning rate of the next apply; while there is a schedule, that of the last one.
+    pub fn learning_rate(&self) -> f64 {
+        self.lock().learning_rate
+    }
+
+    /// Sets the learning rate from the next apply on, and ends a schedule. Must be finite and at
+    /// least 0.
+    pub fn set_learning_rate(&self, learning_rate: f64) -> Result<()> {
+        check_not_negative("learning_rate", learning_rate)?;
+        self.rule.check_learning_rate(learning_rate)?;
+        let mut state = self.lock();
+        state.learning_rate = learning_rate;
+        let ended = state.schedule.take();
+        // The old schedule is dropped outside the lock: it may run the program's code.
+        drop(state);
+        drop(ended);
+        Ok(())
+    }
+
+    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that
+    /// is not finite or negative, the apply fails and changes nothing. It is called without a
+    /// lock of the optimizer, and must not apply gradients or run steps.
+    pub fn set_schedule(&self, schedule: Arc<Schedule>) {
+        let replaced = self.lock().schedule.replace(schedule);
+        drop(replaced);
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Settings {
+        self.lock().settings
+    }
+
+    /// Replaces all settings, from the next apply on. The loss scale starts anew if its settings
+    /// are other ones.
+    pub fn configure(&self, settings: Settings) -> Result<()> {
+        settings.check()?;
+        let mut state = self.lock();
+        if settings.loss_scaling != state.settings.loss_scaling {
+            state.put_loss_scale(settings.initial_loss_scale(), 0);
+        }
+        state.settings = settings;
+        Ok(())
+    }
+
+    /// The settings, with defaults filled in for the weight decay and for gradients that are not
+    /// finite.
+    pub fn effective_settings(&self) -> Settings {
+        let settings = self.settings();
+        let weight_decay = settings
+            .weight_decay
+            .unwrap_or(self.rule.default_weight_decay());
+        Settings {
+            weight_decay: Some(weight_decay),
+            non_finite: Some(settings.non_finite()),
+            ..settings
+        }
+    }
+
+    /// The group settings that apply to a variable of the optimizer's strategy, with the weight
+    /// decay that updates use.
+    pub fn group(&self, variable: &Variable) -> Result<VariableGroup> {
+        self.check_strategy_of(variable)?;
+        let of_optimizer = self.effective_settings().weight_decay;
+        let group = self.lock().group(variable);
+        Ok(VariableGroup {
+            weight_decay: group.weight_decay.or(of_optimizer),
+            ..group
+        })
+    }
+
+    /// The factor that callbacks multiply their loss with.
+    pub fn loss_scale(&self) -> f64 {
+        self.lock().loss_scale
+    }
+
+    /// Treats `variables`, which are of the optimizer's strategy and in no group yet, as `group`
+    /// says. If one of them is refused, none is in the group.
+    pub fn add_group(&self, variables: &[Variable], group: VariableGroup) -> Result<()> {
+        group.check()?;
+        let state = &mut *self.lock();
+        for (index, variable) in variables.iter().enumerate() {
+            let wrong = |problem: &str| {
+                let name = format!("variables[{index}] ('{}')", variable.name());
+                Err(Error::invalid(name, problem.to_owned()))
+            };
+            if variable.spec().strategy != self.strategy {
+                return wrong("made by another strategy than the optimizer's");
+            }
+            if state.groups.contains_key(&variable.key())
+                || variables[..index]
+                    .iter()
+                    .any(|other| other.is_same(variable))
+            {
+                return wrong("in a group already; a variable is in one group at most");
+            }
+        }
+        let members = variables
+            .iter()
+            .map(|variable| (variable.key(), (variable.clone(), group)));
+        state.groups.extend(members);
+        state.groups_revision += 1;
+        Ok(())
+    }
+
+    /// The report of the last apply that was committed, deferred ones included.
+    pub fn last_report(&self) -> Option<ApplyReport> {
+        self.lock().last_report.clone()
+    }
+
+    /// How many applies have taken effect. One whose total weight was 0 has not.
+    pub fn iterations(&self) -> u64 {
+        self.lock().iterations
+    }
+
+    /// Fails if another strategy has made the variable.
+    pub(crate) fn check_strategy_of(&self, variable: &Variable) -> Result<()> {
+        if variable.spec().strategy == self.strategy {
+            return Ok(());
+        }
+        Err(invalid!(
+            "variable",
+            "made by another strategy than the optimizer's"
+        ))
+    }
+
+    /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
+    /// the variable's first update, and for a name that the rule does not have. With several ranks,
+    /// each of which keeps a part, all ranks make this call, between two steps.
+    pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
+        self.check_strategy_of(variable)?;
+        let index = self.slot_index(name)?;
+        let find = |state: &OptimizerMemory| {
+            state.variables.slot(variable, index).ok_or_else(|| {
+                Error::NotFound(format!(
+                    "state '{name}' of {variable:?}: this optimizer has not updated it yet"
+                ))
+            })
+        };
+        if variable.sharding().is_some()
+            && let Some(strategy) = Strategy::with_id(self.strategy)
+        {
+            let _quiet = strategy.quiet()?;
+            let kept = find(&self.lock())?;
+            return slots::whole(strategy.ranks(), name, &kept);
+        }
+        // Under the lock nobody updates it.
+        let state = self.lock();
+        let LocalSlot { tensor, .. } = find(&state)?;
+        collectives::copy_to(&tensor, tensor.device())
+    }
+
+    /// Which of the rule's slots has this name. NotFound, with the names that there are, if none
+    /// has.
+    pub(crate) fn slot_index(&self, name: &str) -> Result<usize> {
+        let slots = self.rule.slots();
+        slots
+            .iter()
+            .position(|slot| slot.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
+                let known = if names.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    names.join(", ")
+                };
+                Error::NotFound(format!(
+                    "name: '{name}'; {} keeps {known}",
+                    self.rule.name()
+                ))
+            })
+    }
+}
+
+impl std::fmt::Debug for Optimizer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "optimizer {:?}", self.rule)
+    }
+}
+
+impl OptimizerMemory {
+    /// How a variable is treated.
+    pub(crate) fn group(&self, variable: &Variable) -> VariableGroup {
+        self.groups
+            .get(&variable.key())
+            .map(|(_, group)| *group)
+            .unwrap_or_default()
+    }
+
+    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose
+    /// plan it is.
+    pub(crate) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, gradients: &Gradients) {
+        let treatments = gradients.variables().iter().map(|variable| Treatment {
+            group: self.group(variable),
+            position: self.variables.position(variable),
+        });
+        let follows =
+            |index, position| gradients.follows(index) && self.variables.follows(position);
+        plan.refresh(
+            (id, self.groups_revision, self.variables.revision),
+            treatments,
+            follows,
+        );
+    }
+
+    /// Keeps the memory that an apply worked in.
+    pub(crate) fn give_back(&mut self, mut work: ApplyWork) {
+        // Received elements are in the gradients' memory, which may be freed earlier.
+        work.exchange.shards = None;
+        self.works.push(work);
+    }
+
+    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the
+    /// first of these applies may change the scale.
+    pub(crate) fn loss_scale_of(&self, step: u64) -> f64 {
+        let (last, scale) = self.earlier_scale;
+        if last != 0 && step <= last {
+            scale
+        } else {
+            self.loss_scale
+        }
+    }
+
+    /// Notes that an apply of what run `step` submitted took effect, with this learning rate.
+    pub(crate) fn count_update(&mut self, step: u64, learning_rate: f64) {
+        self.iterations += 1;
+        if self.schedule.is_some() {
+            self.learning_rate = learning_rate;
+        }
+        self.applies_at_scale += 1;
+        if let Some(scaling) = self.settings.loss_scaling {
+            let (scale, applies) = scaling.grown(self.loss_scale, self.applies_at_scale);
+            self.applies_at_scale = applies;
+            self.change_scale(step, scale);
+        }
+    }
+
+    /// Notes that an apply of what run `step` submitted was skipped.
+    pub(crate) fn back_off(&mut self, step: u64) {
+        self.applies_at_scale = 0;
+        if let Some(scaling) = self.settings.loss_scaling {
+            self.change_scale(step, scaling.backed_off(self.loss_scale));
+        }
+    }
+
+    /// Sets the loss scale of all runs, and how many applies in a row have taken effect with it.
+    pub(crate) fn put_loss_scale(&mut self, scale: f64, applies: u64) {
+        self.loss_scale = scale;
+        self.applies_at_scale = applies;
+        self.earlier_scale = NO_RUN;
+    }
+
+    /// Runs after `step` have the loss scale `scale`.
+    fn change_scale(&mut self, step: u64, scale: f64) {
+        if scale == self.loss_scale {
+            return;
+        }
+        self.earlier_scale = (step, self.loss_scale_of(step));
+        self.loss_scale = scale;
+    }
+
+    /// The rates of an update of a variable in `group`, at the optimizer's learning rate
+    /// `learning_rate`.
+    pub(crate) fn rates(
+        &self,
+        group: &VariableGroup,
+        rule: &dyn UpdateRule,
+        learning_rate: f64,
+    ) -> Rates {
+        let decay = group.weight_decay.or(self.settings.weight_decay);
+        Rates {
+            learning_rate: learning_rate * group.learning_rate_factor,
+            weight_decay: decay.unwrap_or_else(|| rule.default_weight_decay()),
+        }
+    }
+}

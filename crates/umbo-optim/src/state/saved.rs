@@ -1,0 +1,283 @@
+//! Export and import of an optimizer's whole state.
+//!
+//! The caller of export or import holds the step lock of the optimizer's strategy, so that no apply
+//! is prepared or in progress; functions that set one value take the lock themselves.
+
+#![expect(
+    unsafe_code,
+    reason = "slots are given out as they are while nobody writes them"
+)]
+
+use crate::rules::{Running, VariableProgress};
+use crate::state::settings::LossScaling;
+use crate::state::variable_states::{LocalSlot, part_of};
+use crate::state::{Optimizer, OptimizerMemory};
+use umbo_base::error::{Error, Result};
+use umbo_device::DeviceId;
+use umbo_strategy::Strategy;
+use umbo_tensor::collectives::copy_to;
+use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{DType, Tensor};
+
+/// The state that an optimizer keeps from apply to apply. It does not contain what a program sets
+/// when it makes an optimizer: its rule's numbers, settings, groups and schedule.
+#[derive(Debug)]
+pub struct OptimizerState {
+    /// The learning rate; while there is a schedule, that of the last apply.
+    pub learning_rate: f64,
+    /// How many applies have taken effect.
+    pub iterations: u64,
+    /// The loss scale, if it is dynamic. If it is not, it is a setting.
+    pub loss_scale: Option<DynamicLossScale>,
+    /// The state of each variable that was updated.
+    pub variables: Vec<VariableState>,
+}
+
+/// A loss scale that grows and shrinks by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DynamicLossScale {
+    /// The factor of the next run's loss.
+    pub scale: f64,
+    /// How many applies in a row have taken effect with it.
+    pub applies: u64,
+}
+
+/// An optimizer's state of one variable.
+#[derive(Debug)]
+pub struct VariableState {
+    /// The variable.
+    pub variable: Variable,
+    /// How often it was updated; more than 0.
+    pub updates: u64,
+    /// The rule's running scalars.
+    pub running: Running,
+    /// The rule's slots, in its order, of the variable's dtype: of its shape; if the variable is
+    /// sharded, of this rank's part, contiguous.
+    pub slots: Vec<Tensor>,
+}
+
+/// Memory for a state that is about to be imported into an optimizer.
+pub struct ReservedState(());
+
+/// The largest settable count of updates. Files hold counts below 2^53, so counting on from here
+/// reaches that limit only after more updates than any training makes.
+pub const MOST_COUNTED: u64 = 1 << 52;
+
+fn check_count(count: u64, argument: &'static str) -> Result<()> {
+    if count <= MOST_COUNTED {
+        return Ok(());
+    }
+    Err(invalid!(
+        argument,
+        "{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from"
+    ))
+}
+
+impl Optimizer {
+    /// Whether the loss scale is dynamic, and so is state.
+    pub fn has_dynamic_loss_scale(&self) -> bool {
+        self.lock().has_dynamic_loss_scale()
+    }
+
+    /// The variables that it has updated, in the order of their first update.
+    pub fn updated_variables(&self) -> Vec<Variable> {
+        self.lock()
+            .variables
+            .updated()
+            .map(|(variable, ..)| variable.clone())
+            .collect()
+    }
+
+    /// A copy of all state that this process keeps, in host memory.
+    pub fn export(&self) -> Result<OptimizerState> {
+        self.exported(|kept| copy_to(&kept.own()?, DeviceId::HOST))
+    }
+
+    /// The same, but slots in host memory are not copied: they are the optimizer's own tensors.
+    ///
+    /// # Safety
+    /// While they are used, no apply takes effect and nobody sets state.
+    pub unsafe fn export_as_it_is(&self) -> Result<OptimizerState> {
+        self.exported(|kept| kept.own()?.on_host())
+    }
+
+    fn exported(&self, slot: impl Fn(&LocalSlot) -> Result<Tensor>) -> Result<OptimizerState> {
+        let state = self.lock();
+        let variables = state
+            .variables
+            .updated()
+            .map(|(variable, progress, slots)| {
+                Ok(VariableState {
+                    variable: variable.clone(),
+                    updates: progress.updates,
+                    running: progress.running,
+                    slots: slots.iter().map(&slot).collect::<Result<_>>()?,
+                })
+            });
+        Ok(OptimizerState {
+            learning_rate: state.learning_rate,
+            iterations: state.iterations,
+            loss_scale: state.has_dynamic_loss_scale().then_some(DynamicLossScale {
+                scale: state.loss_scale,
+                applies: state.applies_at_scale,
+            }),
+            variables: variables.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Reserves the memory for [`Optimizer::import`]. Changes nothing that is visible.
+    pub fn reserve(&self, variables: &[VariableState]) -> Result<ReservedState> {
+        let state = &mut *self.lock();
+        for VariableState { variable, .. } in variables {
+            state.variables.known_by_parts(variable, self.rule())?;
+        }
+        Ok(ReservedState(()))
+    }
+
+    /// Replaces all state by an exported one; variables that are not in it count as never updated.
+    /// The loss scale changes only if it is dynamic in both optimizers. A schedule stays, and
+    /// continues with the imported number of iterations. With reserved memory it cannot fail.
+    pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
+        let state = &mut *self.lock();
+        state.variables.forget(self.rule());
+        for VariableState {
+            variable,
+            updates,
+            running,
+            slots,
+        } in &from.variables
+        {
+            let position = state.variables.known_by_parts(variable, self.rule())?;
+            for (index, slot) in slots.iter().enumerate() {
+                state.variables.put_slot(position, index, slot)?;
+            }
+            let progress = VariableProgress {
+                updates: *updates,
+                running: *running,
+            };
+            state.variables.set_progress(position, progress);
+        }
+        state.variables.clear_unseen(self.rule())?;
+        state.learning_rate = from.learning_rate;
+        state.iterations = from.iterations;
+        if let Some(DynamicLossScale { scale, applies }) = from.loss_scale
+            && state.has_dynamic_loss_scale()
+        {
+            state.put_loss_scale(scale, applies);
+        }
+        Ok(())
+    }
+
+    /// Replaces the state `name` of `variable`, as if an update had left it, by the elements of
+    /// `value`. NotFound for a name that the rule does not have; INVALID_ARGUMENT for another
+    /// dtype or shape, and for a variable of another strategy.
+    pub fn set_state(&self, variable: &Variable, name: &str, value: &Tensor) -> Result<()> {
+        let index = self.slot_index(name)?;
+        self.check_variable(variable)?;
+        if (value.dtype(), value.shape()) != (variable.dtype(), variable.shape()) {
+            let problem = format!(
+                "{} of shape {}; state of {variable:?} has its dtype and shape",
+                value.dtype(),
+                value.shape()
+            );
+            return Err(Error::invalid("state", problem));
+        }
+        // The value is copied first, since the caller's memory may be that of the state.
+        let value = copy_to(value, variable.device())?;
+        self.between_steps(|state| {
+            let position = state.variables.known(variable, self.rule())?;
+            let kept = part_of(&value, &state.variables.state(position).extent)?;
+            state.variables.put_slot(position, index, &kept)?;
+            let updates = &mut state.variables.updates[position];
+            *updates = (*updates).max(1);
+            Ok(())
+        })
+    }
+
+    /// How often `variable` was updated, and its running scalars: those before the first update if
+    /// there was none.
+    pub fn variable_progress(&self, variable: &Variable) -> Result<VariableProgress> {
+        self.check_variable(variable)?;
+        let fresh = VariableProgress {
+            updates: 0,
+            running: self.rule().initial_running(),
+        };
+        Ok(self.lock().variables.progress_of(variable).unwrap_or(fresh))
+    }
+
+    /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that
+    /// can be read.
+    pub fn set_variable_progress(
+        &self,
+        variable: &Variable,
+        progress: VariableProgress,
+    ) -> Result<()> {
+        self.check_variable(variable)?;
+        check_count(progress.updates, "progress.update_count")?;
+        if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
+            return Err(invalid!("running", "{scalar}; must be finite"));
+        }
+        self.between_steps(|state| {
+            let position = state.variables.known(variable, self.rule())?;
+            state.variables.set_progress(position, progress);
+            Ok(())
+        })
+    }
+
+    /// Sets how many applies have taken effect, which is the argument of a schedule; at most
+    /// [`MOST_COUNTED`].
+    pub fn set_iterations(&self, iterations: u64) -> Result<()> {
+        check_count(iterations, "iterations")?;
+        self.between_steps(|state| {
+            state.iterations = iterations;
+            Ok(())
+        })
+    }
+
+    /// Sets the factor of the next run's loss, and how many applies in a row have taken effect with
+    /// it. It is positive, and finite as a float32.
+    pub fn set_loss_scale(&self, scale: f64, applies: u64) -> Result<()> {
+        LossScaling::Fixed(scale).check()?;
+        check_count(applies, "applies")?;
+        self.between_steps(|state| {
+            state.put_loss_scale(scale, applies);
+            Ok(())
+        })
+    }
+
+    /// Calls `change` between two steps of the strategy, while no apply is prepared.
+    fn between_steps<R>(
+        &self,
+        change: impl FnOnce(&mut OptimizerMemory) -> Result<R>,
+    ) -> Result<R> {
+        let strategy = Strategy::with_id(self.strategy());
+        let strategy = strategy.ok_or_else(|| {
+            Error::precondition(
+                "optimizer: its strategy was released; keep that until the last apply",
+            )
+        })?;
+        let _quiet = strategy.quiet()?;
+        change(&mut self.lock())
+    }
+
+    /// Fails if the optimizer cannot update this variable.
+    pub fn check_variable(&self, variable: &Variable) -> Result<()> {
+        self.check_strategy_of(variable)?;
+        if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
+            return Err(invalid!(
+                "variable",
+                "{variable:?}; optimizers update float32 and float64"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl OptimizerMemory {
+    fn has_dynamic_loss_scale(&self) -> bool {
+        matches!(
+            self.settings.loss_scaling,
+            Some(LossScaling::Dynamic { .. })
+        )
+    }
+}

@@ -1,0 +1,453 @@
+//! The state that an optimizer keeps for each variable: the slots of its rule, running scalars, and
+//! the address of the weights.
+//!
+//! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]),
+//! which it updates. An update by rows may change any row, so all ranks keep whole slots of a
+//! variable that is updated by rows.
+
+#![expect(
+    unsafe_code,
+    reason = "spans are kept beside the tensors that they are of"
+)]
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
+use umbo_base::error::{Error, Result};
+use umbo_kernels::view::SpanMut;
+use umbo_tensor::slab::{self, CACHE_SHIFT, Slab};
+use umbo_tensor::storage::Storage;
+use umbo_tensor::values::sharding::VariableSharding;
+use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{Layout, Shape, Tensor};
+
+/// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
+const LARGE: usize = 2 << 20;
+
+/// The variables that an optimizer keeps something for, in the order of their first update. No
+/// variable is ever removed, so positions do not change. What an apply reads or writes of thousands
+/// of small variables is in arrays of its own: it reads neither the variables nor their states.
+#[derive(Default)]
+pub(crate) struct Variables {
+    /// One for each slot of the rule, for small variables.
+    slabs: Vec<Slab>,
+    /// By [`Variable::key`].
+    positions: HashMap<usize, usize>,
+    states: Vec<StoredState>,
+    /// How often each variable was updated; the slots are visible after the first update.
+    pub(crate) updates: Vec<u64>,
+    pub(crate) running: Vec<Running>,
+    /// Whether an update was prepared and is neither committed nor dropped.
+    pub(crate) claimed: Vec<bool>,
+    /// Whether the variable was [plain](Variable::is_plain) when `changes` was noted.
+    plain: Vec<bool>,
+    pub(crate) changes: u64,
+    /// Grows when a state is made, or when it moves.
+    pub(crate) revision: u64,
+    /// The spans of all slots, in the variables' order: contiguous, since an apply to many small
+    /// variables iterates over them.
+    slots: Vec<SpanMut<'static>>,
+}
+
+/// The state of one variable.
+pub(crate) struct StoredState {
+    /// Keeps the variable alive, and so its key from naming another.
+    variable: Variable,
+    /// The variable's two buffers, if an update has used them.
+    weights: [Option<SpanMut<'static>>; 2],
+    slots: Vec<Tensor>,
+    /// The elements that the slots cover: all, or this rank's part.
+    pub(crate) extent: Range<usize>,
+    /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
+    /// The variable is not read for this: it may be one of thousands.
+    is_counted: bool,
+}
+
+/// This process's part of one slot of a variable.
+pub(crate) struct LocalSlot {
+    pub(crate) variable: Variable,
+    /// The whole slot has the variable's shape; a part is contiguous.
+    pub(crate) tensor: Tensor,
+    /// Which elements.
+    pub(crate) extent: Range<usize>,
+}
+
+impl LocalSlot {
+    /// Whether it is all of them.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.extent.len() == self.variable.shape().elements()
+    }
+
+    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
+    /// sharded.
+    pub(crate) fn own(&self) -> Result<Tensor> {
+        let Some(sharding) = self.variable.sharding() else {
+            return Ok(self.tensor.clone());
+        };
+        let (own, extent) = (sharding.own(), &self.extent);
+        part_of(
+            &self.tensor,
+            &(own.start - extent.start..own.end - extent.start),
+        )
+    }
+}
+
+impl Variables {
+    /// The position of the state of `variable`, if there is any.
+    pub(crate) fn position(&self, variable: &Variable) -> Option<usize> {
+        self.positions.get(&variable.key()).copied()
+    }
+
+    /// How far the variable at `position` is.
+    pub(crate) fn progress(&self, position: usize) -> VariableProgress {
+        VariableProgress {
+            updates: self.updates[position],
+            running: self.running[position],
+        }
+    }
+
+    /// Sets how far the variable at `position` is.
+    pub(crate) fn set_progress(&mut self, position: usize, progress: VariableProgress) {
+        (self.updates[position], self.running[position]) = (progress.updates, progress.running);
+    }
+
+    /// The prepared update of so many variables from `position` on is done; their running scalars
+    /// are `running` now.
+    pub(crate) fn end_update(&mut self, position: usize, count: usize, running: Running) {
+        self.updates[position..position + count]
+            .iter_mut()
+            .for_each(|updates| *updates += 1);
+        self.running[position..position + count].fill(running);
+        self.set_claimed(position, count, false);
+    }
+
+    /// Whether the first buffer and the slots of the variable at `position` lie right behind those
+    /// of the state before, which there is, and have as many elements.
+    pub(crate) fn follows(&self, position: usize) -> bool {
+        let [before, this] = &self.states[position - 1..=position] else {
+            return false;
+        };
+        // SAFETY: only the addresses are used.
+        let weights = unsafe { [before.variable.in_buffer(0), this.variable.in_buffer(0)] };
+        let mut pairs = before
+            .slots
+            .iter()
+            .zip(&this.slots)
+            .chain([(weights[0], weights[1])]);
+        !this.is_counted
+            && [before.extent.len(), this.extent.len()] == [this.elements(); 2]
+            && pairs.all(|(before, this)| slab::follows(before, this))
+    }
+
+    /// Notes which variables are plain, before [`Variables::are_alike`].
+    pub(crate) fn note_plain(&mut self) {
+        let changes = Variable::changes();
+        if self.changes == changes && self.plain.len() == self.states.len() {
+            return;
+        }
+        self.changes = changes;
+        self.plain.clear();
+        self.plain
+            .extend(self.states.iter().map(|state| state.variable.is_plain()));
+    }
+
+    /// Whether one update may be of all variables at these positions, each of which follows the one
+    /// before.
+    pub(crate) fn are_alike(&self, positions: Range<usize>) -> bool {
+        // Loops without branches are compiled to operations on many elements at once.
+        let [first, second] = self.running[positions.start];
+        let is_first = |all, &[one, other]: &Running| all & (one == first) & (other == second);
+        self.plain[positions.clone()]
+            .iter()
+            .fold(true, |all, plain| all & plain)
+            && !self.claimed[positions.clone()]
+                .iter()
+                .fold(false, |any, claimed| any | claimed)
+            && self.running[positions].iter().fold(true, is_first)
+    }
+
+    /// An update of so many variables from `position` on is prepared, or is done or dropped.
+    pub(crate) fn set_claimed(&mut self, position: usize, count: usize, claimed: bool) {
+        self.claimed[position..position + count].fill(claimed);
+        // Those that follow another are not counted.
+        let state = &self.states[position];
+        if state.is_counted {
+            state.variable.note_update_ahead(claimed);
+        }
+    }
+
+    /// A slot of a variable that was updated.
+    pub(crate) fn slot(&self, variable: &Variable, index: usize) -> Option<LocalSlot> {
+        let position = self.position(variable)?;
+        let state = &self.states[position];
+        let exists = self.updates[position] > 0 && index < state.slots.len();
+        exists.then(|| state.kept(index))
+    }
+
+    /// The variables that were updated, in the order in which they were met, and what is kept for
+    /// them.
+    pub(crate) fn updated(
+        &self,
+    ) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<LocalSlot>)> {
+        let updated = self
+            .states
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| self.updates[*at] > 0);
+        updated.map(|(position, state)| {
+            let slots = (0..state.slots.len())
+                .map(|index| state.kept(index))
+                .collect();
+            (&state.variable, self.progress(position), slots)
+        })
+    }
+
+    /// The state at `position`, to be looked at.
+    pub(crate) fn state(&self, position: usize) -> &StoredState {
+        &self.states[position]
+    }
+
+    /// How far `variable` is, if it is known.
+    pub(crate) fn progress_of(&self, variable: &Variable) -> Option<VariableProgress> {
+        Some(self.progress(self.position(variable)?))
+    }
+
+    /// Resets every variable to before its first update: slots are not visible any more. No update
+    /// is prepared.
+    pub(crate) fn forget(&mut self, rule: &dyn UpdateRule) {
+        self.updates.fill(0);
+        self.running.fill(rule.initial_running());
+    }
+
+    /// Sets the slots of variables without an update to their initial values.
+    pub(crate) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
+        let unseen = self
+            .states
+            .iter()
+            .zip(&self.updates)
+            .filter(|(_, updates)| **updates == 0);
+        for (state, _) in unseen {
+            for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
+                // SAFETY: only applies read and write slots, and every caller that changes them
+                // holds the optimizer's lock.
+                unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `kept`, contiguous elements, into slot `index` of the variable at `position`, which
+    /// keeps as many.
+    pub(crate) fn put_slot(&mut self, position: usize, index: usize, kept: &Tensor) -> Result<()> {
+        let slot = &self.states[position].slots[index];
+        // SAFETY: as in `clear_unseen`.
+        unsafe { slot.assume_exclusive() }.copy_from(&kept.reshape(slot.shape())?)
+    }
+
+    /// The position of the state of `variable`, which is made if there is none: of this rank's
+    /// part, if several ranks divide the variable. A new state is not visible before the first
+    /// update.
+    pub(crate) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
+        self.known_or(variable, rule, own_part(variable))
+    }
+
+    /// The same, of this rank's part only: if all elements were kept, the other parts are dropped.
+    pub(crate) fn known_by_parts(
+        &mut self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+    ) -> Result<usize> {
+        let (position, own) = (self.known(variable, rule)?, own_part(variable));
+        let state = &self.states[position];
+        if state.extent != own {
+            let parts = state.slots.iter().map(|slot| part_of(slot, &own));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            self.replace(position, rule, own, &parts)?;
+        }
+        Ok(position)
+    }
+
+    /// Replaces the slots of the variable at `position` by copies of these, which cover the
+    /// elements in `extent`.
+    pub(crate) fn replace(
+        &mut self,
+        position: usize,
+        rule: &dyn UpdateRule,
+        extent: Range<usize>,
+        of: &[Tensor],
+    ) -> Result<()> {
+        let (variable, mut slots) = (self.states[position].variable.clone(), Vec::new());
+        for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
+            let fresh = allocate(&mut self.slabs[index], &variable, index, slot, extent.len())?;
+            // SAFETY: the tensor is new.
+            unsafe { fresh.assume_exclusive() }.copy_from(&of.reshape(fresh.shape())?)?;
+            slots.push(fresh);
+        }
+        let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
+        let first = position * spans.len();
+        self.slots[first..]
+            .iter_mut()
+            .zip(spans)
+            .for_each(|(of, span)| *of = span);
+        self.revision += 1;
+        let state = &mut self.states[position];
+        (state.slots, state.extent) = (slots, extent);
+        Ok(())
+    }
+
+    /// The position of the state of `variable`, which is made of the elements in `extent` if there
+    /// is none. An existing state may cover others.
+    pub(crate) fn known_or(
+        &mut self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+        extent: Range<usize>,
+    ) -> Result<usize> {
+        if let Some(position) = self.position(variable) {
+            return Ok(position);
+        }
+        let count = rule.slots().len();
+        let mut slots = Vec::with_capacity(count);
+        for (index, slot) in rule.slots().iter().enumerate() {
+            if self.slabs.len() == index {
+                self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
+            }
+            slots.push(allocate(
+                &mut self.slabs[index],
+                variable,
+                index,
+                slot,
+                extent.len(),
+            )?);
+        }
+        let position = self.states.len();
+        // Tensors on a GPU have no spans: kernels get addresses.
+        for slot in slots.iter().filter(|slot| slot.device().is_host_memory()) {
+            let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
+            self.slots.push(span);
+        }
+        self.states.push(StoredState {
+            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
+            variable: variable.clone(),
+            weights: [None, None],
+            slots,
+            extent,
+        });
+        self.updates.push(0);
+        self.running.push(rule.initial_running());
+        self.claimed.push(false);
+        self.revision += 1;
+        variable.note_changes();
+        self.positions.insert(variable.key(), position);
+        Ok(position)
+    }
+
+    /// The buffer of the variable at `position` that an update writes: the staged one, if the step
+    /// staged one. Fails if it cannot be written.
+    pub(crate) fn prepare_visible(&mut self, position: usize) -> Result<usize> {
+        let state = &mut self.states[position];
+        let buffer = state.variable.visible_buffer();
+        if state.weights[buffer].is_none() && state.variable.device().is_host_memory() {
+            // SAFETY: a span is made of it, and the elements are not read.
+            state.weights[buffer] = Some(span(unsafe { state.variable.visible() })?);
+        }
+        Ok(buffer)
+    }
+
+    /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`]
+    /// returned, and its slots, of which the rule has `slots`.
+    pub(crate) fn operands(
+        &self,
+        position: usize,
+        buffer: usize,
+        slots: usize,
+    ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
+        let weights = self.states[position].weights[buffer].as_ref();
+        let weights = weights.expect("a buffer is met when its update is prepared");
+        (weights, &self.slots[position * slots..][..slots])
+    }
+}
+
+impl StoredState {
+    /// How many elements the variable has.
+    pub(crate) fn elements(&self) -> usize {
+        self.variable.shape().elements()
+    }
+
+    /// Whether the slots are of all of them.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.extent.len() == self.elements()
+    }
+
+    /// The addresses of the slots of a variable on a GPU.
+    pub(crate) fn slot_addresses(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().map(|slot| slot.place().address)
+    }
+
+    /// Slot `index`, whatever it holds.
+    pub(crate) fn kept(&self, index: usize) -> LocalSlot {
+        let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
+        LocalSlot {
+            variable: self.variable.clone(),
+            tensor,
+            extent,
+        }
+    }
+}
+
+/// The span of a tensor that only applies write. The owner of the tensor keeps the span, too.
+fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
+    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only
+    // an apply with exclusive access writes it.
+    unsafe { Ok(tensor.assume_exclusive().into_span()?.held()) }
+}
+
+/// This rank's part of a variable; all of it, if no ranks divide it.
+fn own_part(variable: &Variable) -> Range<usize> {
+    variable
+        .sharding()
+        .map_or(0..variable.shape().elements(), VariableSharding::own)
+}
+
+/// Some elements of a contiguous tensor, as a tensor of one dimension.
+pub(crate) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
+    let row = whole.reshape(Shape::new(&[whole.shape().elements()])?)?;
+    row.slice(0, part.start, part.end, 1)
+}
+
+/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large
+/// ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the variable, of
+/// the replicas' gradients (which are shifted the other way) and of the variable's other slots,
+/// since one pass accesses them all at once.
+fn allocate(
+    slab: &mut Slab,
+    variable: &Variable,
+    index: usize,
+    slot: &Slot,
+    elements: usize,
+) -> Result<Tensor> {
+    const PERIOD: usize = 64 << 10;
+    let dtype = variable.dtype();
+    let shape = match variable.shape() {
+        shape if shape.elements() == elements => shape,
+        _ => Shape::new(&[elements])?,
+    };
+    let bytes = shape.bytes(dtype)?;
+    let tensor = if bytes < LARGE {
+        slab.zeros(dtype, shape, variable.device())?
+    } else {
+        let offset = PERIOD - CACHE_SHIFT * (index + 1) % PERIOD;
+        let whole = bytes.checked_add(offset).ok_or_else(|| {
+            Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
+        })?;
+        let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
+        Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
+    };
+    if slot.initial != 0.0 {
+        // SAFETY: the tensor is new, and shares its memory with no other.
+        unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
+    }
+    Ok(tensor)
+}

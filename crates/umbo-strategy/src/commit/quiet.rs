@@ -1,0 +1,93 @@
+//! A strategy between two steps: nobody runs, assigns or applies, so that all central state can be
+//! read or replaced as a whole.
+
+#![expect(
+    unsafe_code,
+    reason = "who has the step lock may replace what variables hold"
+)]
+
+use crate::context::require_cross_replica;
+use crate::setup::central_storage::Strategy;
+use crate::step::limits::Limits;
+use crate::step::lock::StepGuard;
+use umbo_base::error::{Error, Result};
+use umbo_tensor::Tensor;
+use umbo_tensor::collectives;
+use umbo_tensor::values::variable::Variable;
+
+/// No step of a strategy is in progress, and none begins as long as this lives.
+pub struct Quiet<'a> {
+    strategy: &'a Strategy,
+    lock: StepGuard<'a>,
+}
+
+impl Strategy {
+    /// Waits until the step in progress, and those that wait for it, are over.
+    ///
+    /// FAILED_PRECONDITION inside of a step of this strategy (it would wait for itself), in another
+    /// strategy's context, and while the strategy drains.
+    pub fn quiet(&self) -> Result<Quiet<'_>> {
+        self.check_outside()?;
+        Ok(Quiet {
+            strategy: self,
+            lock: self.enter(&Limits::default())?,
+        })
+    }
+
+    /// As [`Strategy::quiet`], but fails with FAILED_PRECONDITION, which names the step, if a step
+    /// is in progress on any thread.
+    pub fn quiet_now(&self) -> Result<Quiet<'_>> {
+        self.check_outside()?;
+        Ok(Quiet {
+            strategy: self,
+            lock: self.enter_now()?,
+        })
+    }
+
+    fn check_outside(&self) -> Result<()> {
+        if let Some(step) = self.step_around() {
+            return Err(Error::precondition(format!(
+                "strategy: inside of step {step}, whose outcome is not known; call this after the \
+                 run"
+            )));
+        }
+        require_cross_replica(self.id())
+    }
+}
+
+impl Quiet<'_> {
+    /// How many steps the strategy has begun: the number of the last one.
+    pub fn steps(&self) -> u64 {
+        self.lock.steps()
+    }
+
+    /// Lets the next step be the one after `steps`.
+    pub fn set_steps(&mut self, steps: u64) {
+        self.lock.set_steps(steps);
+    }
+
+    /// Does `change`, which replaces committed values; readers see all of it or nothing.
+    pub fn changing<R>(&self, change: impl FnOnce(&Changing<'_>) -> R) -> R {
+        let _central = self.strategy.inner().steps.central.write();
+        change(&Changing(self.strategy))
+    }
+}
+
+/// The right to replace the committed values of a strategy's variables.
+pub struct Changing<'a>(&'a Strategy);
+
+impl Changing<'_> {
+    /// Makes `value`, which is of the variable's dtype and shape, the committed value of
+    /// `variable`.
+    pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
+        if variable.spec().strategy != self.0.id() {
+            return Err(Error::Internal(
+                "a variable of another strategy is replaced".into(),
+            ));
+        }
+        // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of
+        // central state, which keeps out who reads.
+        let mut changing = unsafe { variable.changing() };
+        collectives::copy_into(value, &mut changing)
+    }
+}

@@ -1,0 +1,6 @@
+//! What a strategy consists of, and how it is set up.
+
+pub mod central_storage;
+pub(crate) mod devices;
+pub(crate) mod layout;
+pub mod options;

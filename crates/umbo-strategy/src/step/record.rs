@@ -1,0 +1,493 @@
+//! The record of one step: what the coordinator and the replicas leave for each other, and how a
+//! replica finds it.
+
+#![expect(
+    unsafe_code,
+    reason = "a step lends its function to the replicas' threads"
+)]
+
+use std::any::Any;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
+
+use super::cancellation::Listener;
+use super::draining::Abandonable;
+use super::lending::Reference;
+use super::limits::Limits;
+use super::lock::StepNumber;
+use super::slot::ReplicaSlot;
+use super::threads::{Mailboxes, ReplicaJob};
+use crate::commit::StepParticipant;
+use crate::context::metrics::Additions;
+use crate::protocol::rendezvous::{Rendezvous, ReplicaPhase};
+use crate::protocol::turns::Turns;
+use crate::ranks::steps::RemoteExamples;
+use crate::setup::central_storage::{Inner, Strategy};
+use crate::variables::creations::Creations;
+use parking_lot::Mutex;
+use umbo_base::error::{Error, Result};
+use umbo_base::observe::report::Opened;
+use umbo_executor::wait::Spin;
+use umbo_tensor::values::Value;
+use umbo_tensor::values::variable::Variable;
+
+/// A replica's callback. It gets its context and may return a value. Arguments are found in the
+/// context.
+pub type ReplicaFunction = FunctionFor<'static>;
+
+/// A [`ReplicaFunction`] that borrows what lives for `'a`.
+pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a;
+
+/// User data of a run. It is dropped when the last callback has returned.
+pub type RunUserData = Box<dyn Any + Send>;
+
+/// Is called for everything that the callbacks of a trial read or add to.
+pub trait Watcher: Send + Sync {
+    /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same
+    /// time.
+    fn reads(&self, variable: &Variable) -> Result<()>;
+
+    /// A callback is about to add to `metrics`. Called as the other one.
+    fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()>;
+}
+
+/// The context of a replica's callback. Cloning makes another reference to the same context; it may
+/// be used only on the callback's thread and only until the callback returns.
+#[derive(Clone)]
+pub struct ReplicaContext {
+    pub(crate) strategy: Reference<Strategy>,
+    pub(crate) step: Option<Reference<Arc<StepRecord>>>,
+    pub(crate) replica: usize,
+    pub(crate) number: StepNumber,
+    /// Called for what the callback reads, if the step is a trial.
+    pub(crate) watcher: Option<Arc<dyn Watcher>>,
+    /// Whether the callback runs on the coordinator's thread.
+    pub(crate) inline: bool,
+    pub(crate) position: BatchPosition,
+}
+
+/// The place of a replica's part in the global batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchPosition {
+    /// How many examples the replicas before this one have.
+    pub first_example: u64,
+    /// How many this one has; `None` if the run's arguments do not say.
+    pub local_examples: Option<u64>,
+    /// How many all have together; `None` if the run's arguments do not say.
+    pub global_examples: Option<u64>,
+}
+
+/// The callback of a step. A step that no limit bounds returns only after all callbacks did, and
+/// may borrow it; a step that may be abandoned owns it.
+#[derive(Clone)]
+pub(crate) enum Callback {
+    Borrowed(*const ReplicaFunction),
+    Owned(Arc<ReplicaFunction>),
+}
+
+// SAFETY: the pointer is to a `Sync` function, and `Callback::borrowed` makes its caller keep the
+// function alive until no replica can call it.
+unsafe impl Send for Callback {}
+// SAFETY: as above.
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    /// A callback that the step borrows.
+    ///
+    /// # Safety
+    /// `function` lives until all replicas of the step have finished.
+    pub unsafe fn borrowed<'a>(function: &'a FunctionFor<'a>) -> Callback {
+        let function: *const FunctionFor<'a> = function;
+        // SAFETY: only the lifetime changes, and the caller guarantees it.
+        Callback::Borrowed(unsafe {
+            mem::transmute::<*const FunctionFor<'a>, *const ReplicaFunction>(function)
+        })
+    }
+
+    pub fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {
+        match self {
+            // SAFETY: `borrowed` was promised that the function lives until all replicas have
+            // finished, and this replica has not.
+            Callback::Borrowed(function) => unsafe { (**function)(context) },
+            Callback::Owned(function) => function(context),
+        }
+    }
+}
+
+/// What all replicas of a step share. The coordinator writes it before the step opens.
+pub(crate) struct Task {
+    pub strategy: Strategy,
+    pub callback: Callback,
+    pub arguments: Option<Value>,
+    /// Which step, and where in it.
+    pub place: StepPosition,
+    /// When the run began, for messages about late replicas; such a run has limits.
+    pub opened: Option<Instant>,
+    /// How the replicas measure themselves, if they are to.
+    pub measured: Option<Opened>,
+    /// The examples of the other ranks.
+    pub remote: RemoteExamples,
+    /// What the caller lends to the callbacks; dropped when the last one is back.
+    pub user_data: Option<RunUserData>,
+}
+
+impl Task {
+    pub fn new(strategy: &Strategy, callback: Callback, arguments: Option<Value>) -> Task {
+        Task {
+            strategy: strategy.clone(),
+            callback,
+            arguments,
+            place: StepPosition::default(),
+            opened: None,
+            measured: None,
+            remote: RemoteExamples::default(),
+            user_data: None,
+        }
+    }
+
+    /// Whether replica 0 runs on the coordinator's thread. Where there are limits the coordinator
+    /// watches them.
+    pub fn is_inline(&self) -> bool {
+        !self.place.limits.is_bounded()
+    }
+}
+
+/// Which step something is part of.
+#[derive(Clone, Default)]
+pub(crate) struct StepPosition {
+    pub number: StepNumber,
+    /// Called for what callbacks read, if the step is a trial.
+    pub watcher: Option<Arc<dyn Watcher>>,
+    /// 0 for the outermost run.
+    pub depth: usize,
+    pub limits: Limits,
+}
+
+/// What one replica needs to take part in a step.
+pub(crate) struct ReplicaTask {
+    pub callback: Callback,
+    /// It counts no references, so that replicas do not contend for the counts of what they share.
+    pub context: ReplicaContext,
+    /// How the replica measures itself, if it is to.
+    pub measured: Option<Opened>,
+}
+
+/// The errors of a step as a whole, beside those of its replicas.
+#[derive(Default)]
+pub(crate) struct StepVerdict {
+    /// The error of a merge function.
+    pub merge_error: Option<Error>,
+    /// At which operation each replica was, if they disagreed.
+    pub disagreement: Option<String>,
+}
+
+/// What a step holds until its last callback has returned. Its owner drops it then, while it holds
+/// no lock, since that may run the caller's code. The user data is dropped last.
+#[derive(Default)]
+pub(crate) struct Holdings {
+    verdict: StepVerdict,
+    /// Objects that late callbacks may still write.
+    kept: Vec<Arc<dyn StepParticipant>>,
+    task: Option<Task>,
+}
+
+/// The record of one step. A strategy uses the same one for step after step, and another one for
+/// each level of nested runs; an abandoned one is left to the late replicas and dropped.
+pub(crate) struct StepRecord {
+    /// The record itself, for the mailboxes.
+    own: Weak<StepRecord>,
+    pub rendezvous: Rendezvous,
+    pub slots: Box<[CachePadded<ReplicaSlot<ReplicaTask>>]>,
+    pub mailboxes: Mailboxes,
+    /// The turns of replicas that share devices; all steps of the strategy use the same.
+    pub turns: Option<Arc<Turns>>,
+    pub spin: Spin,
+    /// Whether there are as many processors as devices.
+    pub has_processor_each: bool,
+    /// When the coordinator last made way for a replica's thread.
+    pub coordinator_moved: Mutex<Option<Instant>>,
+    /// Replicas that can stop early should.
+    pub stopping: AtomicBool,
+    /// Written in every step, and so not in the line of what all threads only read.
+    holdings: CachePadded<Mutex<Holdings>>,
+    /// Which thread releases what an abandoned step held: a replica's id, or the number of
+    /// replicas for the coordinator. It counts as late until it is done.
+    pub last: AtomicUsize,
+    /// The variables that the replicas make.
+    pub creations: CachePadded<Creations>,
+    /// Room for what the layer above hangs on each replica's context.
+    pub attachments: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
+}
+
+impl StepRecord {
+    fn of(inner: &Inner, strict: bool) -> Arc<StepRecord> {
+        let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
+        let replicas = mailboxes.len();
+        let slot = |(replica, &device)| CachePadded::new(ReplicaSlot::on(replica, device, strict));
+        Arc::new_cyclic(|own| StepRecord {
+            own: Weak::clone(own),
+            rendezvous: Rendezvous::new(replicas),
+            slots: layout
+                .replica_devices
+                .iter()
+                .enumerate()
+                .map(slot)
+                .collect(),
+            mailboxes,
+            turns: inner.threads.turns.clone(),
+            spin: inner.threads.spin,
+            has_processor_each: inner.threads.has_processor_each,
+            coordinator_moved: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            holdings: CachePadded::default(),
+            last: AtomicUsize::new(replicas),
+            creations: CachePadded::default(),
+            attachments: (0..replicas).map(|_| OnceLock::new()).collect(),
+        })
+    }
+
+    /// Leaves the step for the thread of `replica`, which is to be notified then.
+    pub fn post(&self, replica: usize) {
+        let refer = || {
+            self.own
+                .upgrade()
+                .expect("the caller that posts a step holds it") as Arc<dyn ReplicaJob>
+        };
+        self.mailboxes[replica].post(self.own.as_ptr().cast(), refer);
+    }
+
+    pub fn replicas(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether a replica has added to a metric of the step's own.
+    pub fn has_measured(&self) -> bool {
+        let has_added =
+            |slot: &ReplicaSlot<ReplicaTask>| slot.is_used() && !slot.local().metrics.is_empty();
+        self.slots.iter().any(|slot| has_added(slot))
+    }
+
+    /// Calls `inspect` with the task of the open step; it must be short.
+    pub fn with_task<R>(&self, inspect: impl FnOnce(&Task) -> R) -> Option<R> {
+        self.holdings.lock().task.as_ref().map(inspect)
+    }
+
+    /// Holds what the step works on.
+    #[cfg(test)]
+    pub fn hold(&self) -> impl Sized {
+        self.holdings.lock()
+    }
+
+    /// Calls `inspect` with the verdict on the open step; it must be short.
+    pub fn with_verdict<R>(&self, inspect: impl FnOnce(&mut StepVerdict) -> R) -> R {
+        inspect(&mut self.holdings.lock().verdict)
+    }
+
+    /// The verdict on a step whose callbacks have returned, and why it should have ended before, if
+    /// so.
+    pub fn judge(&self) -> (StepVerdict, Option<Error>) {
+        let mut holdings = self.holdings.lock();
+        let exceeded = holdings
+            .task
+            .as_ref()
+            .and_then(|task| task.place.limits.exceeded());
+        (mem::take(&mut holdings.verdict), exceeded)
+    }
+
+    /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or
+    /// left. What replicas have read of the last step is written at the end, without a lock, so
+    /// that all of it is taken from them at once.
+    pub fn open(self: &Arc<Self>, mut task: Task) {
+        task.opened = (!task.is_inline()).then(Instant::now);
+        let arguments = task.arguments.clone();
+        let examples = |replica| arguments.as_ref()?.examples_of(replica);
+        let own = (0..self.replicas())
+            .filter_map(examples)
+            .reduce(|sum, count| sum + count);
+        let mut position = BatchPosition {
+            first_example: task.remote.examples_before,
+            local_examples: None,
+            global_examples: own.map(|own| own + task.remote.examples),
+        };
+        let (callback, measured, inline) = (task.callback.clone(), task.measured, task.is_inline());
+        let context = ReplicaContext {
+            // SAFETY: the task keeps the strategy, and is kept until the last callback is back.
+            strategy: unsafe { Reference::lent(&task.strategy) },
+            // SAFETY: the coordinator keeps the record as long as the step is its own, and the
+            // replica's thread until it takes another step.
+            step: Some(unsafe { Reference::lent(self) }),
+            replica: 0,
+            number: task.place.number,
+            watcher: task.place.watcher.clone(),
+            inline: false,
+            position,
+        };
+        {
+            let mut holdings = self.holdings.lock();
+            holdings.verdict = StepVerdict::default();
+            holdings.task = Some(task);
+        }
+        for slot in &self.slots {
+            slot.set_up();
+        }
+        if self.stopping.load(Ordering::Relaxed) {
+            self.stopping.store(false, Ordering::Relaxed);
+        }
+        for (replica, slot) in self.slots.iter().enumerate() {
+            position.local_examples = examples(replica);
+            let inline = inline && replica == 0;
+            // SAFETY: what the first one refers to is referred to as long as a callback runs.
+            let context = ReplicaContext {
+                replica,
+                inline,
+                position,
+                ..unsafe { context.lent() }
+            };
+            let task = ReplicaTask {
+                callback: callback.clone(),
+                context,
+                measured,
+            };
+            slot.thread.store(replica, Ordering::Relaxed);
+            // SAFETY: the coordinator's turn, which has not posted the step yet.
+            *unsafe { slot.task.get() } = Some(task);
+            position.first_example += position.local_examples.unwrap_or(0);
+        }
+        self.rendezvous.open();
+    }
+
+    /// Keeps what late callbacks may still write to.
+    pub fn keep(&self, participants: Vec<Arc<dyn StepParticipant>>) {
+        self.holdings.lock().kept.extend(participants);
+    }
+
+    /// Takes out what the step held, after the last callback, so that the record can serve another
+    /// step.
+    pub fn clear(&self) -> Holdings {
+        for slot in &self.slots {
+            // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
+            let (task, outcome) = unsafe { (slot.task.get(), slot.outcome.get()) };
+            drop((task.take(), outcome.take()));
+        }
+        self.creations.clear();
+        mem::take(&mut self.holdings.lock())
+    }
+}
+
+impl Listener for StepRecord {
+    fn wake(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.rendezvous.wake_coordinator();
+        self.creations.check_again();
+    }
+}
+
+impl Abandonable for StepRecord {
+    fn late_replicas(&self, late: &mut Vec<usize>) {
+        let before = late.len();
+        late.extend(
+            (0..self.replicas())
+                .filter(|&replica| self.rendezvous.phase(replica) != ReplicaPhase::Finished),
+        );
+        if late.len() == before {
+            // All callbacks have returned, and the last replica is releasing what the step held.
+            late.extend(Some(self.last.load(Ordering::Relaxed)).filter(|&it| it < self.replicas()));
+        }
+    }
+}
+
+impl Strategy {
+    /// The record for runs at `depth`.
+    pub(crate) fn record(&self, depth: usize) -> Arc<StepRecord> {
+        let inner = self.inner();
+        let mut records = inner.steps.records.lock();
+        while records.len() <= depth {
+            records.push(StepRecord::of(inner, self.is_strict()));
+        }
+        let record = Arc::clone(&records[depth]);
+        record
+            .downcast()
+            .expect("nothing but records of steps is put there, a line above")
+    }
+
+    /// Makes sure that no later step gets this record, which was abandoned.
+    pub(crate) fn forget_record(&self, record: &Arc<StepRecord>) {
+        let own = Arc::as_ptr(record).cast::<()>();
+        self.inner()
+            .steps
+            .records
+            .lock()
+            .retain(|other| Arc::as_ptr(other).cast::<()>() != own);
+    }
+}
+
+impl ReplicaContext {
+    /// The same context, which counts no references.
+    ///
+    /// # Safety
+    /// The objects of this context live as long as the returned one.
+    pub unsafe fn lent(&self) -> ReplicaContext {
+        // SAFETY: as the caller promises.
+        let lent = |step: &Reference<Arc<StepRecord>>| unsafe { Reference::lent(&**step) };
+        ReplicaContext {
+            // SAFETY: as above.
+            strategy: unsafe { Reference::lent(&*self.strategy) },
+            step: self.step.as_ref().map(lent),
+            watcher: self.watcher.clone(),
+            ..*self
+        }
+    }
+
+    /// The default context: replica 0 of 1, in no step.
+    pub fn default_context() -> ReplicaContext {
+        ReplicaContext {
+            strategy: Reference::Counted(Strategy::default_strategy()),
+            step: None,
+            replica: 0,
+            number: StepNumber::default(),
+            watcher: None,
+            inline: true,
+            position: BatchPosition::default(),
+        }
+    }
+
+    /// The strategy whose run this is.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// This replica's id among those of all ranks that run in sync.
+    pub fn replica_in_sync(&self) -> usize {
+        self.strategy.ranks().first_replica() + self.replica
+    }
+
+    /// This replica's id among those of this process.
+    pub fn replica(&self) -> usize {
+        self.replica
+    }
+
+    /// The unique id of the step in its strategy; 0 in no step. Later steps have larger ids.
+    pub fn step_id(&self) -> u64 {
+        self.number.id
+    }
+
+    /// The number of the step, counted from 1 over the strategy's life; 0 in no step. Steps that
+    /// leave no trace ([`Strategy::try_out`]) are not counted.
+    pub fn step_number(&self) -> u64 {
+        self.number.shown
+    }
+
+    /// Whether this is the very context `other`.
+    pub fn is_same(&self, other: &ReplicaContext) -> bool {
+        self.replica == other.replica
+            && match (&self.step, &other.step) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            }
+    }
+}

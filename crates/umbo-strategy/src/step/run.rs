@@ -1,0 +1,542 @@
+//! Running a callback on every replica.
+
+#![expect(
+    unsafe_code,
+    reason = "a step lends its function to the replicas' threads"
+)]
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::draining::Draining;
+pub use super::limits::Limits;
+use super::lock::{StepGuard, StepNumber};
+use super::panic::caught;
+use super::threads::{ReplicaJob, spin_beside};
+use crate::context::{
+    Frame, check_depth, creators, releases_step_of, require_cross_replica, step_place, with_frame,
+};
+use crate::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
+use crate::setup::central_storage::Strategy;
+use crate::step::{
+    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
+};
+use umbo_base::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
+use umbo_base::observe::log::{self, Level};
+use umbo_base::observe::{self, Phase as Time};
+use umbo_tensor::values::Value;
+
+/// How a step has ended.
+enum Ending {
+    /// All callbacks have returned.
+    Finished,
+    /// Its limits were reached before, for this reason. The coordinator is still present.
+    Abandoned(Error),
+}
+
+impl Strategy {
+    /// Runs `function` once on each replica, concurrently, and waits for all. Replica 0 runs on
+    /// this thread. The results are merged: structures leaf by leaf, a leaf that is the very same
+    /// object on all replicas stays plain, others become per-replica values; with one replica
+    /// nothing is wrapped. If any replica fails, central state is as before and the error lists
+    /// all replicas that failed.
+    ///
+    /// FAILED_PRECONDITION inside of a merge call of a run that has limits: such a run may end
+    /// before its callbacks have returned, and so may those inside of it, which must therefore
+    /// own their function ([`Strategy::run_within`]).
+    pub fn run(
+        &self,
+        function: &FunctionFor<'_>,
+        arguments: Option<Value>,
+    ) -> Result<Option<Value>> {
+        if self.is_in_bounded_step() {
+            return Err(Error::precondition(
+                "function: it is borrowed, but the run around this one has a deadline or a token \
+                 and may end before the function has returned; pass one that the run owns",
+            ));
+        }
+        // SAFETY: a step that no limits bound is never abandoned, except by a panic of this
+        // library, and `Present` waits for the callbacks then. So `run_step` returns, or
+        // unwinds, only after all callbacks did, and `function` is borrowed until then.
+        let callback = unsafe { Callback::borrowed(function) };
+        self.run_step(Task::new(self, callback, arguments))
+    }
+
+    /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of
+    /// the next step. `watcher` is called for the variables that callbacks read.
+    pub fn try_out(
+        &self,
+        function: &FunctionFor<'_>,
+        arguments: Option<Value>,
+        watcher: Arc<dyn Watcher>,
+    ) -> Result<Option<Value>> {
+        // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
+        let callback = unsafe { Callback::borrowed(function) };
+        let mut task = Task::new(self, callback, arguments);
+        task.place.watcher = Some(watcher);
+        self.run_step(task)
+    }
+
+    /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
+    /// left behind. If there are limits every replica runs on a thread of its own. Inside of a
+    /// merge call the limits are those of the run around it, and none may be given. `user_data`
+    /// is dropped when the last callback is back, or at once if the run could not start.
+    pub fn run_within(
+        &self,
+        function: Arc<ReplicaFunction>,
+        arguments: Option<Value>,
+        limits: Limits,
+        user_data: Option<RunUserData>,
+    ) -> Result<Option<Value>> {
+        let mut task = Task::new(self, Callback::Owned(function), arguments);
+        (task.place.limits, task.user_data) = (limits, user_data);
+        self.run_step(task)
+    }
+
+    /// Whether this thread is in a merge call or an update of a step of this strategy that has
+    /// limits: runs that it starts may be abandoned with that step.
+    pub fn is_in_bounded_step(&self) -> bool {
+        step_place(self.id()).is_some_and(|step| step.limits.is_bounded())
+    }
+
+    fn run_step(&self, task: Task) -> Result<Option<Value>> {
+        require_cross_replica(self.id())?;
+        check_depth()?;
+        match step_place(self.id()) {
+            None => self.run_outermost(task),
+            Some(_) if task.place.limits.is_bounded() => Err(invalid!(
+                "options",
+                "a run inside of a merge call ends with the run around it; give that one the \
+                 deadline or the cancellation token"
+            )),
+            Some(outer) => self
+                .run_nested(task, outer)
+                .inspect_err(|error| self.poison_after(error)),
+        }
+    }
+
+    fn run_outermost(&self, mut task: Task) -> Result<Option<Value>> {
+        let (mut lock, remote) = self.begin_run(task.arguments.as_ref(), &task.place.limits)?;
+        let is_trial = task.place.watcher.is_some();
+        let number = lock.next_step(is_trial);
+        let is_first = !is_trial && self.inner().steps.recorder.begin_first();
+        let measured = self.inner().steps.recorder.begin(self.id());
+        (task.place.number, task.remote) = (number, remote);
+        task.measured = measured.as_ref().map(|run| run.opened);
+        self.open_transaction(number.id);
+        let record = self.record(0);
+        match self.carry_out(&record, task) {
+            Ending::Finished => {
+                let outcome = self.outcome(&record);
+                let result = self.conclude(&mut lock, number, is_trial, Some(&record), outcome);
+                let deferred_drops = record.clear();
+                if let Some(running) = measured {
+                    let place = self.inner().steps.recorder.place(self.id(), number.shown);
+                    running.finish(place, result.is_ok());
+                }
+                if is_first {
+                    self.inner().steps.recorder.end_first(self.id());
+                }
+                self.inner().steps.draining.close_step();
+                // The user data is dropped after the lock, since its release may call the library.
+                drop(lock);
+                drop(deferred_drops);
+                self.log_outcome(number.shown, result.as_ref().err());
+                result
+            }
+            Ending::Abandoned(why) => {
+                record.keep(self.roll_back(number.id));
+                let error = self.fail_on_all_ranks(self.abandoned(&record, why));
+                if !is_trial {
+                    lock.take_back();
+                }
+                drop(lock);
+                record.leave();
+                self.log_outcome(number.shown, Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets all that the outermost step has written become central state, or none of it.
+    fn conclude<R>(
+        &self,
+        lock: &mut StepGuard<'_>,
+        number: StepNumber,
+        is_trial: bool,
+        record: Option<&StepRecord>,
+        outcome: Result<R>,
+    ) -> Result<R> {
+        let outcome = match outcome {
+            Ok(outcome) => self.commit(number.id, record).map(|()| outcome),
+            Err(error) => {
+                self.roll_back(number.id);
+                Err(self.fail_on_all_ranks(error))
+            }
+        };
+        if outcome.is_err() && !is_trial {
+            lock.take_back();
+        }
+        outcome
+    }
+
+    fn log_outcome(&self, number: u64, error: Option<&Error>) {
+        log::log(Level::Debug, || match error {
+            None => format!("strategy {}, step {number}: committed", self.id()),
+            Some(error) => {
+                let status = error.status().name();
+                let id = self.id();
+                format!("strategy {id}, step {number}: rolled back after {status}: {error}")
+            }
+        });
+    }
+
+    fn run_nested(&self, mut task: Task, outer: StepPosition) -> Result<Option<Value>> {
+        if let Some(why) = outer.limits.exceeded() {
+            return Err(why.within("before its callbacks were called"));
+        }
+        task.remote = self.begin_nested(task.arguments.as_ref())?;
+        task.place = StepPosition {
+            depth: outer.depth + 1,
+            ..outer
+        };
+        let record = self.record(task.place.depth);
+        match self.carry_out(&record, task) {
+            Ending::Finished => {
+                let result = self.outcome(&record);
+                if result.is_ok() {
+                    self.add_nested_metrics(&record);
+                }
+                drop(record.clear());
+                result
+            }
+            Ending::Abandoned(why) => {
+                let error = self.abandoned(&record, why);
+                record.leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the step and has it run to one of its endings.
+    fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> Ending {
+        let (inline, limits) = (task.is_inline(), task.place.limits.clone());
+        record.creations.open(creators(self));
+        record.open(task);
+        // From here on a token reaches this step, and not any more when this function returns.
+        let _listening = limits
+            .cancellation
+            .as_ref()
+            .map(|token| token.listen(Arc::clone(record) as _));
+        let present = Present(record);
+        record.dispatch(usize::from(inline));
+        if inline {
+            record.execute(0);
+        }
+        let ending = self.coordinate(record, inline, &limits);
+        mem::forget(present);
+        ending
+    }
+
+    /// Serves merge calls until all callbacks have returned, or abandons the step and returns the
+    /// reason.
+    fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
+        loop {
+            let threads = &self.inner().threads;
+            let spin = match inline {
+                true => spin_beside(threads.turns.as_deref(), 0, threads.idle_spin),
+                false => threads.watching_spin,
+            };
+            let spin = record.coordinator_spin(spin, usize::from(inline));
+            let outcome = {
+                let _wait = observe::span(Time::Wait);
+                record
+                    .rendezvous
+                    .wait_for_all(spin, limits.deadline, || limits.exceeded().is_some())
+            };
+            match outcome {
+                WaitOutcome::Finished => return Ending::Finished,
+                WaitOutcome::Waiting => record.serve(),
+                WaitOutcome::Abandoned => {
+                    record.stopping.store(true, Ordering::Relaxed);
+                    record.notify_all();
+                    return Ending::Abandoned(limits.exceeded().unwrap_or_else(|| {
+                        Error::Internal("a run was given up without a reason".into())
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The merged results of a step whose callbacks have all returned, or their failures.
+    fn outcome(&self, record: &StepRecord) -> Result<Option<Value>> {
+        let (verdict, exceeded) = record.judge();
+        if let Some(error) = verdict.merge_error {
+            return Err(error);
+        }
+        if record.slots.iter().any(|slot| slot.has_failed()) || verdict.disagreement.is_some() {
+            return Err(self.failures(record, verdict.disagreement));
+        }
+        // Whether the callbacks or this thread saw it first is chance, and must not decide. A
+        // callback that was asked to stop may have left its work half done.
+        if let Some(why) = exceeded {
+            let stopped_early = record.slots.iter().any(|slot| slot.is_stop_requested());
+            return Err(if stopped_early {
+                self.stopped_early(record, &why)
+            } else {
+                why
+            });
+        }
+        // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
+        let outcomes = record
+            .slots
+            .iter()
+            .map(|slot| unsafe { slot.outcome.get() });
+        let given = outcomes.clone().filter(|outcome| outcome.is_some()).count();
+        if given == 0 {
+            return Ok(None);
+        }
+        if given < record.replicas() {
+            return Err(invalid!(
+                "result",
+                "{given} of {} replicas returned a value; all or none must",
+                record.replicas()
+            ));
+        }
+        let parts: Vec<Value> = outcomes
+            .filter_map(|outcome| outcome.take()?.ok())
+            .collect();
+        let merged = Value::merge(&parts, false, "result")?;
+        // The only replica of this rank may be one of many.
+        match parts.len() == 1 && !self.ranks().is_alone() {
+            true => merged.of_replicas().map(Some),
+            false => Ok(Some(merged)),
+        }
+    }
+
+    fn stopped_early(&self, record: &StepRecord, why: &Error) -> Error {
+        let stopped = record
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.is_stop_requested());
+        let failures = stopped.map(|(replica, _)| {
+            let error = Error::Cancelled("returned after it was told to stop".into());
+            self.failure(replica, true, error)
+        });
+        failed(failures.collect(), why.to_string(), Some(why.status()))
+    }
+
+    fn failure(&self, replica: usize, stopped: bool, error: Error) -> ReplicaFailure {
+        let device = self.inner().devices.names[replica].clone();
+        ReplicaFailure {
+            replica,
+            device,
+            stopped,
+            error,
+        }
+    }
+
+    fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
+        let mut failures = Vec::new();
+        for (replica, slot) in record.slots.iter().enumerate() {
+            // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
+            if let Some(Err(error)) = unsafe { slot.outcome.get() }.take() {
+                let stopped = slot.is_stop_requested() && error.status() == Status::Cancelled;
+                failures.push(self.failure(replica, stopped, error));
+            }
+        }
+        let status = disagreement.as_ref().map(|_| Status::FailedPrecondition);
+        failed(failures, disagreement.unwrap_or_default(), status)
+    }
+
+    /// The error of an abandoned step: which replicas are late, and since when. The strategy drains
+    /// from now on.
+    fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
+        // The next run at this depth gets a record of its own.
+        self.forget_record(record);
+        self.inner().steps.draining.begin(Arc::clone(record) as _);
+        let elapsed = record
+            .with_task(|task| task.opened.map(|opened| opened.elapsed()))
+            .flatten()
+            .unwrap_or_default();
+        let status = why.status();
+        let failures = (0..record.replicas())
+            .filter(|&replica| record.rendezvous.phase(replica) != ReplicaPhase::Finished)
+            .map(|replica| {
+                let doing = match record.rendezvous.phase(replica) {
+                    ReplicaPhase::Waiting => "waited in a merge call",
+                    _ if record.waits_for_device(replica) => "waited for its device",
+                    _ => "was still in its callback",
+                };
+                let text = format!("{doing} after {elapsed:.3?}; it is left to return on its own");
+                let error = match status {
+                    Status::DeadlineExceeded => Error::DeadlineExceeded(text),
+                    _ => Error::Cancelled(text),
+                };
+                self.failure(replica, false, error)
+            })
+            .collect();
+        failed(failures, why.to_string(), Some(status))
+    }
+
+    /// Waits for the step lock. Fails while the strategy drains.
+    pub(crate) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        self.not_draining(self.inner().steps.lock.enter(limits)?, Draining::check)
+    }
+
+    /// As [`Strategy::enter`], and opens a step for [`Draining`].
+    pub(crate) fn enter_step(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        self.not_draining(self.inner().steps.lock.enter(limits)?, Draining::open_step)
+    }
+
+    /// As [`Strategy::enter`], and fails where that waits.
+    pub(crate) fn enter_now(&self) -> Result<StepGuard<'_>> {
+        self.not_draining(self.inner().steps.lock.enter_now()?, Draining::check)
+    }
+
+    fn not_draining<'a>(
+        &self,
+        lock: StepGuard<'a>,
+        check: fn(&Draining) -> Result<(), Vec<usize>>,
+    ) -> Result<StepGuard<'a>> {
+        let checked = check(&self.inner().steps.draining);
+        checked.map(|()| lock).map_err(|late| self.draining(&late))
+    }
+
+    fn draining(&self, late: &[usize]) -> Error {
+        let names: Vec<String> = late
+            .iter()
+            .map(|&replica| format!("replica {replica} ({})", self.replica_devices()[replica]))
+            .collect();
+        let late = match names.as_slice() {
+            // The coordinator itself is releasing what the run held.
+            [] => "an earlier run, which ended by deadline or cancellation, is being cleared away"
+                .to_owned(),
+            _ => format!(
+                "{} of an earlier run, which ended by deadline or cancellation, {} not come back \
+                 from the callback",
+                names.join(", "),
+                if names.len() == 1 { "has" } else { "have" }
+            ),
+        };
+        Error::precondition(format!(
+            "strategy: draining: {late}; synchronise the strategy first"
+        ))
+    }
+
+    /// The replicas whose callbacks have not returned from abandoned runs.
+    pub fn late_replicas(&self) -> Vec<usize> {
+        self.inner().steps.draining.late_replicas()
+    }
+
+    /// Waits until late callbacks have come back and all work is done, that of GPUs too.
+    pub fn synchronize(&self) -> Result<()> {
+        if self.step_around().is_some() {
+            return Err(Error::precondition(
+                "inside of a run the step is not done; synchronise outside of runs",
+            ));
+        }
+        require_cross_replica(self.id())?;
+        if releases_step_of(self) {
+            return Err(Error::precondition(
+                "called from a function that releases what an abandoned run was given, which is \
+                 what synchronising waits for",
+            ));
+        }
+        loop {
+            self.inner().steps.draining.wait();
+            let lock = self.inner().steps.lock.enter(&Limits::default())?;
+            // Another thread's run may have been abandoned in between.
+            if self.inner().steps.draining.check().is_ok() {
+                drop(lock);
+                let gpus = self
+                    .inner()
+                    .devices
+                    .gpus
+                    .iter()
+                    .copied()
+                    .chain([self.inner().devices.parameter_gpu()?]);
+                return gpus.flatten().try_for_each(|gpu| gpu.synchronize());
+            }
+        }
+    }
+
+    /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
+    /// around it: what it assigns becomes central state with that step. If it fails, nothing of the
+    /// step does.
+    pub(crate) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        check_depth()?;
+        let frame = |step| Frame::CrossReplica {
+            strategy: self.clone(),
+            step: Some(step),
+        };
+        if let Some(step) = step_place(self.id()) {
+            let result = caught(|| with_frame(frame(step), body));
+            return result.inspect_err(|error| self.poison_after(error));
+        }
+        let mut lock = self.enter_step(&Limits::default())?;
+        let number = lock.next_step(false);
+        self.open_transaction(number.id);
+        self.begin_series(number.shown);
+        let outcome = caught(|| {
+            with_frame(
+                frame(StepPosition {
+                    number,
+                    ..Default::default()
+                }),
+                body,
+            )
+        });
+        let outcome = self.conclude(&mut lock, number, false, None, outcome);
+        self.inner().steps.draining.close_step();
+        drop(lock);
+        outcome
+    }
+
+    pub(crate) fn check_arguments(&self, arguments: Option<&Value>) -> Result<()> {
+        let replicas = self.num_replicas();
+        let short = arguments.and_then(|arguments| {
+            arguments.find_leaf(&mut |leaf| match leaf {
+                Value::PerReplica(value) if value.count() < replicas => Some(value.count()),
+                _ => None,
+            })
+        });
+        match short {
+            None => Ok(()),
+            Some(components) => Err(invalid!(
+                "args",
+                "a per-replica value of {components} components for {replicas} replicas"
+            )),
+        }
+    }
+}
+
+/// The error of a step of which these replicas have failed.
+fn failed(failures: Vec<ReplicaFailure>, summary: String, status: Option<Status>) -> Error {
+    Error::Replicas(ReplicaFailures {
+        failures,
+        summary,
+        overruling_status: status,
+    })
+}
+
+/// The coordinator's presence in an open step. If this library panics there, replicas may still be
+/// in their callbacks, which may borrow from the stack that is about to unwind: they are waited
+/// for.
+struct Present<'a>(&'a Arc<StepRecord>);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        const LOOK: Duration = Duration::from_millis(1);
+        let record = self.0;
+        let given_up = record.rendezvous.abandon();
+        record.stopping.store(true, Ordering::Relaxed);
+        record.notify_all();
+        while given_up && !record.rendezvous.is_finished() {
+            std::thread::sleep(LOOK);
+        }
+    }
+}

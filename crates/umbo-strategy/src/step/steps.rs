@@ -1,0 +1,42 @@
+//! What the steps of a strategy share: the step lock, the open transaction, and the abandoned
+//! steps.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::draining::Draining;
+use super::lock::StepLock;
+use crate::commit::transaction::Transaction;
+use crate::context::metrics::MetricTable;
+use umbo_base::observe::report::Recorder;
+
+pub(crate) struct Steps {
+    pub lock: Arc<StepLock>,
+    /// The records of steps, to be used again: one for each depth of nested runs. What they are is
+    /// the business of the layer above.
+    pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub draining: Draining,
+    pub transaction: Mutex<Transaction>,
+    /// Held for writing while committed values change, for reading while others copy them.
+    pub central: RwLock<()>,
+    /// The metrics of the last committed run that measured anything.
+    pub metrics: Mutex<MetricTable>,
+    /// Measures the steps, if that is enabled.
+    pub recorder: Recorder,
+}
+
+impl Steps {
+    pub fn new(recorder: Recorder) -> Steps {
+        Steps {
+            lock: Arc::new(StepLock::new()),
+            records: Mutex::default(),
+            draining: Draining::default(),
+            transaction: Mutex::default(),
+            central: RwLock::new(()),
+            metrics: Mutex::default(),
+            recorder,
+        }
+    }
+}

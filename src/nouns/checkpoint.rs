@@ -1,0 +1,225 @@
+//! Checkpoints: saving what training needs, and going on from it.
+
+use crate::machinery::prelude::*;
+use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
+
+/// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
+/// What is added is of this strategy; variables may also be of the default one.
+#[c_call(out(checkpoint), get(strategy))]
+pub fn umbo_checkpoint_create(
+    strategy: *const umbo_strategy,
+    checkpoint: *mut *mut umbo_checkpoint,
+) {
+    checkpoint.write(make(Checkpoint::new(&strategy))?);
+}
+
+/// Adds a variable: its value is saved and restored.
+///
+/// @param[in] name NULL: the variable's own name.
+#[c_call(optional_text(name), get(variable))]
+pub fn umbo_checkpoint_add_variable(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    variable: *mut umbo_variable,
+) {
+    let own = variable.name().clone();
+    let name = name.unwrap_or(own.as_str());
+    get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
+}
+
+/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable its state
+/// and step counts, by the name by which the variable was added, or its own.
+///
+/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again.
+/// Adam's correction of bias goes by the betas that each update has used: other betas after
+/// restoring are right for the updates that follow.
+/// Gradients are added on their own; without them, saving fails while they hold anything.
+#[c_call(text(name), get(optimizer), get(checkpoint))]
+pub fn umbo_checkpoint_add_optimizer(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    optimizer: *mut umbo_optimizer,
+) {
+    checkpoint.add(name, optimizer)
+}
+
+/// Adds gradients: what several runs have accumulated with `accumulation_steps`.
+#[c_call(text(name), get(gradients), get(checkpoint))]
+pub fn umbo_checkpoint_add_gradients(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    gradients: *mut umbo_gradients,
+) {
+    checkpoint.add(name, gradients)
+}
+
+/// Adds metrics: what they have accumulated.
+#[c_call(text(name), get(metrics), get(checkpoint))]
+pub fn umbo_checkpoint_add_metrics(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    metrics: *mut umbo_metrics,
+) {
+    checkpoint.add(name, metrics)
+}
+
+/// Adds an iterator: its position, as umbo_iterator_save_position() has it. It is restored into an
+/// iterator over a pipeline that was made in the same way, over the same data.
+///
+/// Save on the thread that takes the elements, between two steps: the saved position is then just
+/// after the batch of the last step that took effect.
+///
+/// A checkpoint of several ranks has one position. If the ranks' iterators read data of their own
+/// (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or a dataset from a function) and are at different
+/// positions, a save is UMBO_STATUS_FAILED_PRECONDITION on all ranks: save the text of
+/// umbo_iterator_save_position() of each rank beside the checkpoint.
+#[c_call(text(name), get(iterator), get(checkpoint))]
+pub fn umbo_checkpoint_add_iterator(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    iterator: *mut umbo_iterator,
+) {
+    checkpoint.add(name, Arc::new(SavedIterator(iterator)))
+}
+
+/// Adds a tensor of the program, whose memory can be written. Nobody writes it during a save, or
+/// uses it during a restore.
+#[c_call(text(name), get(tensor))]
+pub fn umbo_checkpoint_add_tensor(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    tensor: *mut umbo_tensor,
+) {
+    // SAFETY: the caller promises what the documentation says.
+    let tensor = unsafe { CallersTensor::new(tensor) }?;
+    get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
+}
+
+/// Sets a number of the program, such as a loss, and adds it if it was not there.
+#[c_call(text(name), get(checkpoint))]
+pub fn umbo_checkpoint_set_number(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    number: f64,
+) {
+    checkpoint.set_number(name, Number::Float(number))
+}
+
+/// Sets a whole number of the program, such as an epoch, and adds it if it was not there.
+#[c_call(text(name), get(checkpoint))]
+pub fn umbo_checkpoint_set_integer(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    integer: i64,
+) {
+    checkpoint.set_number(name, Number::Integer(integer))
+}
+
+/// Gets a number as it was set or restored last.
+///
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no number of this name was set.
+#[c_call(out(number), text(name), get(checkpoint))]
+pub fn umbo_checkpoint_number(
+    checkpoint: *const umbo_checkpoint,
+    name: *const c_char,
+    number: *mut f64,
+) {
+    let Number::Float(value) = checkpoint.number(name)? else {
+        let problem = format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
+        return Err(Error::invalid("name", problem));
+    };
+    number.write(value);
+}
+
+/// Gets a whole number as it was set or restored last.
+///
+/// @return As umbo_checkpoint_number().
+#[c_call(out(integer), text(name), get(checkpoint))]
+pub fn umbo_checkpoint_integer(
+    checkpoint: *const umbo_checkpoint,
+    name: *const c_char,
+    integer: *mut i64,
+) {
+    let Number::Integer(value) = checkpoint.number(name)? else {
+        let problem =
+            format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
+        return Err(Error::invalid("name", problem));
+    };
+    integer.write(value);
+}
+
+/// Saves everything that was added, and the strategy's step number, to a file.
+///
+/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular
+///   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+///   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
+///   applied, or they were not added. What the system says (see above).
+///
+/// Waits for a step in progress. The file is replaced as a whole: whenever the process or the
+/// machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
+/// the disk. If only its folder could not be synchronised, the call succeeds and logs a warning.
+/// Of a symbolic link the target is replaced, or made. The new file has the mode of the old one,
+/// and its owner and group if the system permits that.
+/// A NaN in a variable is logged as a warning; a strict strategy fails.
+///
+/// Collective: each rank writes its part of the state beside the file, in a folder that all see.
+#[c_call(path(path), get(checkpoint))]
+pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
+    checkpoint.save(path)
+}
+
+/// Restores everything that was added, and the strategy's step number, from a file. Replicas and
+/// ranks may be more or fewer than when it was saved.
+///
+/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular
+///   file, or objects that do not fit; the message lists all that is missing, unexpected or of
+///   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
+///   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
+///   later version of Umbo has written it. What the system says; what functions of an iterator's
+///   pipeline return.
+///
+/// Collective: all ranks restore, or none.
+#[c_call(path(path), get(checkpoint))]
+pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_char) {
+    checkpoint.restore(path)
+}
+
+/// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
+#[c_call(path(path), get(checkpoint))]
+pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
+    checkpoint.save_weights(path)
+}
+
+/// Loads values of variables from a safetensors file of any program. All other state stays as it
+/// is.
+///
+/// @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
+/// @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
+/// @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: also no variable of a name.
+#[c_call(path(path), get(checkpoint))]
+pub fn umbo_checkpoint_load_weights(
+    checkpoint: *mut umbo_checkpoint,
+    path: *const c_char,
+    count: i64,
+    names: *const *const c_char,
+    tensor_names: *const *const c_char,
+) {
+    if names.is_null() {
+        if count != 0 {
+            let problem = format!("{count}, but no variables are listed; list them, or pass 0");
+            return Err(Error::invalid("count", problem));
+        }
+        return checkpoint.load_weights(path, None);
+    }
+    // SAFETY: the caller gives arrays of texts, of this length.
+    let (names, tensors) = unsafe {
+        let names = texts(names, (count, "count"), "names")?;
+        (
+            names,
+            optional_texts(tensor_names, (count, "count"), "tensor_names")?,
+        )
+    };
+    let tensors = tensors.unwrap_or_else(|| names.clone());
+    let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
+    checkpoint.load_weights(path, Some(&pairs))
+}

@@ -1,0 +1,270 @@
+//! Metrics that accumulate over runs.
+
+use crate::machinery::prelude::*;
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+
+/// What a metric accumulates.
+pub type umbo_metric_kind = i32;
+
+/// A sum: `sum` of the result. umbo_metrics_add() adds to it.
+pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
+/// A weighted mean: `mean` of the result. umbo_metrics_add() adds to it.
+pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
+/// An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to
+/// it.
+pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
+/// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
+/// `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
+pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
+/// A confusion matrix: how often each class (row) was predicted as each class (column). The result
+/// is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are added.
+pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
+/// The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
+/// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which
+/// the positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and 1
+/// are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
+pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
+
+/// Options of a metric.
+#[c_struct(bin_count = 200, highest_score = 1.0)]
+pub struct umbo_metric_options {
+    /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes. Of an
+    /// accuracy it may be given: class numbers from it on are then refused. 0: it is not known.
+    pub class_count: i64,
+    /// The bins of an AUC's histogram, 1 to 16777216.
+    pub bin_count: i64,
+    /// Where the first bin begins. A lower score is put into it, with a warning, once.
+    pub lowest_score: f64,
+    /// Where the last bin ends. A higher score is put into it, with a warning, once.
+    pub highest_score: f64,
+}
+
+/// What metrics there are, and what one of them is.
+#[c_struct]
+pub struct umbo_metrics_info {
+    /// How many metrics were defined.
+    pub metric_count: i64,
+    /// The name of the one with the index; NULL without an index. Lives as long as the metrics.
+    pub name: *const c_char,
+    /// What it accumulates; 0 without an index.
+    pub kind: umbo_metric_kind,
+}
+
+/// How a class was predicted.
+#[c_struct]
+pub struct umbo_class_metric {
+    /// Examples of the class for which it was predicted.
+    pub true_positives: i64,
+    /// Examples of other classes for which it was predicted.
+    pub false_positives: i64,
+    /// Examples of the class for which another one was predicted.
+    pub false_negatives: i64,
+    /// True positives by all predictions of the class; NaN if there were none.
+    pub precision: f64,
+    /// True positives by all examples of the class; NaN if there were none.
+    pub recall: f64,
+    /// The harmonic mean of both; NaN if there were neither predictions nor examples.
+    pub f1: f64,
+}
+
+/// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
+///
+/// With several ranks all of them make, define and reset the same metrics between the same runs;
+/// totals are those of all ranks. A run of ranks whose metrics differ is
+/// UMBO_STATUS_FAILED_PRECONDITION.
+#[c_call(out(metrics), get(strategy))]
+pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut umbo_metrics) {
+    metrics.write(make(Metrics::new(&strategy))?);
+}
+
+/// Adds a metric: the first one has index 0, the next one 1, and so on.
+///
+/// @param[in] name Copied; it differs from the names of the others.
+/// @param[out] index May be NULL.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
+#[c_call(text(name), options(options), optional_out(index))]
+pub fn umbo_metrics_define(
+    metrics: *mut umbo_metrics,
+    name: *const c_char,
+    kind: umbo_metric_kind,
+    options: *const umbo_metric_options,
+    index: *mut i64,
+) {
+    let kind = one_of!(kind, "kind", {
+        UMBO_METRIC_SUM => MetricKind::Sum,
+        UMBO_METRIC_MEAN => MetricKind::Mean,
+        UMBO_METRIC_COUNT => MetricKind::Count,
+        UMBO_METRIC_ACCURACY => MetricKind::accuracy(options.class_count)?,
+        UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count)?,
+        UMBO_METRIC_AUC => MetricKind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
+    })?;
+    index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
+}
+
+/// Gets what metrics there are.
+///
+/// @param[in] index Also gets what this metric is. UMBO_NONE: none.
+#[c_call(result(info), borrow(metrics))]
+pub fn umbo_metrics_get_info(
+    metrics: *const umbo_metrics,
+    index: i64,
+    info: *mut umbo_metrics_info,
+) {
+    let mut found = umbo_metrics_info {
+        metric_count: metrics.count() as i64,
+        ..Default::default()
+    };
+    if index != UMBO_NONE {
+        let (name, kind) = metrics.entry(crate::machinery::arguments::index(index, "index")?)?;
+        // The metrics keep the characters, and where they lie.
+        found.name = name.as_c_str().as_ptr();
+        found.kind = kind_for_c(kind);
+    }
+    info.write(found);
+}
+
+fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
+    match kind {
+        MetricKind::Sum => UMBO_METRIC_SUM,
+        MetricKind::Mean => UMBO_METRIC_MEAN,
+        MetricKind::Count => UMBO_METRIC_COUNT,
+        MetricKind::Accuracy { .. } => UMBO_METRIC_ACCURACY,
+        MetricKind::Confusion { .. } => UMBO_METRIC_CONFUSION,
+        MetricKind::Auc { .. } => UMBO_METRIC_AUC,
+    }
+}
+
+/// Finds the metric with a name.
+///
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names.
+#[c_call(out(index), text(name), borrow(metrics))]
+pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, index: *mut i64) {
+    index.write(metrics.index(name)? as i64);
+}
+
+/// Adds a number and its weight to a sum, mean, count or accuracy.
+///
+/// @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
+///   predictions.
+/// @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
+#[c_call(index(index), within(ctx), borrow(metrics))]
+pub fn umbo_metrics_add(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    sum: f64,
+    weight: f64,
+) {
+    metrics.add_in(ctx, index, sum, weight)
+}
+
+/// Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
+/// none. If any of it is wrong, none of it is added.
+///
+/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
+///   or scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
+///   scores of shape [examples] or [examples, 1]. No score is NaN.
+/// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
+///   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
+///   range.
+///
+/// Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
+/// becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
+#[c_call(
+    index(index),
+    view(predicted),
+    view(labels),
+    within(ctx),
+    borrow(metrics)
+)]
+pub fn umbo_metrics_add_labels(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    predicted: *const umbo_view,
+    labels: *const umbo_view,
+) {
+    // SAFETY: the caller gives views, whose elements nobody writes during this call.
+    let (predicted, labels) = unsafe {
+        (
+            view_from(predicted, "predicted")?,
+            view_from(labels, "labels")?,
+        )
+    };
+    metrics.add_labels_in(ctx, index, &predicted.reading()?, &labels.reading()?)
+}
+
+/// Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
+///
+/// Whole numbers are exact. Other sums are float64, in the order of the runs and then of the
+/// replicas: the same bits for the same calls.
+#[c_call(result(metric), get(metrics), index(index))]
+pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mut umbo_metric) {
+    metric.write(metric_of(&metrics.result(index)?));
+}
+
+/// Gets how a class was predicted, from a confusion matrix.
+///
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
+///   UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
+#[c_call(result(metric), get(metrics), index(index))]
+pub fn umbo_metrics_class_result(
+    metrics: *const umbo_metrics,
+    index: i64,
+    class_index: i64,
+    metric: *mut umbo_class_metric,
+) {
+    let counts = metrics.class(index, class_index)?;
+    metric.write(umbo_class_metric {
+        struct_size: size_of::<umbo_class_metric>(),
+        true_positives: counts.true_positives,
+        false_positives: counts.false_positives,
+        false_negatives: counts.false_negatives,
+        precision: counts.precision(),
+        recall: counts.recall(),
+        f1: counts.f1(),
+    });
+}
+
+/// Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
+/// negative examples, then those of the positive ones.
+///
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
+#[c_call(
+    out(length),
+    natural(capacity),
+    array_out(cells, capacity),
+    get(metrics),
+    index(index)
+)]
+pub fn umbo_metrics_cells(
+    metrics: *const umbo_metrics,
+    index: i64,
+    cells: *mut i64,
+    capacity: i64,
+    length: *mut i64,
+) {
+    metrics.with_cells(index, |found| {
+        length.write(found.len() as i64);
+        if found.len() > capacity {
+            return Err(out_of_range!(
+                "capacity",
+                "{capacity}; there are {} cells",
+                found.len()
+            ));
+        }
+        // SAFETY: checked, and the caller promises room for `capacity` numbers.
+        unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };
+        Ok(())
+    })
+}
+
+/// Resets all metrics to zero.
+///
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
+#[c_call(get(metrics))]
+pub fn umbo_metrics_reset(metrics: *mut umbo_metrics) {
+    metrics.reset()
+}

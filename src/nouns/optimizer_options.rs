@@ -1,0 +1,148 @@
+//! Optimizers: what they do besides their rule, for all variables and for groups of them.
+
+use crate::machinery::prelude::*;
+use umbo_core::optimizer::{LossScaling, NonFinite, Settings, VariableGroup};
+
+/// What an apply does with a gradient that is not finite (infinite or NaN).
+pub type umbo_non_finite = i32;
+
+/// SKIP with a dynamic loss scale, FAIL with `global_clip_norm`, which one such element would make
+/// useless, and IGNORE in all other cases.
+pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
+/// It uses the gradient like any other. The report names the first such variable, and the log gets
+/// one warning for each optimizer.
+pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
+/// It changes no variable and no state, uses the gradients up, and reports `skipped`.
+pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
+/// It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
+/// the step, the replica and the first such element.
+pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
+
+constants! { NonFinite {
+    UMBO_NON_FINITE_IGNORE = Ignore, UMBO_NON_FINITE_SKIP = Skip, UMBO_NON_FINITE_FAIL = Fail,
+} }
+
+/// Whether losses are multiplied by a factor, so that small 16-bit gradients do not become zero.
+pub type umbo_loss_scaling = i32;
+
+/// There is no factor.
+pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
+/// The factor is the same in all runs.
+pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
+/// The factor grows after some applies that took effect, and shrinks when one is skipped.
+pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
+
+/// What an optimizer does besides its update rule.
+///
+/// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
+/// clips by norm, clips by value, adds the weight decay, and updates. By default it only combines
+/// and updates.
+#[c_struct(
+    weight_decay = UMBO_AUTO as f64, global_clip_norm = UMBO_INFINITE as f64,
+    clip_value = UMBO_INFINITE as f64, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
+    loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
+)]
+pub struct umbo_optimizer_options {
+    /// Finite and 0 or more. AdamW and LAMB apply it beside the gradient (decoupled); other rules
+    /// add weight_decay * w to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
+    pub weight_decay: f64,
+    /// The largest norm of all gradients of an apply together: if it is larger, all are scaled down
+    /// to it. More than 0, or UMBO_INFINITE. It takes a pass over the gradients and, with more than
+    /// two replicas or several accumulated runs, as much memory as the variables have; without that
+    /// memory it takes more time. So does the search for values that are not finite.
+    pub global_clip_norm: f64,
+    /// The largest magnitude of each element of a gradient. More than 0, or UMBO_INFINITE.
+    pub clip_value: f64,
+    /// A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run
+    /// before it is added, and SKIP checks the sum when it is applied.
+    pub non_finite: umbo_non_finite,
+    /// Whether there is a loss scale, and whether it adapts.
+    pub loss_scaling: umbo_loss_scaling,
+    /// The factor, or what a dynamic one starts with; more than 0. `loss_scale` of
+    /// umbo_optimizer_info is the present one.
+    pub loss_scale: f64,
+    /// What a dynamic loss scale is multiplied by when it grows; more than 1.
+    pub loss_scale_growth_factor: f64,
+    /// What it is multiplied by when it shrinks; more than 0 and less than 1.
+    pub loss_scale_backoff_factor: f64,
+    /// Its smallest value; more than 0, and at most `loss_scale`.
+    pub loss_scale_minimum: f64,
+    /// It grows after so many applies in a row that took effect; 1 or more.
+    pub loss_scale_growth_interval: i64,
+    /// 1: the loss is maximised: after clipping, the gradient changes its sign.
+    pub maximize: i32,
+}
+
+/// How an optimizer treats the variables of a group.
+#[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_AUTO as f64)]
+pub struct umbo_group_options {
+    /// What the learning rate is multiplied by; finite and 0 or more.
+    pub learning_rate_factor: f64,
+    /// Finite and 0 or more; 0 is usual for biases and normalisation. UMBO_AUTO: the optimizer's.
+    pub weight_decay: f64,
+    /// 1: they are not updated, and their gradients are not read, also not for the norm.
+    pub frozen: i32,
+}
+
+fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
+    let non_finite = match options.non_finite {
+        UMBO_NON_FINITE_AUTO => None,
+        code => Some(constant(code, "options.non_finite")?),
+    };
+    let loss_scaling = one_of!(options.loss_scaling, "options.loss_scaling", {
+        UMBO_LOSS_SCALING_NONE => None,
+        UMBO_LOSS_SCALING_FIXED => Some(LossScaling::Fixed(options.loss_scale)),
+        UMBO_LOSS_SCALING_DYNAMIC => Some(LossScaling::Dynamic {
+            initial: options.loss_scale,
+            growth_factor: options.loss_scale_growth_factor,
+            growth_interval: positive(
+                options.loss_scale_growth_interval,
+                "options.loss_scale_growth_interval",
+            )?,
+            backoff_factor: options.loss_scale_backoff_factor,
+            minimum: options.loss_scale_minimum,
+        }),
+    })?;
+    Ok(Settings {
+        weight_decay: unless(options.weight_decay, UMBO_AUTO),
+        global_clip_norm: unless(options.global_clip_norm, UMBO_INFINITE),
+        clip_value: unless(options.clip_value, UMBO_INFINITE),
+        non_finite,
+        loss_scaling,
+        maximize: flag(options.maximize, "options.maximize")?,
+    })
+}
+
+/// Replaces all settings of an optimizer, from the next apply on.
+///
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each
+///   other.
+///
+/// If a setting of the loss scale changes, it starts again at `loss_scale`.
+#[c_call(options(options), get(optimizer))]
+pub fn umbo_optimizer_configure(
+    optimizer: *mut umbo_optimizer,
+    options: *const umbo_optimizer_options,
+) {
+    optimizer.configure(settings(&options)?)
+}
+
+/// Treats some variables in another way than umbo_optimizer_configure() says.
+///
+/// @param[in] variables Variables of the optimizer's strategy. Each is in one group at most.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy or in a group
+///   already, or an option out of range. Then the group is not made.
+#[c_call(handles(variables, count), options(options))]
+pub fn umbo_optimizer_add_group(
+    optimizer: *mut umbo_optimizer,
+    count: i64,
+    variables: *const *mut umbo_variable,
+    options: *const umbo_group_options,
+) {
+    let group = VariableGroup {
+        learning_rate_factor: options.learning_rate_factor,
+        weight_decay: unless(options.weight_decay, UMBO_AUTO),
+        frozen: flag(options.frozen, "options.frozen")?,
+    };
+    get(optimizer, "optimizer")?.add_group(&variables, group)
+}

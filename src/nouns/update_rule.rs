@@ -1,0 +1,312 @@
+//! Update rules: one function for each that makes an optimizer.
+
+use crate::machinery::prelude::*;
+use umbo_core::optimizer::rules::adagrad::Adagrad;
+use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::rmsprop::RmsProp;
+use umbo_core::optimizer::rules::sgd::Sgd;
+use umbo_core::optimizer::{Optimizer, UpdateRule};
+
+/// Options of gradient descent.
+#[c_struct(learning_rate = 0.01)]
+pub struct umbo_sgd_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+}
+
+/// Options of gradient descent with momentum.
+#[c_struct(learning_rate = 0.01, momentum = 0.9)]
+pub struct umbo_momentum_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the sum of gradients; in [0, 1).
+    pub momentum: f64,
+    /// 1: Nesterov's momentum.
+    pub nesterov: i32,
+    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+    /// Without effect if `momentum` is 0.
+    pub dampening: f64,
+}
+
+/// Options of Adam.
+#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8)]
+pub struct umbo_adam_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the first moment; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the second moment; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// 1: the largest second moment so far takes the place of the second moment (AMSGrad).
+    pub amsgrad: i32,
+}
+
+/// Options of AdamW.
+#[c_struct(
+    learning_rate = 0.001,
+    beta1 = 0.9,
+    beta2 = 0.999,
+    epsilon = 1e-8,
+    weight_decay = 0.01
+)]
+pub struct umbo_adamw_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the first moment; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the second moment; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// Is multiplied by the learning rate; finite and 0 or more.
+    pub weight_decay: f64,
+    /// 1: the largest second moment so far takes the place of the second moment (AMSGrad).
+    pub amsgrad: i32,
+}
+
+/// Options of LAMB.
+#[c_struct(
+    learning_rate = 0.001,
+    beta1 = 0.9,
+    beta2 = 0.999,
+    epsilon = 1e-6,
+    weight_decay = 0.01
+)]
+pub struct umbo_lamb_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the first moment; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the second moment; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// A part of the direction whose norm is adapted; finite and 0 or more.
+    pub weight_decay: f64,
+}
+
+/// Options of Adagrad.
+#[c_struct(learning_rate = 0.01, epsilon = 1e-10)]
+pub struct umbo_adagrad_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// What the sums of squares begin with; finite and 0 or more.
+    pub initial_accumulator: f64,
+    /// Added to the root of the sum of squares; more than 0.
+    pub epsilon: f64,
+    /// In update t of a variable the rate is divided by 1 + learning_rate_decay * (t - 1).
+    pub learning_rate_decay: f64,
+}
+
+/// Options of RMSprop.
+#[c_struct(learning_rate = 0.01, rho = 0.99, epsilon = 1e-8)]
+pub struct umbo_rmsprop_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the moments; in [0, 1).
+    pub rho: f64,
+    /// The decay of the sum of steps; in [0, 1). 0: no momentum.
+    pub momentum: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// 1: the second moment is taken about the mean. 0: about zero.
+    pub centered: i32,
+}
+
+/// Options of FTRL-Proximal. `beta`, `l2` and `initial_accumulator` must not all be 0.
+#[c_struct(learning_rate = 0.1, beta = 1.0)]
+pub struct umbo_ftrl_options {
+    /// Finite and more than 0.
+    pub learning_rate: f64,
+    /// Added to the root of the sum of squares; finite and 0 or more.
+    pub beta: f64,
+    /// The strength of the L1 regularisation; finite and 0 or more.
+    pub l1: f64,
+    /// The strength of the L2 regularisation; finite and 0 or more.
+    pub l2: f64,
+    /// What the sums of squares begin with; finite and 0 or more.
+    pub initial_accumulator: f64,
+}
+
+fn made<R: UpdateRule + 'static>(
+    strategy: *const umbo_strategy,
+    rule: R,
+    learning_rate: f64,
+) -> Result<*mut umbo_optimizer> {
+    let strategy = get(strategy, "strategy")?.id();
+    make(Optimizer::new(strategy, Box::new(rule), learning_rate)?)
+}
+
+/// Makes an optimizer: gradient descent. It keeps no state.
+///
+/// For each element w with gradient g: w = w - learning_rate * g
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_sgd(
+    strategy: *const umbo_strategy,
+    options: *const umbo_sgd_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    optimizer.write(made(strategy, Sgd, options.learning_rate)?);
+}
+
+/// Makes an optimizer: gradient descent with momentum. Its state is "momentum" (a), at first 0.
+///
+/// ```text
+/// a = momentum * a + g
+/// w = w - learning_rate * a                      with nesterov: g + momentum * a in place of a
+/// ```
+///
+/// With a dampening it adds (1 - dampening) * g, except in the first update of a variable and if
+/// momentum is 0.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_momentum(
+    strategy: *const umbo_strategy,
+    options: *const umbo_momentum_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let nesterov = flag(options.nesterov, "options.nesterov")?;
+    let rule = Momentum::new(options.momentum, nesterov)?.dampened(options.dampening)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: Adam. Its states are "m" and "v", with `amsgrad` also "v_max".
+///
+/// In update t (1, 2, ...) of a variable:
+///
+/// ```text
+/// m = beta1 * m + (1 - beta1) * g                m' = m / (1 - beta1^t)
+/// v = beta2 * v + (1 - beta2) * g * g            v' = v / (1 - beta2^t)
+/// w = w - learning_rate * m' / (sqrt(v') + epsilon)
+/// ```
+///
+/// With `amsgrad` the last line takes the largest v so far. Sources: Kingma and Ba, 2015, Algorithm
+/// 1; Reddi, Kale and Kumar, 2018.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adam(
+    strategy: *const umbo_strategy,
+    options: *const umbo_adam_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
+    let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?.amsgrad(amsgrad);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: AdamW, Adam with decoupled weight decay. Its states are Adam's.
+///
+/// First w = (1 - learning_rate * weight_decay) * w, then the step of umbo_optimizer_create_adam(),
+/// whose states do not contain the decay. Source: Loshchilov and Hutter, 2019.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adamw(
+    strategy: *const umbo_strategy,
+    options: *const umbo_adamw_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
+    let rule = Adam::adamw(
+        options.beta1,
+        options.beta2,
+        options.epsilon,
+        options.weight_decay,
+    )?;
+    let rule = rule.amsgrad(amsgrad);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: LAMB. Its states are "m" and "v".
+///
+/// For each variable, with m' and v' as in umbo_optimizer_create_adam():
+///
+/// ```text
+/// u = m' / (sqrt(v') + epsilon) + weight_decay * w
+/// w = w - learning_rate * |w| / |u| * u          |w| / |u| is 1 if one of the norms is 0
+/// ```
+///
+/// The norms take one more pass over memory, and whole variables: row-sparse gradients are refused.
+/// Source: You et al., 2020.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_lamb(
+    strategy: *const umbo_strategy,
+    options: *const umbo_lamb_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = Adam::lamb(
+        options.beta1,
+        options.beta2,
+        options.epsilon,
+        options.weight_decay,
+    )?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: Adagrad. Its state is "accumulator" (n), at first `initial_accumulator`.
+///
+/// ```text
+/// n = n + g * g
+/// w = w - learning_rate * g / (sqrt(n) + epsilon)
+/// ```
+///
+/// Source: Duchi, Hazan and Singer, 2011.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adagrad(
+    strategy: *const umbo_strategy,
+    options: *const umbo_adagrad_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
+    let rule = rule.decaying(options.learning_rate_decay)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: RMSprop. Its states are "v", with `centered` also "mean" (a), with momentum
+/// also "momentum" (b).
+///
+/// ```text
+/// v = rho * v + (1 - rho) * g * g
+/// a = rho * a + (1 - rho) * g                    only if centered
+/// d = sqrt(v) + epsilon                          if centered: sqrt(v - a * a) + epsilon
+/// w = w - learning_rate * g / d                  with momentum: b = momentum * b + g / d
+///                                                               w = w - learning_rate * b
+/// ```
+///
+/// Sources: Tieleman and Hinton, 2012; the centered form: Graves, 2013.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_rmsprop(
+    strategy: *const umbo_strategy,
+    options: *const umbo_rmsprop_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let centered = flag(options.centered, "options.centered")?;
+    let rule = RmsProp::new(options.rho, options.momentum, centered, options.epsilon)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: FTRL-Proximal. Its states are "z" and "n".
+///
+/// ```text
+/// s = (sqrt(n + g * g) - sqrt(n)) / learning_rate
+/// z = z + g - s * w
+/// n = n + g * g
+/// w = 0 if |z| <= l1, else -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2)
+/// ```
+///
+/// An update computes w from the states alone: let variables start at 0. Source: McMahan et al.,
+/// 2013, Algorithm 1.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_ftrl(
+    strategy: *const umbo_strategy,
+    options: *const umbo_ftrl_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = Ftrl::new(
+        options.beta,
+        options.l1,
+        options.l2,
+        options.initial_accumulator,
+    )?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
