@@ -77,6 +77,7 @@ export TSAN_OPTIONS=halt_on_error=0:exitcode=66:history_size=4
 failed=()
 for name in "${all[@]}"; do
   case $name in
+    nequals1) arguments=("$PWD/c_examples/data/digits") ;;
     matrix) arguments=(--patience 120) ;;
     sequences) arguments=(--seconds "${SECONDS_EACH:-20}") ;;
     storm) arguments=(--seconds "${SECONDS_EACH:-20}") ;;

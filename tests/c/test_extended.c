@@ -1,4 +1,4 @@
-/* What libraries on top of a strategy use: outputs, destinations, non-slot state, colocation. */
+/* What libraries on top of a strategy use: destinations, non-slot state, colocation. */
 #include "check.h"
 
 #include <umbo/all.h>
@@ -31,22 +31,6 @@ static umbo_value *on_two_devices(void) {
     items[0] = into_value(tensors[0]);
     items[1] = into_value(tensors[1]);
     return into_per_replica(2, items);
-}
-
-/* A reduction into memory of the program's, and one that does not fit there. */
-static void output(umbo_strategy *strategy) {
-    const float numbers[2] = {1, 2}, three = 3;
-    umbo_value *value = per_replica_floats(2, numbers), *result = NULL;
-    umbo_tensor *place = make_float(0);
-    umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
-    umbo_view view;
-    options.output = place;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &options, &result));
-    CHECK_OK(umbo_tensor_view(place, &view));
-    CHECK(has_floats(result, 1, &three) && *(const float *)view.data == 3);
-    umbo_value_release(result);
-    umbo_tensor_release(place);
-    umbo_value_release(value);
 }
 
 static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
@@ -284,7 +268,6 @@ static void logical_devices(umbo_strategy *strategy) {
 int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_variable *variable = make_variable(strategy, 6, UMBO_AGGREGATION_NONE);
-    output(strategy);
     reduce_to(strategy, variable);
     updates(umbo_strategy_update, strategy);
     updates(umbo_strategy_update_non_slot, strategy);
