@@ -81,7 +81,7 @@ impl Metrics {
                 .map(|_| CachePadded::default())
                 .collect(),
             entries: Mutex::default(),
-            are_exchanged: !strategy.ranks().is_alone(),
+            are_exchanged: strategy.ranks().exchanges_totals(),
             has_warned: AtomicBool::new(false),
         });
         strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);

@@ -168,7 +168,7 @@ impl ApplyAction {
 
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
-        let mut work = state.works.pop().unwrap_or_default();
+        let mut work = state.take_work();
         let mut sources =
             GradientSources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
@@ -412,8 +412,7 @@ impl CommitAction for ApplyAction {
             .and_then(|contributions| Ok((self.gradients.claim()?, contributions)))
             .and_then(|(claim, contributions)| {
                 let prepared = self.prepare_claimed(contributions)?;
-                // The claim stays until the commit or the end of the apply.
-                mem::forget(claim);
+                claim.keep();
                 Ok(prepared)
             });
         match prepared {

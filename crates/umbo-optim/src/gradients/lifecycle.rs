@@ -1,6 +1,7 @@
 //! Which step's contributions count, and what becomes of them: a step is joined, committed or
 //! rolled back, and an apply claims the committed contributions and consumes them.
 
+use std::mem;
 use std::sync::atomic::Ordering;
 
 use crossbeam_utils::CachePadded;
@@ -220,9 +221,15 @@ pub(crate) fn check_finite(total: f64, weights: &str) -> Result<()> {
     ))
 }
 
-/// A reservation that ends when this is dropped. If it is forgotten, [`Gradients::release`] ends
-/// it.
+/// A reservation that ends when this is dropped, unless [`Claim::keep`] was called.
 pub(crate) struct Claim<'a>(&'a Gradients);
+
+impl Claim<'_> {
+    /// Keeps the reservation until [`Gradients::release`].
+    pub(crate) fn keep(self) {
+        mem::forget(self);
+    }
+}
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {

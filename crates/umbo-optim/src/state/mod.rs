@@ -71,9 +71,8 @@ pub(crate) struct OptimizerMemory {
     pub(crate) variables: Variables,
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
-    /// The memory that applies worked in, for the next ones. Each apply takes one and returns it
-    /// at its end.
-    pub(crate) works: Vec<ApplyWork>,
+    /// The memory that applies worked in, for the next ones.
+    works: Vec<ApplyWork>,
 }
 
 impl Optimizer {
@@ -353,6 +352,11 @@ impl OptimizerMemory {
             treatments,
             follows,
         );
+    }
+
+    /// Takes the memory for an apply to work in. The apply returns it at its end.
+    pub(crate) fn take_work(&mut self) -> ApplyWork {
+        self.works.pop().unwrap_or_default()
     }
 
     /// Keeps the memory that an apply worked in.

@@ -121,9 +121,14 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<ReplicaMetricLis
 }
 
 impl Ranks {
+    /// Whether ranks exchange what replicas add to totals. A rank that is alone does not.
+    pub fn exchanges_totals(&self) -> bool {
+        !self.is_alone()
+    }
+
     /// Registers totals that several ranks add up. All ranks register theirs in the same order.
     pub fn add_totals(&self, totals: Weak<dyn Totals>) {
-        if !self.is_alone() {
+        if self.exchanges_totals() {
             self.totals.lock().add(totals);
         }
     }

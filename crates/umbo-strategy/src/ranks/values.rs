@@ -12,28 +12,37 @@ use umbo_tensor::values::Value;
 
 impl Ranks {
     /// Gathers `value`: replaces this rank's components by those of all ranks' replicas, in replica
-    /// order. Leaves that are not per-replica values, and leaves for which `leave` returns
-    /// true, do not change. `what` names the operation, which is the same on all ranks, and
-    /// `kind` is its kind.
-    pub(crate) fn of_all(
+    /// order. Leaves that are not per-replica values do not change. `operation` names the
+    /// operation, which is the same on all ranks, and `kind` is its kind.
+    pub(crate) fn gather(
         &self,
-        leave: impl Fn(&Value) -> bool,
         kind: CollectiveKind,
-        what: &dyn fmt::Display,
-        here: Result<Value>,
+        operation: &dyn fmt::Display,
+        value: Result<Value>,
     ) -> Result<Value> {
-        let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
+        self.gather_except(|_| false, kind, operation, value)
+    }
+
+    /// The same, but leaves for which `is_excepted` returns true do not change either.
+    pub(crate) fn gather_except(
+        &self,
+        is_excepted: impl Fn(&Value) -> bool,
+        kind: CollectiveKind,
+        operation: &dyn fmt::Display,
+        value: Result<Value>,
+    ) -> Result<Value> {
+        let packed = value.and_then(|value| Ok((pack(&value, &is_excepted)?, value)));
         let (leaves, length) = packed
             .as_ref()
             .map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
-        let name = what.to_string();
+        let name = operation.to_string();
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"what it is", name.as_str().into());
             add(&"the number of per-replica values in it", leaves.into());
         };
         let call = Call {
             length,
-            ..Call::to(kind, what).agreeing(&quantities)
+            ..Call::to(kind, operation).agreeing(&quantities)
         };
         let (mut collective, ((_, bytes), value)) = self.start_collective(call, packed)?;
         let received = collective.all_gather(&bytes)?;
@@ -44,7 +53,7 @@ impl Ranks {
             .map(|(rank, bytes)| Reader::new(rank, bytes))
             .collect();
         value.map_leaves(&mut |leaf| {
-            if !matches!(leaf, Value::PerReplica(_)) || leave(leaf) {
+            if !matches!(leaf, Value::PerReplica(_)) || is_excepted(leaf) {
                 return Ok(leaf.clone());
             }
             let mut components = Vec::new();
@@ -59,13 +68,13 @@ impl Ranks {
 }
 
 /// How many per-replica leaves there are, and their components.
-fn pack(value: &Value, leave: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
+fn pack(value: &Value, is_excepted: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
     let (mut leaves, mut to) = (0, Writer::default());
     let failure = value.find_leaf(&mut |leaf| {
         let Value::PerReplica(parts) = leaf else {
             return None;
         };
-        if leave(leaf) {
+        if is_excepted(leaf) {
             return None;
         }
         leaves += 1;

@@ -132,7 +132,7 @@ impl Strategy {
             large_components(leaf).filter(|_| how.axes.is_none())
         }
         let what = format_args!("reduce {}", op.name());
-        let of_all = ranks.of_all(
+        let of_all = ranks.gather_except(
             |leaf| in_parts(leaf, how).is_some(),
             CollectiveKind::Reduce,
             &what,
@@ -167,7 +167,7 @@ impl Strategy {
             true => Ok(Cow::Borrowed(value)),
             false => self
                 .ranks()
-                .of_all(|_| false, kind, what, Ok(value.clone()))
+                .gather(kind, what, Ok(value.clone()))
                 .map(Cow::Owned),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) fn combine(
     let what = format_args!("{verb} to '{}'", variable.name());
     match strategy
         .ranks()
-        .of_all(|_| false, CollectiveKind::Assign, &what, own)?
+        .gather(CollectiveKind::Assign, &what, own)?
     {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
         _ => Err(Error::Internal(

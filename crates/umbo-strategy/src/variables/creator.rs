@@ -56,10 +56,17 @@ pub struct VariableRequest {
     position: usize,
 }
 
+/// A link of the chain that a request follows.
+enum CreatorLink {
+    /// A creator of the program or of a library.
+    Creator(Arc<VariableCreator>),
+    /// The strategy, which chooses the device.
+    Strategy,
+}
+
 struct SharedRequest {
     owner: Strategy,
-    /// `None` stands for the strategy itself, which chooses the device.
-    links: Vec<Option<Arc<VariableCreator>>>,
+    links: Vec<CreatorLink>,
     wanted: Mutex<WantedVariable>,
     /// The variables that `next` made, for each link.
     made: Mutex<Vec<Option<Variable>>>,
@@ -114,7 +121,7 @@ impl VariableRequest {
 impl SharedRequest {
     fn follow(self: &Arc<Self>, position: usize) -> Result<Variable> {
         match self.links.get(position) {
-            Some(Some(creator)) => {
+            Some(CreatorLink::Creator(creator)) => {
                 let request = VariableRequest {
                     shared: Arc::clone(self),
                     position,
@@ -125,7 +132,7 @@ impl SharedRequest {
                 let made = self.made.lock()[position].take();
                 made.map_or_else(|| self.follow(position + 1), Ok)
             }
-            Some(None) => {
+            Some(CreatorLink::Strategy) => {
                 {
                     let mut wanted = self.wanted.lock();
                     wanted.device = Some(self.owner.parameter_device());
@@ -158,9 +165,9 @@ pub(crate) fn create_through(
     if chain.is_empty() {
         return make(owner, new, initial);
     }
-    let mut links: Vec<_> = chain.before.into_iter().map(Some).collect();
-    links.push(None);
-    links.extend(chain.after.into_iter().map(Some));
+    let before = chain.before.into_iter().map(CreatorLink::Creator);
+    let after = chain.after.into_iter().map(CreatorLink::Creator);
+    let links: Vec<CreatorLink> = before.chain([CreatorLink::Strategy]).chain(after).collect();
     let shared = Arc::new(SharedRequest {
         owner: owner.clone(),
         made: Mutex::new(vec![None; links.len()]),
