@@ -45,7 +45,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
         learning_rate: 0.1,
         weight_decay: 0.0,
     };
-    let scalars = rule.prepare(&rates, &rule.initial_running()).unwrap();
+    let scalars = rule.prepare(&rates, &rule.initial_progress()).unwrap();
     for (round, (pair, size)) in PAIRS
         .into_iter()
         .flat_map(|pair| SIZES.map(|size| (pair, size)))

@@ -28,11 +28,12 @@ pub fn scalars(rule: &dyn UpdateRule, updates: usize) -> Scalars {
         learning_rate: 0.1 / 3.0,
         weight_decay: rule.default_weight_decay(),
     };
-    let mut running = rule.initial_running();
+    let mut progress = rule.initial_progress();
     for _ in 0..updates {
-        running = rule.prepare(&rates, &running).unwrap().running;
+        progress.running = rule.prepare(&rates, &progress).unwrap().running;
+        progress.updates += 1;
     }
-    rule.prepare(&rates, &running).unwrap()
+    rule.prepare(&rates, &progress).unwrap()
 }
 
 /// State and weights of a rule: numbers of every kind, or those that training has.

@@ -103,7 +103,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             }];
             let rule = Momentum::new(0.9, false).unwrap();
             let step = rule
-                .prepare(&own.rates, &rule.initial_running())?
+                .prepare(&own.rates, &rule.initial_progress())?
                 .step
                 .unwrap();
             let update = GpuUpdate {

@@ -17,6 +17,7 @@ mod oracle;
 #[path = "../together/pairwise.rs"]
 mod pairwise;
 mod plain;
+mod progress;
 mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]

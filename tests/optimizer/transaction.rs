@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::optimizer::LossReduction::Mean;
-use umbo_core::optimizer::rules::{Rates, Running, Scalars, Slot};
+use umbo_core::optimizer::rules::{Rates, Running, Scalars, Slot, VariableProgress};
 use umbo_core::optimizer::{
     Gradients, LossScaling, Optimizer, Settings, UpdateRule, VariableGroup,
 };
@@ -62,11 +62,11 @@ impl UpdateRule for Failing {
         self.adam.initial_running()
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         if is_due(&self.until_failure) {
             return Err(Error::Internal("injected".into()));
         }
-        self.adam.prepare(rates, running)
+        self.adam.prepare(rates, progress)
     }
 
     fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {

@@ -11,7 +11,7 @@ use crate::apply::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::exchange::new_weights::put_weights;
 use crate::exchange::shards::Shards;
 use crate::exchange::slots;
-use crate::rules::{Rates, Running, Scalars, UpdateRule, WeightDecay};
+use crate::rules::{Rates, Scalars, UpdateRule, VariableProgress, WeightDecay};
 use crate::state::OptimizerMemory;
 use crate::state::variable_states::Variables;
 use parking_lot::Mutex;
@@ -316,10 +316,10 @@ fn prepare_update(
     variable: &Variable,
     rule: &dyn UpdateRule,
     rates: Rates,
-    last: &mut Option<(Rates, Running, Scalars)>,
+    last: &mut Option<(Rates, VariableProgress, Scalars)>,
 ) -> Result<PreparedUpdate> {
     let buffer = variables.prepare_visible(position)?;
-    let running = variables.running[position];
+    let progress = variables.progress(position);
     if variables.claimed[position] {
         return Err(Error::precondition(format!(
             "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
@@ -327,12 +327,14 @@ fn prepare_update(
         )));
     }
     let scalars = match last {
-        Some((of_rates, of_running, scalars)) if (&rates, &running) == (of_rates, of_running) => {
+        Some((last_rates, last_progress, scalars))
+            if (&rates, &progress) == (last_rates, last_progress) =>
+        {
             *scalars
         }
         _ => {
-            let scalars = rule.prepare(&rates, &running)?;
-            last.insert((rates, running, scalars)).2
+            let scalars = rule.prepare(&rates, &progress)?;
+            last.insert((rates, progress, scalars)).2
         }
     };
     let l2 = match rule.weight_decay() {

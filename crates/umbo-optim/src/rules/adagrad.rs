@@ -1,6 +1,8 @@
 //! Adagrad.
 
-use crate::rules::{Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative};
+use crate::rules::{
+    Rates, Scalars, Slot, UpdateRule, VariableProgress, check_epsilon, check_not_negative,
+};
 use umbo_base::error::Result;
 use umbo_kernels::update::rules::RuleKind;
 
@@ -61,8 +63,8 @@ impl UpdateRule for Adagrad {
         &self.slots
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let (mut rate, mut running) = (rates.learning_rate, *running);
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
+        let (mut rate, mut running) = (rates.learning_rate, progress.running);
         if self.learning_rate_decay != 0.0 {
             rate /= 1.0 + running[0] * self.learning_rate_decay;
             running[0] += 1.0;

@@ -1,8 +1,8 @@
 //! Adam, AdamW and LAMB, which have moments and numbers in common.
 
 use crate::rules::{
-    Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_decay, check_epsilon,
-    check_not_negative,
+    Rates, Running, Scalars, Slot, UpdateRule, VariableProgress, WeightDecay, check_decay,
+    check_epsilon, check_not_negative,
 };
 use umbo_base::error::Result;
 use umbo_kernels::update::rules::{RuleKind, SCALARS, SUMS};
@@ -154,14 +154,15 @@ impl UpdateRule for Adam {
         self.weight_decay
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         let Adam {
             beta1,
             beta2,
             epsilon,
             ..
         } = *self;
-        let running = [running[0] * beta1, running[1] * beta2];
+        let [power1, power2] = progress.running;
+        let running = [power1 * beta1, power2 * beta2];
         let rate = rates.learning_rate / (1.0 - running[0]);
         let correction2 = 1.0 / (1.0 - running[1]).sqrt();
         let adam = [

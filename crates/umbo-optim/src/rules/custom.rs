@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::rules::{
-    CustomKernel, QueueUpdate, Rates, Running, Scalars, Slot, UpdateRule, WeightDecay,
+    CustomKernel, QueueUpdate, Rates, Scalars, Slot, UpdateRule, VariableProgress, WeightDecay,
     check_not_negative,
 };
 use umbo_base::error::{Error, Result};
@@ -113,12 +113,13 @@ impl UpdateRule for Custom {
         self.weight_decay
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         // The running scalar counts the updates.
+        let [updates, unused] = progress.running;
         Ok(Scalars {
             rates: *rates,
             step: None,
-            running: [running[0] + 1.0, running[1]],
+            running: [updates + 1.0, unused],
         })
     }
 

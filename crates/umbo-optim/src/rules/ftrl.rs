@@ -1,6 +1,6 @@
 //! FTRL-Proximal.
 
-use crate::rules::{Rates, Running, Scalars, Slot, UpdateRule, check_not_negative};
+use crate::rules::{Rates, Scalars, Slot, UpdateRule, VariableProgress, check_not_negative};
 use umbo_base::error::{Error, Result};
 use umbo_kernels::update::rules::RuleKind;
 
@@ -76,7 +76,7 @@ impl UpdateRule for Ftrl {
         Err(Error::invalid("learning_rate", problem))
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         let per_rate = rates.learning_rate.recip();
         if !per_rate.is_finite() {
             let problem = format!(
@@ -87,6 +87,11 @@ impl UpdateRule for Ftrl {
             return Err(Error::invalid("learning_rate", problem));
         }
         let scalars = [per_rate, self.beta, self.l1, self.l2];
-        Ok(Scalars::of(rates, *running, RuleKind::Ftrl, scalars))
+        Ok(Scalars::of(
+            rates,
+            progress.running,
+            RuleKind::Ftrl,
+            scalars,
+        ))
     }
 }

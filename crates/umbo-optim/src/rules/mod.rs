@@ -45,7 +45,7 @@ pub type Running = [f64; 2];
 /// How often a variable was updated, and the rule's running scalars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VariableProgress {
-    /// How often.
+    /// The number of updates so far: t - 1 in the formula of the next one, the t-th.
     pub updates: u64,
     /// Such as powers of beta; a rule uses as many as it needs, from the front.
     pub running: Running,
@@ -107,7 +107,7 @@ pub enum WeightDecay {
 /// A rule of gradient descent: its state, and its formula for one element.
 ///
 /// A rule is immutable. The optimizer holds what changes from update to update, the slots and the
-/// running scalars. Both are kept per variable, so that a variable that is updated seldom counts
+/// progress. Both are kept per variable, so that a variable that is updated seldom counts
 /// only its own updates.
 pub trait UpdateRule: Send + Sync + Debug {
     /// The name, such as `adam`.
@@ -124,6 +124,14 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// The running scalars before the first update.
     fn initial_running(&self) -> Running {
         Running::default()
+    }
+
+    /// The progress of a variable before its first update.
+    fn initial_progress(&self) -> VariableProgress {
+        VariableProgress {
+            updates: 0,
+            running: self.initial_running(),
+        }
     }
 
     /// How this rule applies a weight decay.
@@ -143,10 +151,10 @@ pub trait UpdateRule: Send + Sync + Debug {
         Ok(())
     }
 
-    /// The scalars of the next update of a variable whose running scalars are `running`, and of
-    /// nothing else: variables with the same rates and running scalars may share the answer. Fails
-    /// if they cannot be computed; the apply then changes nothing.
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
+    /// The scalars of the next update of a variable. They depend on the arguments alone: variables
+    /// with the same rates and progress may share the answer. Fails if they cannot be computed; the
+    /// apply then changes nothing.
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars>;
 
     /// Whether the rule needs sums over the whole variable. Then the update of an element depends
     /// on all others, and rows cannot be updated alone.

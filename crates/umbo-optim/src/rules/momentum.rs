@@ -1,6 +1,6 @@
 //! Gradient descent with momentum, also Nesterov's.
 
-use crate::rules::{Rates, Running, Scalars, Slot, UpdateRule, check_decay};
+use crate::rules::{Rates, Scalars, Slot, UpdateRule, VariableProgress, check_decay};
 use umbo_base::error::Result;
 use umbo_kernels::update::rules::RuleKind;
 
@@ -73,20 +73,21 @@ impl UpdateRule for Momentum {
         &SLOTS
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
+        let [has_sum, unused] = progress.running;
         let is_dampened = self.dampening != 0.0 && self.momentum != 0.0;
         let kind = match (self.nesterov, is_dampened) {
             (true, _) => RuleKind::Nesterov,
             (false, true) => RuleKind::MomentumDampened,
             (false, false) => RuleKind::Momentum,
         };
-        let rest = if running[0] != 0.0 {
+        let rest = if has_sum != 0.0 {
             1.0 - self.dampening
         } else {
             1.0
         };
-        let has_sum = if is_dampened { 1.0 } else { running[0] };
+        let has_sum = if is_dampened { 1.0 } else { has_sum };
         let scalars = [rates.learning_rate, self.momentum, rest];
-        Ok(Scalars::of(rates, [has_sum, running[1]], kind, scalars))
+        Ok(Scalars::of(rates, [has_sum, unused], kind, scalars))
     }
 }

@@ -1,6 +1,8 @@
 //! RMSprop, also centered and with momentum.
 
-use crate::rules::{Rates, Running, Scalars, Slot, UpdateRule, check_decay, check_epsilon};
+use crate::rules::{
+    Rates, Scalars, Slot, UpdateRule, VariableProgress, check_decay, check_epsilon,
+};
 use umbo_base::error::Result;
 use umbo_kernels::update::rules::RuleKind;
 
@@ -69,7 +71,7 @@ impl UpdateRule for RmsProp {
         }
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         let kind = match (self.centered, self.momentum != 0.0) {
             (false, false) => RuleKind::RmsProp,
             (false, true) => RuleKind::RmsPropMomentum,
@@ -83,6 +85,6 @@ impl UpdateRule for RmsProp {
             self.epsilon,
             rates.learning_rate,
         ];
-        Ok(Scalars::of(rates, *running, kind, scalars))
+        Ok(Scalars::of(rates, progress.running, kind, scalars))
     }
 }

@@ -1,6 +1,6 @@
 //! Stochastic gradient descent.
 
-use crate::rules::{Rates, Running, Scalars, Slot, UpdateRule};
+use crate::rules::{Rates, Scalars, Slot, UpdateRule, VariableProgress};
 use umbo_base::error::Result;
 use umbo_kernels::update::rules::RuleKind;
 
@@ -19,10 +19,10 @@ impl UpdateRule for Sgd {
         &[]
     }
 
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         Ok(Scalars::of(
             rates,
-            *running,
+            progress.running,
             RuleKind::Sgd,
             [rates.learning_rate],
         ))

@@ -198,11 +198,8 @@ impl Optimizer {
     /// there was none.
     pub fn variable_progress(&self, variable: &Variable) -> Result<VariableProgress> {
         self.check_variable(variable)?;
-        let fresh = VariableProgress {
-            updates: 0,
-            running: self.rule().initial_running(),
-        };
-        Ok(self.lock().variables.progress_of(variable).unwrap_or(fresh))
+        let progress = self.lock().variables.progress_of(variable);
+        Ok(progress.unwrap_or_else(|| self.rule().initial_progress()))
     }
 
     /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that

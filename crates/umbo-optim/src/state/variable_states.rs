@@ -159,12 +159,17 @@ impl Variables {
         // Loops without branches are compiled to operations on many elements at once.
         let [first, second] = self.running[positions.start];
         let is_first = |all, &[one, other]: &Running| all & (one == first) & (other == second);
+        let count = self.updates[positions.start];
+        let is_as_often = |all, updates: &u64| all & (*updates == count);
         self.plain[positions.clone()]
             .iter()
             .fold(true, |all, plain| all & plain)
             && !self.claimed[positions.clone()]
                 .iter()
                 .fold(false, |any, claimed| any | claimed)
+            && self.updates[positions.clone()]
+                .iter()
+                .fold(true, is_as_often)
             && self.running[positions].iter().fold(true, is_first)
     }
 
