@@ -2,13 +2,12 @@
 //! API.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use crate::{cases, header, matrix, sequences};
+use crate::{cases, committed_headers, header, matrix, sequences};
 
 /// All headers.
 fn headers() -> header::Header {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/umbo/all.h");
+    let path = committed_headers().join("all.h");
     let text = header::with_included(&path, &mut BTreeSet::new()).expect("the headers are there");
     header::read(&text).expect("the headers are readable")
 }
@@ -72,7 +71,7 @@ fn the_sequences_draw_every_function_and_every_callback() {
 #[test]
 fn the_cpp_layer_reaches_every_function() {
     let header = headers();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/umbo/cpp");
+    let folder = committed_headers().join("cpp");
     let mut layer = String::new();
     for entry in std::fs::read_dir(folder).expect("the C++ layer is there") {
         let path = entry.expect("the folder is readable").path();
