@@ -207,8 +207,8 @@ static void what_is_none(void) {
     functions.all_gather = NULL;
     refused(&functions, "functions.all_gather");
     functions = functions_of_one();
-    functions.flags = 4;
-    refused(&functions, "functions.flags: 4");
+    functions.flags = 1 << 30;
+    refused(&functions, "functions.flags: 1073741824");
     functions = functions_of_one();
     functions.rank_count = -1;
     refused(&functions, "functions.rank_count: -1");

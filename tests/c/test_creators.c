@@ -45,14 +45,14 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     CHECK_OK(umbo_variable_request_get_info(request, &info));
     CHECK(strcmp(info.name, "renamed") == 0 && info.trainable == 0);
     wrong = info;
-    wrong.aggregation = (umbo_aggregation)9;
+    wrong.aggregation = (umbo_aggregation)999;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("info.aggregation");
     wrong = info;
     wrong.trainable = 9;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     wrong = info;
-    wrong.synchronization = (umbo_synchronization)9;
+    wrong.synchronization = (umbo_synchronization)999;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     wrong = info;
     wrong.name = NULL;

@@ -55,7 +55,7 @@ int main(void) {
     char *on_the_heap = (char *)malloc(64);
     static int64_t messages;
     expect_messages(&messages);
-    CHECK_STATUS(umbo_live_handles((umbo_handle_type)99, &before), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_live_handles((umbo_handle_type)999, &before), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_live_handles((umbo_handle_type)-1, &before), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_live_handles(UMBO_HANDLE_ANY, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("umbo_live_handles: count: is NULL; a place for the output is expected");

@@ -140,7 +140,7 @@ static void refused(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_variable_create(strategy, "w", NULL, &options, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("int32");
-    options.initial = UMBO_ENUM_VALUE(umbo_initial, 9);
+    options.initial = UMBO_ENUM_VALUE(umbo_initial, 999);
     CHECK_STATUS(umbo_variable_create(strategy, "w", NULL, &options, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("UMBO_INITIAL_HE_NORMAL");

@@ -73,7 +73,7 @@ static void foreign_memory(void) {
 
     /* Runs exactly once also when the tensor cannot be made. */
     destroyed = 0;
-    CHECK_STATUS(umbo_tensor_from_memory((umbo_dtype)99, 2, shape, NULL, memory, NULL, &destroyed,
+    CHECK_STATUS(umbo_tensor_from_memory((umbo_dtype)999, 2, shape, NULL, memory, NULL, &destroyed,
                                          count_destroyed, &tensor),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");

@@ -43,7 +43,7 @@ static void nests(void) {
     CHECK_MESSAGE("umbo_value_view: dtype: float64, but 'rest.1' is float32");
     CHECK_STATUS(umbo_value_view(leaf, NULL, UMBO_DTYPE_INT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("the value is float32");
-    CHECK_STATUS(umbo_value_view(leaf, NULL, (umbo_dtype)99, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_view(leaf, NULL, (umbo_dtype)999, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(view.data == (const void *)names);
 
     info = value_info_of(other);

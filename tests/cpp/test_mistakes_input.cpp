@@ -182,11 +182,11 @@ std::vector<mistake> mistakes() {
                  [](const umbo::input_context &) { return umbo::dataset(); });
          }},
         {"a split that there is not", umbo::status::invalid_argument,
-         {"umbo_strategy_distribute_dataset", "options.split", "9;", "valid are UMBO_SPLIT_CEIL (0)"},
+         {"umbo_strategy_distribute_dataset", "options.split", "999;", "valid are UMBO_SPLIT_CEIL (0)"},
          [] {
              const world at{__FILE__};
              umbo::distribute_options how;
-             how.split = static_cast<umbo::split>(9);
+             how.split = static_cast<umbo::split>(999);
              at.strategy.distribute_dataset(at.numbers.batch(4), how);
          }},
         {"a batch that does not divide", umbo::status::invalid_argument,

@@ -82,12 +82,12 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a gradient mode that there is not", umbo::status::invalid_argument,
-         {"umbo_gradients_view", "mode", "replica 0", "9",
+         {"umbo_gradients_view", "mode", "replica 0", "999",
           "valid are UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<float>(at.gradients, 0, static_cast<umbo::gradient_mode>(9));
+                 own.gradient<float>(at.gradients, 0, static_cast<umbo::gradient_mode>(999));
              });
          }},
         {"a negative weight", umbo::status::invalid_argument,

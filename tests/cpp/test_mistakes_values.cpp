@@ -95,9 +95,9 @@ std::vector<mistake> mistakes() {
              one.view_as<double>();
          }},
         {"a dtype that there is not", umbo::status::invalid_argument,
-         {"umbo_tensor_create_zeros", "dtype", "99", "valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
+         {"umbo_tensor_create_zeros", "dtype", "999", "valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
          [] {
-             tensor::create_zeros(static_cast<umbo::dtype>(99), {2});
+             tensor::create_zeros(static_cast<umbo::dtype>(999), {2});
          }},
         {"a negative size", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "shape", "dimension 1 is -3", "sizes are 0 or more"},
@@ -132,10 +132,10 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_tensor_copy_to_host(four.get(), &number, sizeof(number)));
          }},
         {"a reduction that there is not", umbo::status::invalid_argument,
-         {"umbo_strategy_reduce", "op", "9;", "valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
+         {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
          [] {
              const world at;
-             at.strategy.reduce(static_cast<umbo::reduce_op>(9), at.both);
+             at.strategy.reduce(static_cast<umbo::reduce_op>(999), at.both);
          }},
         {"a mean of booleans", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value", "bool values", "convert them to numbers first"},

@@ -362,7 +362,7 @@ fn distribution_from_a_function_and_its_options() {
             &["has stored none"],
         );
         let with = umbo_distribute_options {
-            split: 2,
+            split: 999,
             ..OPTIONS
         };
         refused(
