@@ -36,8 +36,8 @@ fn pipelines() -> Vec<Dataset> {
 
 /// Whatever text comes: a refused one changes nothing, one that is accepted leads to elements.
 ///
-/// The first byte says which pipeline. Of a text that is JSON, numbers and stages are kept and the
-/// rest is made right, so that what is behind the checksum is reached.
+/// The first byte says which pipeline. Of a text that is JSON, the position is kept and its checksum
+/// is made right, so that what is behind the checksum is reached.
 pub fn run(bytes: &[u8]) {
     let Some((&first, text)) = bytes.split_first() else {
         return;
@@ -77,30 +77,27 @@ fn take(pass: &PassIterator) -> Vec<Vec<i64>> {
     std::iter::from_fn(next).take(20).collect()
 }
 
-/// With the stages of the pipeline itself if they are left out, and with the checksum.
+/// With the format and the stages of the pipeline itself if they are left out, and with the
+/// checksum.
 fn sealed(text: &str, pass: &PassIterator) -> String {
     let Ok(mut json) = serde_json::from_str::<Json>(text) else {
         return text.into();
     };
     let own: Json = serde_json::from_str(&pass.save_position().expect("a position")).expect("JSON");
-    let Some(fields) = json.as_object_mut() else {
+    let Some(fields) = json.get_mut(POSITION).and_then(Json::as_object_mut) else {
         return text.into();
     };
-    for name in ["iterator_position", "pipeline"] {
-        fields.entry(name).or_insert_with(|| own[name].clone());
+    for name in ["format", "pipeline"] {
+        fields
+            .entry(name)
+            .or_insert_with(|| own[POSITION][name].clone());
     }
-    let list = |name: &str| json[name].as_array().cloned().unwrap_or_default();
-    let mut checksum = crc32fast::Hasher::new();
-    for stage in list("pipeline").iter().filter_map(Json::as_str) {
-        checksum.update(&(stage.len() as u64).to_le_bytes());
-        checksum.update(stage.as_bytes());
-    }
-    for number in list("numbers").iter().filter_map(Json::as_u64) {
-        checksum.update(&number.to_le_bytes());
-    }
-    json["checksum"] = json!(format!("{:08x}", checksum.finalize()));
+    let checksum = crc32fast::hash(json[POSITION].to_string().as_bytes());
+    json["crc32"] = json!(format!("{checksum:08x}"));
     json.to_string()
 }
+
+const POSITION: &str = "iterator_position";
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
@@ -110,7 +107,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             let text = pass.save_position().expect("a position");
             let mut json: Json = serde_json::from_str(&text).expect("JSON");
             // Short ones are changed where it matters.
-            json.as_object_mut()
+            json[POSITION]
+                .as_object_mut()
                 .expect("an object")
                 .retain(|name, _| name == "numbers");
             seeds.push([&[number as u8], json.to_string().as_bytes()].concat());

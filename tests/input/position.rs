@@ -348,7 +348,7 @@ fn other_pipelines_are_refused() {
     for (other, difference) in [
         (
             numbers(20).batch(3, false).unwrap(),
-            "that of the iterator is 'arrays",
+            "that of the iterator is 'arrays(",
         ),
         (
             numbers(20)
@@ -356,11 +356,11 @@ fn other_pipelines_are_refused() {
                 .unwrap()
                 .batch(4, false)
                 .unwrap(),
-            "'batch of 3'",
+            "'batch(drop_remainder: false, size: 3)', that of the iterator is 'batch(drop_remainder: false, size: 4)'",
         ),
         (
             numbers(20).shuffle(&whole).unwrap().batch(3, true).unwrap(),
-            "without a smaller last one",
+            "that of the iterator is 'batch(drop_remainder: true, size: 3)'",
         ),
         (
             numbers(21)
@@ -368,12 +368,15 @@ fn other_pipelines_are_refused() {
                 .unwrap()
                 .batch(3, false)
                 .unwrap(),
-            "arrays of 21 rows",
+            "that of the iterator is 'arrays(components: [int32[]], rows: 21)'",
         ),
-        (dataset.prefetch(2).unwrap(), "its stage 0 is 'batch of 3'"),
+        (
+            dataset.prefetch(2).unwrap(),
+            "size: 3)', that of the iterator is 'prefetch'",
+        ),
         (
             dataset.rebatch(&[2, 1], false).unwrap(),
-            "batches cut anew to [2, 1]",
+            "'rebatch(drop_remainder: false, sizes: [2, 1])'",
         ),
         (dataset.cache().unwrap(), "'cache'"),
     ] {

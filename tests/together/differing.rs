@@ -77,8 +77,8 @@ const OTHERWISE: [(Reading, &str, &str, &str); 7] = [
     (
         Reading { rows: 21, ..ALIKE },
         "of the pipeline",
-        "arrays of 21 rows",
-        "arrays of 20 rows",
+        "rows: 21)'",
+        "rows: 20)'",
     ),
     (
         Reading { seed: 8, ..ALIKE },
@@ -89,14 +89,14 @@ const OTHERWISE: [(Reading, &str, &str, &str); 7] = [
     (
         Reading { rounds: 3, ..ALIKE },
         "of the pipeline",
-        "'3 rounds'",
-        "'2 rounds'",
+        "'repeat(rounds: 3)'",
+        "'repeat(rounds: 2)'",
     ),
     (
         Reading { batch: 12, ..ALIKE },
         "of the pipeline",
-        "12",
-        "10",
+        "size: 12)'",
+        "size: 10)'",
     ),
     (
         Reading {

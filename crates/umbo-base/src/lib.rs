@@ -44,6 +44,7 @@ macro_rules! out_of_range {
     };
 }
 
+pub mod checksum;
 pub mod error;
 pub mod files;
 pub mod observe;

@@ -9,6 +9,7 @@ use crate::elements::spec::ElementSpec;
 use crate::facts::Facts;
 use crate::passes::iterator::PassIterator;
 use crate::passes::position::Description;
+use crate::passes::signature::Signature;
 use crate::passes::{Pass, Pipeline};
 use crate::sources::file_shares::FileShare;
 use crate::sources::slices;
@@ -24,10 +25,10 @@ pub(crate) trait Operation: Send + Sync {
     /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts>;
 
-    /// A text that describes the operation, applied to `inputs` inputs. The text becomes a part of
-    /// saved positions. It names everything on which the meaning of a position depends. It
-    /// leaves out what affects neither the order of items nor what passes save.
-    fn words(&self, inputs: usize) -> String;
+    /// The signature of the operation, applied to `inputs` inputs, for saved positions. Its
+    /// parameters are all on which the meaning of a position depends. What affects neither the
+    /// order of items nor what passes save is left out.
+    fn signature(&self, inputs: usize) -> Signature;
 
     /// Starts a pass over the elements of `dataset`, whose operation this is.
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>>;
@@ -142,7 +143,7 @@ impl Dataset {
     }
 
     fn describe_op(&self, to: &mut Description) {
-        to.stage(self.op().words(self.inputs().len()));
+        to.stage(self.op().signature(self.inputs().len()));
         self.op().describe_seed(to);
     }
 
@@ -193,16 +194,16 @@ impl Pipeline for Dataset {
 
     fn describe(&self, to: &mut Description) {
         if let Some(rows) = &self.facts().rows {
-            to.stage("rows one by one".into());
+            to.stage(Signature::new("rows"));
             self.describe_rows(to);
-            return to.stage(rows.arrays.to_string());
+            return to.stage(rows.arrays.signature());
         }
         self.describe_op(to);
         for input in self.inputs() {
             match &input.facts().rows {
                 Some(rows) if self.op().takes_rows() => {
                     input.describe_rows(to);
-                    to.stage(rows.arrays.to_string());
+                    to.stage(rows.arrays.signature());
                 }
                 _ => input.describe(to),
             }

@@ -26,6 +26,7 @@ use crate::passes::gathered;
 use crate::passes::iterator::{ElementsFor, PassIterator};
 use crate::passes::numbering::Numbering;
 use crate::passes::position::Description;
+use crate::passes::signature::Signature;
 use crate::passes::{Pass, Pipeline};
 use crate::sources::file_shares::FileShare;
 use crate::transforms::batch_parameters::BatchParameters;
@@ -415,21 +416,13 @@ impl Pipeline for DistributedDataset {
     }
 
     fn describe(&self, to: &mut Description) {
-        match self.way {
+        to.stage(match self.way {
             // The batches are the same for any number of replicas.
-            Way::Split(_) => to.stage("batches split over replicas".into()),
-            Way::Deal { drop_partial_step } => {
-                let partial = if drop_partial_step {
-                    ", without a partial last step"
-                } else {
-                    ""
-                };
-                to.stage(format!(
-                    "elements dealt to {} replicas{partial}",
-                    self.replicas.all
-                ));
-            }
-        }
+            Way::Split(_) => Signature::new("split"),
+            Way::Deal { drop_partial_step } => Signature::new("deal")
+                .with("replicas", self.replicas.all)
+                .with("drop_partial_step", drop_partial_step),
+        });
         self.dataset.describe(to);
     }
 }

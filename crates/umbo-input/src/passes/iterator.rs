@@ -372,6 +372,7 @@ mod tests {
 
     use super::*;
     use crate::elements::spec::LeafSpec;
+    use crate::passes::signature::Signature;
     use umbo_tensor::{DType, Tensor};
 
     /// Elements that become available once a message is received.
@@ -409,7 +410,7 @@ mod tests {
         }
 
         fn describe(&self, to: &mut Description) {
-            to.stage("gate".into());
+            to.stage(Signature::new("gate"));
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod place;
 pub(crate) mod position;
 pub(crate) mod position_text;
 pub(crate) mod replay_log;
+pub(crate) mod signature;
 pub(crate) mod work;
 
 use crate::cardinality::Cardinality;

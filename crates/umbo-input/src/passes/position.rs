@@ -6,6 +6,7 @@
 //! allocates nothing, because a pass that works ahead of its consumer saves its position for each
 //! element: elements that were made but not returned do not count.
 
+use crate::passes::signature::Signature;
 use umbo_base::error::{Error, Result};
 use umbo_tensor::origin::BatchSource;
 
@@ -259,10 +260,10 @@ pub(crate) fn unfit(problem: &str) -> Error {
     )
 }
 
-/// The description of a pipeline: a text for each stage, from the last one to the sources.
+/// The description of a pipeline: the signature of each stage, from the last one to the sources.
 #[derive(Default)]
 pub(crate) struct Description {
-    stages: Vec<String>,
+    stages: Vec<Signature>,
     /// Seeds, each with the number of its stage and with how many iterators were made before.
     /// Seeds belong to a position, not to its pipeline.
     seeds: Vec<(usize, u64, u64)>,
@@ -270,7 +271,7 @@ pub(crate) struct Description {
 
 impl Description {
     /// Adds a stage. Its inputs follow it.
-    pub(crate) fn stage(&mut self, stage: String) {
+    pub(crate) fn stage(&mut self, stage: Signature) {
         self.stages.push(stage);
     }
 
@@ -287,7 +288,7 @@ impl Description {
         // it.
         for (number, stage) in self.stages.iter().rev().enumerate() {
             let name = format!("stage {number} of the pipeline, counted from its source,");
-            quantities.push((name, stage.clone()));
+            quantities.push((name, stage.to_string()));
         }
         for &(stage, seed, before) in self.seeds.iter().rev() {
             let of = |what: &str| format!("{what} of the pipeline's '{}'", self.stages[stage]);
@@ -304,7 +305,7 @@ impl Description {
         BatchSource { quantities }
     }
 
-    pub(crate) fn stages(&self) -> &[String] {
+    pub(crate) fn stages(&self) -> &[Signature] {
         &self.stages
     }
 }

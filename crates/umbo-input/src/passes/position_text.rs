@@ -1,39 +1,70 @@
 //! A position as a text.
 //!
-//! The text is JSON. It has the version of the format, a description of each stage of the pipeline,
-//! the numbers, and a checksum of the stages and the numbers. The descriptions reveal a position of
-//! another pipeline; the checksum, one that was damaged or edited.
+//! The text is JSON: the position, and the checksum of its characters. The position has the version
+//! of the format, the signature of each stage of the pipeline, and the numbers. The signatures
+//! reveal a position of another pipeline; the checksum, one that was damaged or edited.
+//! `docs/internals/formats.md` has the rules by which the format changes.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde_json::Value as Json;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::passes::position::Description;
+use crate::passes::signature::Signature;
+use umbo_base::checksum::Crc32;
 use umbo_base::error::memory::exhausted;
 use umbo_base::error::{Error, Result};
 use umbo_base::text::shortened;
 
-/// The version of the format.
-const VERSION: u64 = 5;
+/// The version of the format. A text of another version is refused.
+const FORMAT: u64 = 1;
+
+/// A position and its checksum. It is alike in all versions of the format.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SealedPosition<'a> {
+    #[serde(borrow)]
+    iterator_position: &'a RawValue,
+    crc32: Crc32,
+}
+
+/// What every version of the format has.
+#[derive(Deserialize)]
+struct AnyPosition {
+    format: u64,
+}
+
+/// A position. Fields that it does not name are those of later libraries, which have made sure that
+/// it can be read without them.
+#[derive(Serialize, Deserialize)]
+struct SavedPosition<'a> {
+    format: u64,
+    pipeline: Cow<'a, [Signature]>,
+    numbers: Cow<'a, [u64]>,
+}
 
 /// The text for a position in a pipeline. RESOURCE_EXHAUSTED if there is no memory for it.
 pub(crate) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
+    let position = SavedPosition {
+        format: FORMAT,
+        pipeline: pipeline.stages().into(),
+        numbers: numbers.into(),
+    };
     let mut text = Text(Vec::new());
-    write_to(&mut text, pipeline.stages(), numbers)
+    sealed(&mut text, &position)
         .map_err(|_| exhausted(numbers.len(), "numbers of a position as a text"))?;
     String::from_utf8(text.0).map_err(|_| Error::Internal("a text that is not UTF-8".into()))
 }
 
-fn write_to(text: &mut Text, stages: &[String], numbers: &[u64]) -> io::Result<()> {
-    let checksum = checksum(stages, numbers);
-    write!(
-        text,
-        r#"{{"checksum":"{checksum}","iterator_position":{VERSION},"numbers":"#
-    )?;
-    serde_json::to_writer(&mut *text, numbers)?;
-    text.write_all(br#","pipeline":"#)?;
-    serde_json::to_writer(&mut *text, stages)?;
-    text.write_all(b"}")
+/// Writes a [`SealedPosition`] around `position`, in place: a large one takes its memory once.
+fn sealed(text: &mut Text, position: &impl Serialize) -> io::Result<()> {
+    text.write_all(br#"{"iterator_position":"#)?;
+    let start = text.0.len();
+    serde_json::to_writer(&mut *text, position)?;
+    let checksum = Crc32::of(&text.0[start..]);
+    write!(text, r#","crc32":"{checksum}"}}"#)
 }
 
 /// A text whose memory may be refused.
@@ -58,48 +89,35 @@ impl Write for Text {
 /// INVALID_ARGUMENT: a text that is not a position, is of another version, is damaged, or is of
 /// another pipeline. For the latter, the message names the first difference.
 pub(crate) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
-    let parsed: Json = serde_json::from_str(text)
-        .map_err(|error| wrong(format!("is not the text of a position: {error}")))?;
-    let field = |name: &str| {
-        parsed.get(name).ok_or_else(|| {
-            wrong(format!(
-                "is not the text of a position: it has no field '{name}'"
-            ))
-        })
-    };
-    match field("iterator_position")?.as_u64() {
-        Some(VERSION) => {}
-        _ => {
-            return Err(wrong(format!(
-                "is of version {}; this library reads version {VERSION}",
-                shortened(&field("iterator_position")?.to_string())
-            )));
-        }
-    }
-    let list = |name: &str| field(name).cloned();
-    let no_list = |error| wrong(format!("is not the text of a position: {error}"));
-    let stages: Vec<String> = serde_json::from_value(list("pipeline")?).map_err(no_list)?;
-    let numbers: Vec<u64> = serde_json::from_value(list("numbers")?).map_err(no_list)?;
-    let expected = checksum(&stages, &numbers);
-    if field("checksum")?.as_str() != Some(&expected) {
+    let foreign = |error| wrong(format!("is not the text of a position: {error}"));
+    let sealed: SealedPosition = serde_json::from_str(text).map_err(foreign)?;
+    let position = sealed.iterator_position.get();
+    if Crc32::of(position.as_bytes()) != sealed.crc32 {
         return Err(wrong(
             "is damaged: its checksum is not that of its contents; give a text as it was saved"
                 .into(),
         ));
     }
-    compare(&stages, pipeline.stages())?;
-    Ok(numbers)
+    let AnyPosition { format } = serde_json::from_str(position).map_err(foreign)?;
+    if format != FORMAT {
+        return Err(wrong(format!(
+            "is of version {format} of the format; this library reads version {FORMAT}"
+        )));
+    }
+    let position: SavedPosition = serde_json::from_str(position).map_err(foreign)?;
+    compare(&position.pipeline, pipeline.stages())?;
+    Ok(position.numbers.into_owned())
 }
 
 /// Refuses a position with other stages.
-fn compare(saved: &[String], own: &[String]) -> Result<()> {
+fn compare(saved: &[Signature], own: &[Signature]) -> Result<()> {
     let count = saved.len().max(own.len());
     let difference = (0..count).find(|&stage| saved.get(stage) != own.get(stage));
     let Some(stage) = difference else {
         return Ok(());
     };
-    let name = |stage: Option<&String>| match stage {
-        Some(stage) => format!("'{}'", shortened(stage)),
+    let name = |stage: Option<&Signature>| match stage {
+        Some(stage) => format!("'{}'", shortened(&stage.to_string())),
         None => "nothing".into(),
     };
     Err(wrong(format!(
@@ -111,18 +129,6 @@ fn compare(saved: &[String], own: &[String]) -> Result<()> {
     )))
 }
 
-fn checksum(stages: &[String], numbers: &[u64]) -> String {
-    let mut hasher = crc32fast::Hasher::new();
-    for stage in stages {
-        hasher.update(&(stage.len() as u64).to_le_bytes());
-        hasher.update(stage.as_bytes());
-    }
-    for number in numbers {
-        hasher.update(&number.to_le_bytes());
-    }
-    format!("{:08x}", hasher.finalize())
-}
-
 fn wrong(problem: String) -> Error {
     Error::invalid("position", problem)
 }
@@ -130,41 +136,70 @@ fn wrong(problem: String) -> Error {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::{Value as Json, json};
 
     use super::*;
 
-    fn pipeline(stages: &[&str]) -> Description {
+    fn pipeline(kinds: &[&str]) -> Description {
         let mut description = Description::default();
-        stages
-            .iter()
-            .for_each(|&stage| description.stage(stage.into()));
+        for kind in kinds {
+            description.stage(Signature::new(kind));
+        }
         description
+    }
+
+    fn batches(size: u64) -> Description {
+        let mut description = Description::default();
+        description.stage(Signature::new("batch").with("size", size));
+        description.stage(Signature::new("range").with("count", 5));
+        description
+    }
+
+    /// A text with the checksum that it should have.
+    fn sealed_text(position: &Json) -> String {
+        let mut text = Text(Vec::new());
+        sealed(&mut text, position).unwrap();
+        String::from_utf8(text.0).unwrap()
+    }
+
+    fn refusal(position: &Json) -> String {
+        let refused = read(&sealed_text(position), &batches(3));
+        refused.unwrap_err().to_string()
     }
 
     #[test]
     fn the_first_difference_is_named() {
-        let saved = write(&pipeline(&["batch(3)", "map", "range(5)"]), &[1, 2]).unwrap();
-        let refused = |stages: &[&str]| read(&saved, &pipeline(stages)).unwrap_err().to_string();
-        let message = refused(&["batch(3)", "shuffle", "range(5)"]);
-        assert!(
-            message.contains("stage 1 is 'map', that of the iterator is 'shuffle'"),
-            "{message}"
-        );
-        let message = refused(&["batch(3)", "map"]);
-        assert!(message.contains("stage 2 is 'range(5)', that of the iterator is nothing"));
-        let message = refused(&["batch(3)", "map", "range(5)", "x"]);
-        assert!(
-            message.contains("stage 3 is nothing, that of the iterator is 'x'"),
-            "{message}"
-        );
+        let saved = write(&batches(3), &[1, 2]).unwrap();
+        let refused = |own: &Description| read(&saved, own).unwrap_err().to_string();
+        for (own, difference) in [
+            (
+                batches(4),
+                "stage 0 is 'batch(size: 3)', that of the iterator is 'batch(size: 4)'",
+            ),
+            (
+                pipeline(&["shuffle"]),
+                "stage 0 is 'batch(size: 3)', that of the iterator is 'shuffle'",
+            ),
+        ] {
+            let message = refused(&own);
+            assert!(message.contains(difference), "{message}");
+        }
+        let mut longer = batches(3);
+        longer.stage(Signature::new("x"));
+        let message = refused(&longer);
+        assert!(message.contains("stage 2 is nothing, that of the iterator is 'x'"));
+        let saved = write(&longer, &[]).unwrap();
+        let message = read(&saved, &batches(3)).unwrap_err().to_string();
+        assert!(message.contains("stage 2 is 'x', that of the iterator is nothing"));
     }
 
     #[test]
     fn other_texts_are_refused() {
-        let own = pipeline(&["range(5)"]);
+        let own = batches(3);
         let saved = write(&own, &[1, u64::MAX]).unwrap();
         assert_eq!(read(&saved, &own).unwrap(), [1, u64::MAX]);
         let deep = "[".repeat(100_000);
+        let deep_position = format!("{{\"iterator_position\":{deep}");
         for text in [
             "",
             "{}",
@@ -172,28 +207,73 @@ mod tests {
             "7",
             "[]",
             &deep,
+            &deep_position,
             &saved[..saved.len() - 1],
+            &saved.replace("crc32", "crc"),
+            &saved.replace("\"crc32\"", "\"more\":1,\"crc32\""),
         ] {
-            assert!(read(text, &own).is_err(), "{text:.40}");
+            let refused = read(text, &own).unwrap_err().to_string();
+            assert!(refused.contains("not the text of a position"), "{refused}");
         }
         for (from, to) in [
-            ("\"iterator_position\":5", "\"iterator_position\":1"),
-            ("\"iterator_position\":5", "\"iterator_position\":\"1\""),
+            ("\"format\":1", "\"format\":2"),
             ("[1,", "[2,"),
-            ("[1,", "[-1,"),
-            ("[1,", "[1.5,"),
-            ("[1,", "[[1],"),
-            ("\"range(5)\"", "[]"),
-            ("\"range(5)\"", "\"range(6)\""),
-            ("[\"range(5)\"]", "\"range(5)\""),
-            ("checksum", "sum"),
+            ("\"range\"", "\"ranges\""),
+            ("\"size\":3", "\"size\":4"),
+            ("[1,", "[ 1,"),
         ] {
             assert!(saved.contains(from), "{saved}");
-            assert!(
-                read(&saved.replace(from, to), &own).is_err(),
-                "{from} -> {to}"
-            );
+            let refused = read(&saved.replace(from, to), &own).unwrap_err();
+            assert!(refused.to_string().contains("damaged"), "{refused}");
         }
+    }
+
+    #[test]
+    fn contents_that_do_not_fit_are_refused_whatever_their_checksum() {
+        let stages = json!([{"kind": "batch", "size": 3}, {"kind": "range", "count": 5}]);
+        let position = |numbers: Json| json!({"format": 1, "pipeline": stages, "numbers": numbers});
+        for numbers in [
+            json!([-1]),
+            json!([1.5]),
+            json!([[1]]),
+            json!("1"),
+            Json::Null,
+        ] {
+            let refused = refusal(&position(numbers.clone()));
+            assert!(refused.contains("not the text of a position"), "{refused}");
+        }
+        for wrong in [
+            json!([]),
+            json!({}),
+            json!({"format": "1"}),
+            json!({"format": -1}),
+        ] {
+            let refused = refusal(&wrong);
+            assert!(refused.contains("not the text of a position"), "{refused}");
+        }
+        for stages in [json!("batch"), json!(["batch"]), json!([{"size": 3}])] {
+            let refused = refusal(&json!({"format": 1, "pipeline": stages, "numbers": []}));
+            assert!(refused.contains("not the text of a position"), "{refused}");
+        }
+    }
+
+    /// The rules for what later libraries write.
+    #[test]
+    fn later_versions_are_refused_and_later_fields_are_ignored() {
+        let refused = refusal(&json!({"format": 2, "stages": "in another way"}));
+        assert!(refused.contains("version 2 of the format; this library reads version 1"));
+        let mut stages = json!([{"kind": "batch", "size": 3}, {"kind": "range", "count": 5}]);
+        let later = json!({
+            "format": 1, "pipeline": stages, "numbers": [7], "later": {"deep": [[]]}
+        });
+        assert_eq!(read(&sealed_text(&later), &batches(3)).unwrap(), [7]);
+        // A parameter of an operation tells what numbers mean, so it must be known.
+        stages[0]["later"] = json!(true);
+        let refused = refusal(&json!({"format": 1, "pipeline": stages, "numbers": [7]}));
+        assert!(
+            refused.contains("stage 0 is 'batch(later: true, size: 3)'"),
+            "{refused}"
+        );
     }
 
     proptest! {
@@ -203,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn numbers_and_words_come_back(
+        fn numbers_and_signatures_come_back(
             stages in proptest::collection::vec(".{0,40}", 0..6),
             numbers in proptest::collection::vec(any::<u64>(), 0..40),
         ) {
@@ -215,7 +295,7 @@ mod tests {
         /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or escapes.
         #[test]
         fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
-            let own = pipeline(&["batch(3)", "range(5)"]);
+            let own = batches(3);
             let mut bytes = write(&own, &[3, 1, 4, 1, 5]).unwrap().into_bytes();
             let place = place % bytes.len();
             bytes[place] = with;

@@ -12,11 +12,13 @@ use crate::facts::{Facts, Files};
 use crate::passes::given::Given;
 use crate::passes::held::Held;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter, unfit};
+use crate::passes::signature::{self, Signature};
 use crate::passes::{Pass, Pipeline};
 use crate::sources::file_shares::FileShare;
 use crate::sources::slices;
 use crate::transforms::reorder::Reorder;
 use crate::transforms::shuffle::Shuffle;
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, memory};
 use umbo_strategy::ranks::agreement;
 use umbo_tensor::values::Value;
@@ -250,27 +252,26 @@ impl Operation for FileList {
 
     fn describe_seed(&self, to: &mut Description) {
         if let Some(shuffle) = &self.order {
-            to.stage(shuffle.to_string());
+            to.stage(Reorder::signature(shuffle));
             Reorder::describe_seed(shuffle, to);
         }
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        let FileSource {
-            paths,
-            spec,
-            at_once,
-            in_turn,
-            ..
-        } = &*self.source;
-        let mut words = format!("{} files", self.own.len());
-        if let Some((index, shares)) = self.share {
-            words += &format!(" of {}, share {index} of {shares}", paths.len());
+    fn signature(&self, _inputs: usize) -> Signature {
+        let source = &*self.source;
+        let takes_turns = source.at_once > 1;
+        let signature = Signature::new("files")
+            .with("files", self.own.len())
+            .with("files_at_once", source.at_once)
+            .with("elements_in_turn", takes_turns.then_some(source.in_turn))
+            .with("element_spec", &source.spec);
+        match self.share {
+            None => signature,
+            Some((index, shares)) => signature
+                .with("share", index)
+                .with("shares", shares)
+                .with("files_of_all_shares", source.paths.len()),
         }
-        if *at_once > 1 {
-            words += &format!(", {at_once} at once, {in_turn} elements in turn");
-        }
-        format!("{words}, of {spec}")
     }
 }
 
@@ -294,9 +295,9 @@ struct FilesPass {
 struct OpenFile {
     /// Its position among the files that are read.
     place: u64,
-    /// A hash of its dataset's description, which the description of the whole pipeline cannot
+    /// The checksum of its dataset's signatures, which the description of the whole pipeline cannot
     /// contain.
-    pipeline: u64,
+    pipeline: Crc32,
     pass: Box<dyn Pass<Value>>,
 }
 
@@ -314,7 +315,7 @@ impl FilesPass {
         }
         Ok(OpenFile {
             place,
-            pipeline: agreement(&description.stages()),
+            pipeline: signature::checksum(description.stages())?,
             pass,
         })
     }
@@ -381,7 +382,7 @@ impl Pass<Value> for FilesPass {
             to.push_flag(file.is_some());
             if let Some(file) = file {
                 to.push(file.place);
-                to.push(file.pipeline);
+                to.push(u64::from(file.pipeline.0));
                 to.nest(|to| file.pass.save(to));
             }
         }
@@ -403,7 +404,7 @@ impl Pass<Value> for FilesPass {
             let place = from.at_most(most, "the number of a file")?;
             let pipeline = from.number()?;
             let mut file = self.opened(place)?;
-            if file.pipeline != pipeline {
+            if u64::from(file.pipeline.0) != pipeline {
                 let path = self.source.paths[self.own[place as usize]].display();
                 return Err(unfit(&format!(
                     "'{path}' was made another dataset of, or has changed"

@@ -7,6 +7,7 @@ use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::{ElementSpec, LeafSpec, described};
 use crate::facts::Facts;
 use crate::passes::Pass;
+use crate::passes::signature::Signature;
 use crate::{passes::indexed, sources::memory};
 use umbo_base::error::Result;
 use umbo_base::error::memory::list;
@@ -84,8 +85,8 @@ impl Operation for Tensors {
         Ok(Facts::source(self.spec.clone(), count))
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        format!("{} elements in memory", self.elements.len())
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("tensors").with("elements", self.elements.len())
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

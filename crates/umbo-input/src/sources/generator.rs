@@ -8,6 +8,7 @@ use crate::elements::spec::ElementSpec;
 use crate::facts::Facts;
 use crate::passes::Pass;
 use crate::passes::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
+use crate::passes::signature::Signature;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
@@ -63,8 +64,8 @@ impl Operation for Generated {
         Ok(Facts::source(self.spec.clone(), Cardinality::Unknown))
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        format!("generator of {}", self.spec)
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("generator").with("element_spec", &self.spec)
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

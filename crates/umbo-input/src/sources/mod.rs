@@ -19,6 +19,7 @@ use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
 use crate::facts::Facts;
 use crate::passes::Pass;
+use crate::passes::signature::Signature;
 use slices::{Arrays, describe};
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
@@ -86,8 +87,8 @@ impl Operation for Slices {
         Ok(Facts::of_arrays(self.spec.clone(), &self.arrays))
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        self.arrays.to_string()
+    fn signature(&self, _inputs: usize) -> Signature {
+        self.arrays.signature()
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

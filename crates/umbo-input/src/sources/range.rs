@@ -9,6 +9,7 @@ use crate::elements::spec::{ElementSpec, LeafSpec};
 use crate::facts::Facts;
 use crate::passes::Pass;
 use crate::passes::indexed::{self, Indexed};
+use crate::passes::signature::Signature;
 use umbo_base::error::Result;
 use umbo_kernels::rows;
 use umbo_tensor::values::Value;
@@ -63,9 +64,11 @@ impl Operation for Range {
         Ok(Facts::source(Range::spec(), Cardinality::Exact(self.count)))
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        let Range { start, step, count } = self;
-        format!("range of {count} from {start} in steps of {step}")
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("range")
+            .with("start", self.start)
+            .with("step", self.step)
+            .with("count", self.count)
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

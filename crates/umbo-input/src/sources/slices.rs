@@ -1,7 +1,8 @@
 //! Arrays as sources. Element i consists of row i of each array.
 
-use std::fmt;
 use std::sync::Arc;
+
+use serde_json::Value as Json;
 
 use crate::cardinality::Cardinality;
 use crate::elements::element_buffer::{BufferPool, ElementBuffer};
@@ -9,6 +10,7 @@ use crate::elements::spec::{ElementSpec, LeafSpec};
 use crate::passes::Pass;
 use crate::passes::given::{Given, Stop};
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::{passes::indexed, sources::memory};
 use umbo_base::error::Result;
 use umbo_base::error::memory::collect;
@@ -40,6 +42,21 @@ pub(crate) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<
 }
 
 impl Arrays {
+    /// The signature of the arrays as a source. Their contents are not compared.
+    pub(crate) fn signature(&self) -> Signature {
+        let rows_of = |array: &Tensor| {
+            let shape = array.shape().without(0);
+            Json::from(&LeafSpec {
+                dtype: array.dtype(),
+                shape: shape.iter().copied().map(Some).collect(),
+            })
+        };
+        let components: Vec<Json> = self.components.iter().map(rows_of).collect();
+        Signature::new("arrays")
+            .with("rows", self.rows)
+            .with("components", components)
+    }
+
     /// The rows [`start`, `stop`). They share memory with these arrays.
     pub(crate) fn part(&self, start: u64, stop: u64) -> Result<Arrays> {
         let parts = self.components.iter();
@@ -47,16 +64,6 @@ impl Arrays {
         Ok(Arrays {
             components: collect(parts, "tensors")?,
             rows: stop - start,
-        })
-    }
-}
-
-/// Describes the arrays for the description of a pipeline. Their contents are not compared.
-impl fmt::Display for Arrays {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "arrays of {} rows:", self.rows)?;
-        self.components.iter().try_for_each(|array| {
-            write!(formatter, " {}{}", array.dtype(), array.shape().without(0))
         })
     }
 }

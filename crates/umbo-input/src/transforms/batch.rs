@@ -4,6 +4,7 @@ use crate::dataset::{Dataset, Operation};
 use crate::elements::stack::Stack;
 use crate::facts::{Batched, Facts, RowFacts};
 use crate::passes::numbering::Numbering;
+use crate::passes::signature::Signature;
 use crate::passes::{Pass, Pipeline};
 use crate::transforms::batch_parameters::BatchParameters;
 use crate::transforms::suspects::check_remainder;
@@ -74,9 +75,14 @@ impl Operation for Batch {
         Ok(facts)
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        let padded = if self.pads { "padded " } else { "" };
-        format!("{padded}batch {}", self.batch)
+    fn signature(&self, _inputs: usize) -> Signature {
+        let signature = match self.pads {
+            true => Signature::new("padded_batch"),
+            false => Signature::new("batch"),
+        };
+        signature
+            .with("size", self.batch.size)
+            .with("drop_remainder", self.batch.drop_remainder)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

@@ -1,7 +1,5 @@
 //! How many elements make a batch.
 
-use std::fmt;
-
 use crate::arguments::in_range;
 use crate::elements::spec::ElementSpec;
 use umbo_base::error::Result;
@@ -10,18 +8,7 @@ use umbo_base::error::Result;
 #[derive(Clone, Copy)]
 pub(crate) struct BatchParameters {
     pub(crate) size: usize,
-    drop_remainder: bool,
-}
-
-impl fmt::Display for BatchParameters {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remainder = if self.drop_remainder {
-            ", without a smaller last one"
-        } else {
-            ""
-        };
-        write!(formatter, "of {}{remainder}", self.size)
-    }
+    pub(crate) drop_remainder: bool,
 }
 
 impl BatchParameters {

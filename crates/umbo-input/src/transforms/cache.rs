@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::passes::given::Given;
 use crate::passes::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
+use crate::passes::signature::Signature;
 use crate::passes::{Item, Pass};
 use crate::transforms::reorder::Reorder;
 use crate::transforms::suspects::FirstRound;
@@ -40,8 +41,8 @@ impl Dataset {
 struct Cache(FirstRound);
 
 impl Reorder for Cache {
-    fn words(&self) -> String {
-        "cache".into()
+    fn signature(&self) -> Signature {
+        Signature::new("cache")
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {

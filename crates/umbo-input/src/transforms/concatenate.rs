@@ -9,6 +9,7 @@ use crate::facts::{Facts, common_batch_size, common_batched};
 use crate::passes::Pass;
 use crate::passes::given::Stop;
 use crate::passes::position::{StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::sources::file_shares;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
@@ -39,8 +40,8 @@ impl Operation for Concatenate {
         Ok(facts)
     }
 
-    fn words(&self, inputs: usize) -> String {
-        format!("{inputs} datasets one after the other")
+    fn signature(&self, inputs: usize) -> Signature {
+        Signature::new("concatenate").with("inputs", inputs)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

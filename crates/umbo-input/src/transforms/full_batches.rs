@@ -6,6 +6,7 @@ use crate::elements::leaves::Leaves;
 use crate::elements::spec::ElementSpec;
 use crate::facts::Facts;
 use crate::passes::position::{StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::passes::{Pass, Pipeline};
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
@@ -40,8 +41,8 @@ impl Operation for FullBatches {
         Ok(facts)
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        format!("batches of {} rows and no smaller ones", self.rows)
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("full_batches").with("rows", self.rows)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

@@ -14,6 +14,7 @@ use crate::passes::given::{Effect, Given};
 use crate::passes::held::Held;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::passes::work::WorkChain;
 use crate::passes::{Pass, Pipeline};
 use umbo_base::error::memory::exhausted;
@@ -103,8 +104,8 @@ impl Operation for Map {
         Ok(facts)
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        format!("map to {}", self.spec)
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("map").with("element_spec", &self.spec)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

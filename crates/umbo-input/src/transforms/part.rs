@@ -6,6 +6,7 @@ use crate::dataset::Dataset;
 use crate::facts::Facts;
 use crate::passes::given::{Given, Stop};
 use crate::passes::position::{StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::passes::{Item, Pass, skip_each};
 use crate::transforms::reorder::Reorder;
 use crate::transforms::suspects::{PartDoubts, PartKind};
@@ -143,17 +144,22 @@ struct PartOf {
 }
 
 impl Reorder for PartOf {
-    fn words(&self) -> String {
-        match self.part {
-            Part {
-                first: 0,
-                every: 1,
-                count,
-            } => format!("the first {count}"),
-            Part {
-                first, every: 1, ..
-            } => format!("all but the first {first}"),
-            Part { first, every, .. } => format!("shard {first} of {every}"),
+    fn signature(&self) -> Signature {
+        let Part {
+            first,
+            every,
+            count,
+        } = self.part;
+        if every > 1 {
+            return Signature::new("shard")
+                .with("index", first)
+                .with("shards", every);
+        }
+        // Without a count, all elements are taken or skipped.
+        let counted = |count| (count < u64::MAX).then_some(count);
+        match first {
+            0 => Signature::new("take").with("count", counted(count)),
+            _ => Signature::new("skip").with("count", counted(first)),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::passes::given::{Effect, Given};
 use crate::passes::held::lacks_memory;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::passes::work::{self, WorkChain, WorkNode};
 use crate::passes::{Pass, Pipeline};
 use umbo_base::error::Result;
@@ -102,8 +103,8 @@ impl Operation for Prefetch {
         })
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        "made ahead".into()
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("prefetch")
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

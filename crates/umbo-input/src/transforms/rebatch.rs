@@ -12,6 +12,7 @@ use crate::facts::{Batched, Facts};
 use crate::passes::held::lacks_memory;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
+use crate::passes::signature::Signature;
 use crate::passes::{Pass, Pipeline};
 use umbo_base::error::{Error, Result};
 use umbo_tensor::values::Value;
@@ -92,13 +93,10 @@ impl Operation for Rebatch {
         Ok(facts)
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        let remainder = if self.drop_remainder {
-            ", without a smaller last one"
-        } else {
-            ""
-        };
-        format!("batches cut anew to {:?}{remainder}", self.sizes)
+    fn signature(&self, _inputs: usize) -> Signature {
+        Signature::new("rebatch")
+            .with("sizes", &self.sizes[..])
+            .with("drop_remainder", self.drop_remainder)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

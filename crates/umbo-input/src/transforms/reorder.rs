@@ -6,6 +6,7 @@ use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::facts::Facts;
 use crate::passes::position::Description;
+use crate::passes::signature::Signature;
 use crate::passes::{Item, Pass, Pipeline};
 use crate::sources::file_shares::FileShare;
 use umbo_base::error::Result;
@@ -13,8 +14,8 @@ use umbo_tensor::values::Value;
 
 /// Such an operation. Its items are elements or the numbers of arrays' rows.
 pub(crate) trait Reorder: Clone + Send + Sync + 'static {
-    /// The same as [`Operation::words`].
-    fn words(&self) -> String;
+    /// The same as [`Operation::signature`].
+    fn signature(&self) -> Signature;
 
     /// Changes `facts` from those of `input` to those of the result.
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()>;
@@ -38,8 +39,8 @@ impl<R: Reorder> Operation for R {
         Ok(facts)
     }
 
-    fn words(&self, _inputs: usize) -> String {
-        Reorder::words(self)
+    fn signature(&self, _inputs: usize) -> Signature {
+        Reorder::signature(self)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {

@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::passes::given::Stop;
 use crate::passes::held::lacks_memory;
 use crate::passes::position::{StateReader, StateWriter, unfit};
+use crate::passes::signature::Signature;
 use crate::passes::{Item, Pass};
 use crate::transforms::reorder::Reorder;
 use umbo_base::error::{Error, Result};
@@ -34,10 +35,9 @@ impl Dataset {
 struct Repeat(Option<u64>);
 
 impl Reorder for Repeat {
-    fn words(&self) -> String {
-        self.0.map_or("rounds without end".into(), |rounds| {
-            format!("{rounds} rounds")
-        })
+    fn signature(&self) -> Signature {
+        // Without a number of rounds, there is no end.
+        Signature::new("repeat").with("rounds", self.0)
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {

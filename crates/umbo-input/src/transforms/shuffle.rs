@@ -1,6 +1,5 @@
 //! Random orders. For one seed they are the same on every machine.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +13,7 @@ use crate::facts::Facts;
 use crate::passes::given::Given;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
+use crate::passes::signature::Signature;
 use crate::passes::{Item, Pass};
 use crate::transforms::reorder::Reorder;
 use umbo_base::error::{Error, Result, memory};
@@ -72,20 +72,6 @@ pub(crate) struct Shuffle {
     pub(crate) passes: Arc<AtomicU64>,
 }
 
-impl fmt::Display for Shuffle {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounds = if self.keep_order {
-            ", alike in all rounds"
-        } else {
-            ""
-        };
-        match self.limit {
-            usize::MAX => write!(formatter, "shuffle, drawn from all elements{rounds}"),
-            limit => write!(formatter, "shuffle, drawn from {limit} elements{rounds}"),
-        }
-    }
-}
-
 impl Shuffle {
     /// A shuffle that draws from all items, with another order in each pass and round.
     pub(crate) fn all(seed: u64) -> Shuffle {
@@ -113,8 +99,13 @@ impl Shuffle {
 }
 
 impl Reorder for Shuffle {
-    fn words(&self) -> String {
-        self.to_string()
+    fn signature(&self) -> Signature {
+        Signature::new("shuffle")
+            .with(
+                "buffer_size",
+                (self.limit < usize::MAX).then_some(self.limit),
+            )
+            .with("keep_order_each_pass", self.keep_order)
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {

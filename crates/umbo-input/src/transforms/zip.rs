@@ -11,6 +11,7 @@ use crate::facts::{Facts, RowFacts, common_batch_size, common_batched};
 use crate::passes::Pass;
 use crate::passes::held::{Filled, Held};
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::signature::Signature;
 use crate::sources::slices::Arrays;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
@@ -76,8 +77,8 @@ impl Operation for Zip {
         Ok(facts)
     }
 
-    fn words(&self, inputs: usize) -> String {
-        format!("{inputs} datasets side by side")
+    fn signature(&self, inputs: usize) -> Signature {
+        Signature::new("zip").with("inputs", inputs)
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
