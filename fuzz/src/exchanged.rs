@@ -4,9 +4,11 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo_core::tensor::dlpack::{
-    DataType, DlDevice, DlTensor, Legacy, ManagedForm, Version, Versioned, import,
+use umbo_core::tensor::dlpack::ffi::{
+    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor,
 };
+use umbo_core::tensor::dlpack::{DlpackFlags, ManagedForm, import};
 
 /// As many elements as the memory has. What reaches further is the producer's lie, which nobody can
 /// see, so a target that reads elements would not find mistakes of ours.
@@ -49,19 +51,19 @@ pub fn run(bytes: &[u8]) {
         };
     }
     let [code, bits, low, high] = numbers.take();
-    let elements = DlTensor {
+    let dl_tensor = DLTensor {
         data: if has_data == 0 {
             ptr::null_mut()
         } else {
             memory.as_mut_ptr().cast::<c_void>()
         },
-        device: DlDevice {
-            kind: i32::from(pinned as i8),
-            index: i32::from_le_bytes(numbers.take()),
+        device: DLDevice {
+            device_type: DLDeviceType(i32::from(pinned as i8) as u32),
+            device_id: i32::from_le_bytes(numbers.take()),
         },
-        rank,
-        data_type: DataType {
-            code,
+        ndim: rank,
+        dtype: DLDataType {
+            code: DLDataTypeCode(code),
             bits,
             lanes: u16::from_le_bytes([low, high]),
         },
@@ -73,26 +75,27 @@ pub fn run(bytes: &[u8]) {
         },
         byte_offset: u64::from_le_bytes(numbers.take()),
     };
-    let manager = ptr::null_mut();
+    let manager_ctx = ptr::null_mut();
     if legacy % 2 == 0 {
         attempt(
-            Legacy {
-                elements,
-                manager,
+            DLManagedTensor {
+                dl_tensor,
+                manager_ctx,
                 deleter: Some(release),
             },
             rank,
         );
     } else {
         let [major, minor] = numbers.take().map(u32::from);
-        let (version, flags) = (Version { major, minor }, u64::from_le_bytes(numbers.take()));
+        let version = DLPackVersion { major, minor };
+        let flags = DlpackFlags::from_bits_retain(u64::from_le_bytes(numbers.take()));
         attempt(
-            Versioned {
+            DLManagedTensorVersioned {
                 version,
-                manager,
+                manager_ctx,
                 deleter: Some(release),
                 flags,
-                elements,
+                dl_tensor,
             },
             rank,
         );

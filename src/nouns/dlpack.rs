@@ -3,9 +3,8 @@
 use std::ptr::NonNull;
 
 use crate::machinery::prelude::*;
-use umbo_core::tensor::dlpack::{
-    self, Legacy as DLManagedTensor, ManagedForm, Versioned as DLManagedTensorVersioned,
-};
+use umbo_core::tensor::dlpack::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use umbo_core::tensor::dlpack::{self, ManagedForm};
 
 /// Shares a tensor with another library, as DLPack 1 describes it, without a copy.
 ///

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
 use umbo_core::collectives::copy_to;
-use umbo_core::tensor::dlpack::{self, Legacy, ManagedForm, Versioned};
+use umbo_core::tensor::dlpack;
+use umbo_core::tensor::dlpack::ffi::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
 
 use super::*;
 
@@ -34,12 +35,15 @@ fn elements_on_gpus_stay_where_they_are() {
             .unwrap()
             .slice(1, 1, 4, 2)
             .unwrap();
-        let managed = dlpack::export::<Versioned>(&part).unwrap();
+        let managed = dlpack::export::<DLManagedTensorVersioned>(&part).unwrap();
         let address = part.address();
         drop((there, part));
         // SAFETY: it was just exported.
-        let device = unsafe { managed.as_ref() }.elements().device;
-        assert_eq!((device.kind, device.index), (2, card));
+        let device = unsafe { managed.as_ref() }.dl_tensor.device;
+        assert_eq!(
+            (device.device_type, device.device_id),
+            (DLDeviceType::CUDA, card)
+        );
         // SAFETY: as above; it is imported once.
         let back = unsafe { dlpack::import(managed) }.unwrap();
         assert_eq!((back.device(), back.address()), (back_on, address));
@@ -57,17 +61,17 @@ fn elements_on_gpus_stay_where_they_are() {
 fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
     static RELEASED: AtomicUsize = AtomicUsize::new(0);
     /// Uses the memory for something else at once, on another stream.
-    unsafe extern "C" fn release(managed: *mut Legacy) {
+    unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
         RELEASED.fetch_add(1, Ordering::SeqCst);
         let other = registry::gpu(gpu(1)).unwrap();
         // SAFETY: the memory is this library's again. The manager is the exported tensor's struct,
         // which is released once.
         unsafe {
             other
-                .fill_zeros((*managed).elements.data.addr() as u64, 12)
+                .fill_zeros((*managed).dl_tensor.data.addr() as u64, 12)
                 .unwrap();
             other.synchronize().unwrap();
-            let inner = (*managed).manager.cast::<Legacy>();
+            let inner = (*managed).manager_ctx.cast::<DLManagedTensor>();
             ((*inner).deleter.unwrap())(inner);
         }
     }
@@ -79,10 +83,10 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         .unwrap();
     for seed in 0..20 {
         control.seed(seed);
-        let inner = dlpack::export::<Legacy>(&tensor(&[1.0, 2.0, 3.0], gpu(0))).unwrap();
+        let inner = dlpack::export::<DLManagedTensor>(&tensor(&[1.0, 2.0, 3.0], gpu(0))).unwrap();
         // SAFETY: it was just exported; the copy has the same elements and another deleter.
         let mut others = unsafe { std::ptr::read(inner.as_ptr()) };
-        others.manager = inner.as_ptr().cast::<c_void>();
+        others.manager_ctx = inner.as_ptr().cast::<c_void>();
         others.deleter = Some(release);
         // SAFETY: `others` lives as long as the tensor.
         let taken = unsafe { dlpack::import(NonNull::from(&mut others)) }.unwrap();
@@ -90,7 +94,7 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         drop(taken);
         assert_eq!(RELEASED.swap(0, Ordering::SeqCst), 1);
         assert_eq!(numbers(&copy), [1.0, 2.0, 3.0]);
-        others.elements.device.index = 7;
+        others.dl_tensor.device.device_id = 7;
         others.deleter = None;
         // SAFETY: it is refused before anything else is looked at.
         let refusal = unsafe { dlpack::import(NonNull::from(&mut others)) };

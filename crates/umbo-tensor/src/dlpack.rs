@@ -1,13 +1,18 @@
-//! Tensors from other libraries, and tensors for other libraries: the structs of DLPack 1.0.
+//! Tensors from other libraries, and tensors for other libraries, as DLPack describes them.
 //!
 //! DLPack is a layout in memory that array libraries share. It says where elements lie, and has a
 //! function that releases them. A managed tensor has two forms. The versioned form begins with the
 //! version of the layout, and can mark elements as read-only. The other form is older. Nothing is
-//! copied in either direction.
+//! copied in either direction. The structs are the crate `dlpark`'s, made from DLPack's header.
 
-use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+
+use dlpark::ManagedTensorBase;
+use dlpark::ffi::{
+    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor,
+};
 
 use crate::storage::Storage;
 use crate::{DType, Layout, MAX_RANK, Shape, Tensor};
@@ -16,178 +21,37 @@ use umbo_device::cuda::gpu;
 use umbo_device::{DeviceId, registry};
 use umbo_executor::floating_point::{in_library, in_program};
 
-/// The version of these structs. Other versions with the same major number have the same layout.
-const VERSION: Version = Version { major: 1, minor: 0 };
+pub use dlpark::{DlpackFlags, ffi};
 
-/// The flag for elements that may only be read.
-const READ_ONLY: u64 = 1;
-
-/// The device types of memory that is imported and exported: the CPU's, also if it is pinned for
-/// GPUs, and a GPU's.
-const CPU: i32 = 1;
-const CUDA: i32 = 2;
-const PINNED: i32 = 3;
-
-/// `DLPackVersion`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Version {
-    /// Structs of another major version have another layout.
-    pub major: u32,
-    /// The minor version, which counts additions.
-    pub minor: u32,
-}
-
-/// `DLDevice`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct DlDevice {
-    /// `DLDeviceType`.
-    pub kind: i32,
-    /// The number of the device among those of its type.
-    pub index: i32,
-}
-
-/// `DLDataType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct DataType {
-    /// `DLDataTypeCode`.
-    pub code: u8,
-    /// The bits of one lane.
-    pub bits: u8,
-    /// How many numbers one element has.
-    pub lanes: u16,
-}
-
-/// `DLTensor`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct DlTensor {
-    /// An address. The first element lies `byte_offset` bytes behind it.
-    pub data: *mut c_void,
-    /// The device of the memory.
-    pub device: DlDevice,
-    /// How many dimensions there are.
-    pub rank: i32,
-    /// The type of the elements.
-    pub data_type: DataType,
-    /// The size of each dimension.
-    pub shape: *mut i64,
-    /// How many elements lie between neighbours along each dimension; null means row-major order.
-    pub strides: *mut i64,
-    /// The offset in bytes.
-    pub byte_offset: u64,
-}
-
-/// `DLManagedTensorVersioned`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Versioned {
-    /// The version of the layout behind `deleter`.
-    pub version: Version,
-    /// Data of the producer.
-    pub manager: *mut c_void,
-    /// Releases the tensor and this struct.
-    pub deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
-    /// A sum of flags.
-    pub flags: u64,
-    /// The tensor.
-    pub elements: DlTensor,
-}
-
-/// `DLManagedTensor`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Legacy {
-    /// The tensor.
-    pub elements: DlTensor,
-    /// Data of the producer.
-    pub manager: *mut c_void,
-    /// Releases the tensor and this struct.
-    pub deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
-}
+/// The version that exported tensors declare. Other versions with the same major number have the
+/// same layout.
+const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 0 };
 
 /// A form of managed tensors.
-pub trait ManagedForm: Sized + 'static {
-    /// A managed tensor of this library. Fails if the form cannot mark the elements as read-only.
-    fn new(elements: DlTensor, read_only: bool) -> Result<Self>;
+pub trait ManagedForm: ManagedTensorBase + Sized + 'static {
+    /// Declares the version of an exported tensor, and whether its elements may only be read. Fails
+    /// if the form cannot mark them so.
+    fn declare(&mut self, read_only: bool) -> Result<()>;
+}
 
-    /// Refuses a version of which only the deleter is known.
-    fn check(&self) -> Result<()> {
+impl ManagedForm for DLManagedTensorVersioned {
+    fn declare(&mut self, read_only: bool) -> Result<()> {
+        self.version = VERSION;
+        self.flags.set(DlpackFlags::READ_ONLY, read_only);
         Ok(())
     }
-
-    /// The tensor.
-    fn elements(&self) -> &DlTensor;
-
-    /// Whether the elements may only be read.
-    fn is_read_only(&self) -> bool {
-        false
-    }
-
-    /// The function that the producer wants to be called at the end.
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 }
 
-impl ManagedForm for Versioned {
-    fn new(elements: DlTensor, read_only: bool) -> Result<Versioned> {
-        let flags = if read_only { READ_ONLY } else { 0 };
-        let (manager, deleter) = (ptr::null_mut(), Some(delete::<Versioned> as _));
-        Ok(Versioned {
-            version: VERSION,
-            manager,
-            deleter,
-            flags,
-            elements,
-        })
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.version.major == VERSION.major {
+impl ManagedForm for DLManagedTensor {
+    fn declare(&mut self, read_only: bool) -> Result<()> {
+        if !read_only {
             return Ok(());
         }
-        Err(Error::Unimplemented(format!(
-            "managed: a tensor of version {}.{} of DLPack; this library knows version {}",
-            self.version.major, self.version.minor, VERSION.major
-        )))
-    }
-
-    fn elements(&self) -> &DlTensor {
-        &self.elements
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.flags & READ_ONLY != 0
-    }
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Versioned)> {
-        self.deleter
-    }
-}
-
-impl ManagedForm for Legacy {
-    fn new(elements: DlTensor, read_only: bool) -> Result<Legacy> {
-        if read_only {
-            return Err(invalid!(
-                "tensor",
-                "its elements are only to be read, which the older form of DLPack cannot say; \
-                 give the versioned form, or a copy"
-            ));
-        }
-        Ok(Legacy {
-            elements,
-            manager: ptr::null_mut(),
-            deleter: Some(delete::<Legacy> as _),
-        })
-    }
-
-    fn elements(&self) -> &DlTensor {
-        &self.elements
-    }
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Legacy)> {
-        self.deleter
+        Err(invalid!(
+            "tensor",
+            "its elements are only to be read, which the older form of DLPack cannot say; give the \
+             versioned form, or a copy"
+        ))
     }
 }
 
@@ -217,16 +81,17 @@ pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     for (to, &stride) in strides.iter_mut().zip(layout.strides()) {
         *to = stride as i64;
     }
-    let elements = DlTensor {
+    let elements = DLTensor {
         data: tensor.address().cast(),
         device: device_to(tensor.device())?,
-        rank: layout.shape.rank() as i32,
-        data_type: data_type_of(tensor.dtype()),
+        ndim: layout.shape.rank() as i32,
+        dtype: data_type_of(tensor.dtype()),
         shape: ptr::null_mut(),
         strides: ptr::null_mut(),
         byte_offset: 0,
     };
-    let form = F::new(elements, tensor.is_read_only())?;
+    let mut form = F::from_parts(elements, ptr::null_mut(), Some(delete::<F>));
+    form.declare(tensor.is_read_only())?;
     let exported = Exported {
         form,
         shape,
@@ -239,9 +104,9 @@ pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     unsafe {
         let shape = (&raw mut (*exported).shape).cast();
         let strides = (&raw mut (*exported).strides).cast();
-        let elements = ptr::from_ref((*exported).form.elements()).cast_mut();
-        (*elements).shape = shape;
-        (*elements).strides = strides;
+        let elements = (*exported).form.tensor_mut();
+        elements.shape = shape;
+        elements.strides = strides;
         Ok(NonNull::new_unchecked(exported.cast()))
     }
 }
@@ -301,10 +166,12 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
 pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     // SAFETY: the caller's promise.
     let form = unsafe { managed.as_ref() };
-    form.check()?;
-    let elements = form.elements();
+    if let Some(version) = form.version() {
+        check_version(version)?;
+    }
+    let elements = form.tensor();
     let device = device_from(elements.device)?;
-    let dtype = dtype_from(elements.data_type)?;
+    let dtype = dtype_from(elements.dtype)?;
     // SAFETY: the caller's promise.
     let layout = unsafe { layout_from(elements) }?;
     let beyond = || wrong("it reaches further than memory can address");
@@ -331,6 +198,7 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
         )));
     }
     let owner = ExportOwner { managed, on_gpu };
+    let read_only = form.flags().contains(DlpackFlags::READ_ONLY);
     let data = if bytes > 0 {
         elements.data.wrapping_byte_add(offset).cast()
     } else {
@@ -338,21 +206,32 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     };
     // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does
     // when it is dropped. Memory without elements needs no guarantee.
-    let storage =
-        unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
+    let storage = unsafe { Storage::foreign(data, bytes, device, read_only, Box::new(owner)) };
     Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
+}
+
+/// Refuses a version of which only the deleter is known.
+fn check_version(version: DLPackVersion) -> Result<()> {
+    let DLPackVersion { major, minor } = version;
+    if major == VERSION.major {
+        return Ok(());
+    }
+    Err(Error::Unimplemented(format!(
+        "managed: a tensor of version {major}.{minor} of DLPack; this library knows version {}",
+        VERSION.major
+    )))
 }
 
 /// # Safety
 /// `elements` points to as many sizes as its rank, and to as many strides, if it has any.
-unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
-    let rank = usize::try_from(elements.rank)
+unsafe fn layout_from(elements: &DLTensor) -> Result<Layout> {
+    let rank = usize::try_from(elements.ndim)
         .ok()
         .filter(|&rank| rank <= MAX_RANK);
     let rank = rank.ok_or_else(|| {
         wrong(&format!(
             "{} dimensions; it has 0 to {MAX_RANK}",
-            elements.rank
+            elements.ndim
         ))
     })?;
     let numbers = |from: *mut i64| {
@@ -408,63 +287,67 @@ fn wrong(problem: &str) -> Error {
 
 /// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device
 /// types.
-fn device_from(device: DlDevice) -> Result<DeviceId> {
-    match device.kind {
-        CPU | PINNED => Ok(DeviceId::HOST),
-        CUDA => {
-            let card = u32::try_from(device.index)
-                .map_err(|_| wrong(&format!("GPU {} of CUDA", device.index)))?;
+fn device_from(device: DLDevice) -> Result<DeviceId> {
+    match device.device_type {
+        DLDeviceType::CPU | DLDeviceType::CUDAHOST => Ok(DeviceId::HOST),
+        DLDeviceType::CUDA => {
+            let card = u32::try_from(device.device_id)
+                .map_err(|_| wrong(&format!("GPU {} of CUDA", device.device_id)))?;
             registry::gpu_of_card(card).map_err(|error| error.within("managed"))
         }
-        kind => Err(Error::Unimplemented(format!(
-            "managed: memory of device type {kind} of DLPack; memory of the CPU (types {CPU} and \
-             {PINNED}) and of CUDA's GPUs ({CUDA}) is taken"
+        DLDeviceType(number) => Err(Error::Unimplemented(format!(
+            "managed: memory of device type {number} of DLPack; memory of the CPU (types {} and \
+             {}) and of CUDA's GPUs ({}) is taken",
+            DLDeviceType::CPU.0,
+            DLDeviceType::CUDAHOST.0,
+            DLDeviceType::CUDA.0
         ))),
     }
 }
 
 /// The device of a tensor, for another library. All work that was queued on a GPU is done when this
 /// returns.
-fn device_to(device: DeviceId) -> Result<DlDevice> {
+fn device_to(device: DeviceId) -> Result<DLDevice> {
     if device.is_host_memory() {
         // All CPUs have the same memory.
-        return Ok(DlDevice {
-            kind: CPU,
-            index: 0,
+        return Ok(DLDevice {
+            device_type: DLDeviceType::CPU,
+            device_id: 0,
         });
     }
     let gpu = registry::gpu(device)?;
     gpu.synchronize()?;
-    Ok(DlDevice {
-        kind: CUDA,
-        index: gpu.card().ordinal() as i32,
+    Ok(DLDevice {
+        device_type: DLDeviceType::CUDA,
+        device_id: gpu.card().ordinal() as i32,
     })
 }
 
-fn data_type_of(dtype: DType) -> DataType {
+fn data_type_of(dtype: DType) -> DLDataType {
     let code = match dtype {
-        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
-        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => 1,
-        DType::Float16 | DType::Float32 | DType::Float64 => 2,
-        DType::BFloat16 => 4,
-        DType::Bool => 6,
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => DLDataTypeCode::INT,
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => DLDataTypeCode::UINT,
+        DType::Float16 | DType::Float32 | DType::Float64 => DLDataTypeCode::FLOAT,
+        DType::BFloat16 => DLDataTypeCode::BFLOAT,
+        DType::Bool => DLDataTypeCode::BOOL,
     };
-    DataType {
+    DLDataType {
         code,
         bits: dtype.size() as u8 * 8,
         lanes: 1,
     }
 }
 
-fn dtype_from(data_type: DataType) -> Result<DType> {
+fn dtype_from(data_type: DLDataType) -> Result<DType> {
     let found = DType::ALL
         .into_iter()
         .find(|&dtype| data_type_of(dtype) == data_type);
     found.ok_or_else(|| {
-        let DataType { code, bits, lanes } = data_type;
+        let DLDataType { code, bits, lanes } = data_type;
         Error::Unimplemented(format!(
-            "managed: elements of type code {code} of DLPack with {bits} bits and {lanes} lanes; \
-             integers and floats of the usual widths, bfloat16 and bool are taken"
+            "managed: elements of type code {} of DLPack with {bits} bits and {lanes} lanes; \
+             integers and floats of the usual widths, bfloat16 and bool are taken",
+            code.0
         ))
     })
 }
@@ -479,43 +362,9 @@ mod tests {
             assert_eq!(dtype_from(data_type_of(dtype)).unwrap(), dtype);
         }
         for (code, bits, lanes) in [(2, 32, 2), (2, 8, 1), (5, 64, 1), (6, 1, 1), (0, 0, 0)] {
-            assert!(dtype_from(DataType { code, bits, lanes }).is_err());
+            let code = DLDataTypeCode(code);
+            assert!(dtype_from(DLDataType { code, bits, lanes }).is_err());
         }
-    }
-
-    /// The layout of the C structs on machines of 64 bits.
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn layouts_are_those_of_the_abi() {
-        use std::mem::offset_of;
-        assert_eq!(
-            (
-                size_of::<DlTensor>(),
-                size_of::<Versioned>(),
-                size_of::<Legacy>()
-            ),
-            (48, 80, 64)
-        );
-        let offsets = [
-            offset_of!(DlTensor, device),
-            offset_of!(DlTensor, rank),
-            offset_of!(DlTensor, data_type),
-            offset_of!(DlTensor, shape),
-            offset_of!(DlTensor, strides),
-            offset_of!(DlTensor, byte_offset),
-        ];
-        assert_eq!(offsets, [8, 16, 20, 24, 32, 40]);
-        let offsets = [
-            offset_of!(Versioned, manager),
-            offset_of!(Versioned, deleter),
-            offset_of!(Versioned, flags),
-            offset_of!(Versioned, elements),
-        ];
-        assert_eq!(offsets, [8, 16, 24, 32]);
-        assert_eq!(
-            (offset_of!(Legacy, manager), offset_of!(Legacy, deleter)),
-            (48, 56)
-        );
     }
 
     fn there_and_back<F: ManagedForm>(tensor: &Tensor) -> Tensor {
@@ -535,8 +384,8 @@ mod tests {
             .slice(0, 1, 3, 1)
             .unwrap();
         let (one, other) = (
-            there_and_back::<Versioned>(&part),
-            there_and_back::<Legacy>(&part),
+            there_and_back::<DLManagedTensorVersioned>(&part),
+            there_and_back::<DLManagedTensor>(&part),
         );
         assert_eq!(
             (one.address(), other.address()),
@@ -551,21 +400,24 @@ mod tests {
         for shape in [&[][..], &[0], &[2, 0, 3]] {
             let shape = Shape::new(shape).unwrap();
             let tensor = Tensor::zeros(DType::Bool, shape, DeviceId::HOST).unwrap();
-            assert_eq!(there_and_back::<Versioned>(&tensor).shape(), shape);
+            assert_eq!(
+                there_and_back::<DLManagedTensorVersioned>(&tensor).shape(),
+                shape
+            );
         }
     }
 
     #[test]
     fn what_is_refused_is_not_released() {
-        unsafe extern "C" fn refuse(_managed: *mut Legacy) {
+        unsafe extern "C" fn refuse(_managed: *mut DLManagedTensor) {
             panic!("it was refused");
         }
         let tensor = Tensor::scalar(1.0f32).unwrap();
-        let mut managed = export::<Legacy>(&tensor).unwrap();
+        let mut managed = export::<DLManagedTensor>(&tensor).unwrap();
         // SAFETY: it was just exported. It gets its own deleter back before that is called.
         unsafe {
             let deleter = managed.as_mut().deleter.replace(refuse);
-            managed.as_mut().elements.device.kind = 4;
+            managed.as_mut().dl_tensor.device.device_type = DLDeviceType::OPENCL;
             assert!(import(managed).is_err());
             managed.as_mut().deleter = deleter;
             managed.as_ref().deleter.unwrap()(managed.as_ptr());
