@@ -124,10 +124,14 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
 	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) $(cargo_test) --quiet --test cases
 
+# An engine of ranks uses nothing of another, and nothing above uses one: each alone, and none, are all that can differ.
+features := "--package umbo --package umbo-tool" "--package umbo-comm --features mpi" "--package umbo-comm --features nccl"
+
 check: ## Format, lints and unit tests: the quick part of `make test`
 	@$(call section,Format and lints and unit tests)
 	@cargo fmt --all --check
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@for chosen in $(features); do cargo clippy --quiet --locked --no-default-features $$chosen -- -D warnings; done
 	@cargo test --quiet --locked --workspace --lib
 
 # Cargo builds the library and Rust's tests. Then these are run, and those in C are compiled and run, side by side: one kind

@@ -40,6 +40,17 @@ mark_as_advanced(UMBO_CARGO_FEATURES_OF)
 if(UMBO_CARGO_FEATURES_OF)
   list(APPEND cargo_packages --package "${UMBO_CARGO_FEATURES_OF}")
 endif()
+set(UMBO_FEATURES "mpi;nccl" CACHE STRING
+    "Optional parts of the library: any of mpi and nccl; the functions of others fail")
+set(cargo_features "")
+if(NOT UMBO_FEATURES STREQUAL "mpi;nccl")
+  set(features umbo-tool/plot)
+  foreach(feature IN LISTS UMBO_FEATURES)
+    list(APPEND features umbo/${feature} umbo-tool/${feature})
+  endforeach()
+  string(JOIN "," features ${features})
+  set(cargo_features --no-default-features --features ${features})
+endif()
 set(UMBO_CARGO_ENVIRONMENT "")
 # cargo looks for the compiler on PATH alone, where it need not be if cargo was named or found in the home folder.
 get_filename_component(cargo_directory "${UMBO_CARGO}" DIRECTORY)
@@ -82,7 +93,7 @@ add_custom_command(
   OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
          "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
   COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
-          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} --lib --bins
+          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} ${cargo_features} --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"

@@ -274,6 +274,7 @@ UMBO_DEFAULT(umbo_mpi_options, UMBO_MPI_OPTIONS_INIT)
  * @return
  * - UMBO_STATUS_UNAVAILABLE: no MPI library with the standard ABI, a function is missing, or MPI
  *   reports an error.
+ * - UMBO_STATUS_UNIMPLEMENTED: the library was built without the feature "mpi".
  * - UMBO_STATUS_FAILED_PRECONDITION: the program has an MPI without the standard ABI (use
  *   umbo_mpi.c), MPI was finalised, or this is not its main thread, if it was initialised for that
  *   alone.

@@ -191,14 +191,20 @@ UMBO_API void umbo_trace_span_begin(const char *name);
 /** Ends the span that this thread began last, if there is one. */
 UMBO_API void umbo_trace_span_end(void);
 
-/** Gets how the library was built: a JSON object with "version", "target" and "profile". */
+/**
+ * Gets how the library was built: a JSON object with "version", "target", "profile" and "features",
+ * the names of the optional parts that it has.
+ */
 UMBO_API const char *umbo_build_info(void);
 
 /**
- * Gets whether an optional feature works here and now.
+ * Gets whether the library has an optional feature.
  *
- * @param[in] name "cuda": there is a GPU that can be a device of a strategy. Others: 0.
+ * @param[in] name "cuda": there is a GPU that can be a device of a strategy. "mpi", "nccl": the
+ *   library was built with communicators over MPI or NCCL, which need not be installed. Others: 0.
  * @param[out] result 1 or 0.
+ *
+ * Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
 

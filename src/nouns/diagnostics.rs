@@ -7,7 +7,8 @@ use crate::machinery::prelude::*;
 use umbo_core::device::{DeviceKind, registry};
 use umbo_core::executor::workers;
 
-/// Gets how the library was built: a JSON object with "version", "target" and "profile".
+/// Gets how the library was built: a JSON object with "version", "target", "profile" and "features",
+/// the names of the optional parts that it has.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_build_info() -> *const c_char {
     static INFO: OnceLock<CString> = OnceLock::new();
@@ -16,20 +17,27 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
             "version": env!("CARGO_PKG_VERSION"),
             "target": env!("UMBO_TARGET"),
             "profile": env!("UMBO_PROFILE"),
+            "features": umbo_core::features(),
         });
         c_string(&info.to_string())
     });
     info.as_ptr()
 }
 
-/// Gets whether an optional feature works here and now.
+/// Gets whether the library has an optional feature.
 ///
-/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. Others: 0.
+/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "mpi", "nccl": the
+///   library was built with communicators over MPI or NCCL, which need not be installed. Others: 0.
 /// @param[out] result 1 or 0.
+///
+/// Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.
 #[c_call(out(result), text(name))]
 pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
-    let works = name == "cuda" && registry::REGISTRY.physical_count(DeviceKind::Gpu) > 0;
-    result.write(works.into());
+    let has = match name {
+        "cuda" => registry::REGISTRY.physical_count(DeviceKind::Gpu) > 0,
+        name => umbo_core::features().contains(&name),
+    };
+    result.write(has.into());
 }
 
 /// Gets the number of threads for central work, the calling one included. Small operations use

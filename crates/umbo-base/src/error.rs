@@ -225,6 +225,15 @@ impl Error {
         Error::FailedPrecondition(problem.into())
     }
 
+    /// The error for a part of the library that it was built without: what the part offers, and the
+    /// feature of the build that brings it.
+    pub fn left_out(part: &str, feature: &str) -> Error {
+        Error::Unimplemented(format!(
+            "{part}: this library was built without the feature '{feature}'; one that was built \
+             with it is needed"
+        ))
+    }
+
     /// Returns this error with the name of the failed operation in front of its message. If the
     /// error already has a name, it keeps it: that is the name of the innermost operation,
     /// which failed by itself. Failures of replicas stay as they are, because their messages

@@ -1,4 +1,7 @@
 //! Clusters: their tasks, the task of this process, and the communicators that connect processes.
+//!
+//! The engines over MPI and NCCL are features, `mpi` and `nccl`. Without them their functions are
+//! there and fail with UNIMPLEMENTED.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -11,8 +14,17 @@ extern crate umbo_base;
 
 pub mod checked;
 pub mod communicator;
+#[cfg(any(feature = "mpi", feature = "nccl"))]
 mod functions;
 pub mod launcher;
 pub mod mpi;
 pub mod nccl;
 pub mod resolver;
+
+/// The names of the optional engines that this library was built with.
+pub const ENGINES: &[&str] = &[
+    #[cfg(feature = "mpi")]
+    "mpi",
+    #[cfg(feature = "nccl")]
+    "nccl",
+];

@@ -39,3 +39,8 @@ pub use umbo_optim as optimizer;
 pub use umbo_strategy as strategy;
 pub use umbo_tensor as tensor;
 pub use umbo_tensor::{collectives, values};
+
+/// The names of the optional parts that this library was built with: features of its package.
+pub fn features() -> Vec<&'static str> {
+    cluster::ENGINES.to_vec()
+}

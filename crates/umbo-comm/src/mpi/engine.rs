@@ -11,12 +11,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::functions::{
-    BYTE, COMM_NULL, ERRORS_RETURN, Functions, INT64, MIN, MpiObject, REQUEST_NULL,
-};
-use super::lifetime;
+use super::functions::{BYTE, COMM_NULL, ERRORS_RETURN, Functions, INT64, MIN, REQUEST_NULL};
 use super::link::{Link, starts_of};
 use super::waiting::{Pending, WaitKind};
+use super::{MpiObject, lifetime};
 use crate::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};

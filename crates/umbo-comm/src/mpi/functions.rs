@@ -8,11 +8,9 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
+use super::{MpiObject, VARIABLE};
 use crate::functions::{self, functions, symbol_of};
 use umbo_base::error::{Error, Result};
-
-/// A communicator, datatype or other object of MPI: a word in the standard ABI.
-pub type MpiObject = *mut c_void;
 
 /// MPI's description of a received message. It is large enough for that of any MPI.
 #[derive(Clone, Copy, Default)]
@@ -101,8 +99,6 @@ impl Functions {
 
 /// The usual names of a library with the ABI.
 const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
-/// The environment variable with the name of the library.
-pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
 
 /// The advice for an MPI without the ABI.
 const ADAPTER: &str = "for Open MPI 4 and 5 and MPICH 4 link umbo::mpi (find_package(umbo \

@@ -5,13 +5,11 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use super::functions::{BYTE, Functions, MpiObject, REQUEST_NULL};
+use super::MpiObject;
+use super::functions::{BYTE, Functions, REQUEST_NULL};
 use super::waiting::{Pending, Stakes, WaitKind, give_up, wait};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
-
-/// The most bytes of one message. Tests use less.
-pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
 /// With how many ranks messages are exchanged at a time.
 const PEERS: usize = 32;

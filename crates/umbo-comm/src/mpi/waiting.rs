@@ -4,7 +4,8 @@ use std::ffi::c_int;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::functions::{BYTE, Functions, MessageStatus, MpiObject, REQUEST_NULL};
+use super::MpiObject;
+use super::functions::{BYTE, Functions, MessageStatus, REQUEST_NULL};
 use umbo_base::error::{Error, Result};
 
 /// How long MPI may take to release memory.

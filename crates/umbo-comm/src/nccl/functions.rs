@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
 
+use super::VARIABLE;
 use crate::functions::{self, functions, symbol_of};
 use umbo_base::error::{Error, Result, Status};
 
@@ -52,8 +53,6 @@ const OLDEST: c_uint = 21400;
 
 /// The usual name of the library.
 const NAME: &str = "libnccl.so.2";
-/// The environment variable with the name of the library.
-pub const VARIABLE: &str = "UMBO_NCCL_LIBRARY";
 
 functions! {
     "; NCCL 2.14 or newer is expected";
