@@ -14,6 +14,7 @@
 //! - [`kernels`]: loops over memory. [`device`]: names, the registry, memory. [`executor`]:
 //!   threads.
 //! - [`observe`], [`error`], [`text`]: what happens, what fails, names that C reads, too.
+//! - [`system`]: the operating system.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -37,6 +38,7 @@ pub use umbo_kernels as kernels;
 pub use umbo_metrics as metrics;
 pub use umbo_optim as optimizer;
 pub use umbo_strategy as strategy;
+pub use umbo_system as system;
 pub use umbo_tensor as tensor;
 pub use umbo_tensor::{collectives, values};
 

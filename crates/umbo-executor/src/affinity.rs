@@ -1,112 +1,12 @@
-//! Sets of processors: the processors that this process may use, their division among logical CPUs,
-//! and the binding of a thread to some of them.
+//! The processors that this process may use, their division among logical CPUs, and the binding of
+//! a thread to some of them.
 
+use std::io;
 use std::sync::OnceLock;
-use std::{fmt, io};
 
 use umbo_base::error::{Error, Result};
-
-/// The most processors that Linux can be built for. The kernel fails a call whose set is smaller
-/// than its own.
-const MOST_PROCESSORS: usize = 8192;
-
-/// A set of processors, by the kernel's numbers. It prints as `0-3,8`. It allocates no memory.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CpuSet([u64; MOST_PROCESSORS / 64]);
-
-impl Default for CpuSet {
-    fn default() -> CpuSet {
-        CpuSet([0; MOST_PROCESSORS / 64])
-    }
-}
-
-impl CpuSet {
-    /// The processors on which a thread may run, given its kernel id; 0 is the calling thread.
-    fn of_thread(thread: libc::pid_t) -> Result<CpuSet> {
-        let mut set = CpuSet::default();
-        // SAFETY: the set has the given size, is words of bits as the kernel's sets are, and lives
-        // during the call.
-        match unsafe {
-            libc::sched_getaffinity(thread, size_of_val(&set.0), set.0.as_mut_ptr().cast())
-        } {
-            0 => Ok(set),
-            _ => {
-                let cause = io::Error::last_os_error();
-                Err(Error::Unavailable(format!(
-                    "reading a thread's processors: {cause}"
-                )))
-            }
-        }
-    }
-
-    /// Binds the calling thread to these processors.
-    fn bind(&self) -> io::Result<()> {
-        // SAFETY: as in `of_thread`; thread 0 is the calling one.
-        match unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// The processors in the set, in ascending order.
-    pub fn processors(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..MOST_PROCESSORS).filter(|&processor| self.contains(processor))
-    }
-
-    /// How many processors are in the set.
-    pub fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Whether no processor is in the set.
-    pub fn is_empty(&self) -> bool {
-        self.count() == 0
-    }
-
-    /// Whether this processor is in the set.
-    pub fn contains(&self, processor: usize) -> bool {
-        self.0
-            .get(processor / 64)
-            .is_some_and(|word| word >> (processor % 64) & 1 == 1)
-    }
-}
-
-impl FromIterator<usize> for CpuSet {
-    fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> CpuSet {
-        let mut set = CpuSet::default();
-        for processor in processors {
-            if let Some(word) = set.0.get_mut(processor / 64) {
-                *word |= 1 << (processor % 64);
-            }
-        }
-        set
-    }
-}
-
-impl fmt::Display for CpuSet {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        let mut rest = self.processors().peekable();
-        while let Some(first) = rest.next() {
-            let mut last = first;
-            while let Some(next) = rest.next_if_eq(&(last + 1)) {
-                last = next;
-            }
-            write!(formatter, "{separator}{first}")?;
-            if last > first {
-                write!(formatter, "-{last}")?;
-            }
-            separator = ",";
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for CpuSet {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "CpuSet({self})")
-    }
-}
+use umbo_system::processors::online;
+pub use umbo_system::processors::{CpuSet, current as current_processor};
 
 /// The processors that this process may use: those of the main thread and of the thread that calls
 /// first. They are read once, by the first call, so that threads which the library binds later do
@@ -115,13 +15,8 @@ impl fmt::Debug for CpuSet {
 pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
     PROCESSORS.get_or_init(|| {
-        let main_thread = std::process::id() as libc::pid_t;
-        let read = [main_thread, 0]
-            .into_iter()
-            .filter_map(|thread| CpuSet::of_thread(thread).ok());
-        let mut set: CpuSet = read
-            .flat_map(|set| set.processors().collect::<Vec<_>>())
-            .collect();
+        let read = [CpuSet::of_main_thread(), CpuSet::of_current_thread()];
+        let mut set: CpuSet = read.iter().flatten().flat_map(CpuSet::processors).collect();
         if set.is_empty() {
             set = (0..available()).collect();
         }
@@ -159,12 +54,6 @@ impl ProcessorPart {
     }
 }
 
-/// The number of processors of the machine that are online.
-fn online() -> usize {
-    // SAFETY: the call takes a number and changes nothing.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
-}
-
 /// The number of processors that the calling thread may use now. It takes limits of processor time
 /// into account. 1 if the system does not report it.
 pub fn available() -> usize {
@@ -182,7 +71,7 @@ pub fn usable() -> usize {
     let all = process_processors().count().max(1);
     let (reported, of_thread) = (
         available(),
-        CpuSet::of_thread(0).map_or(all, |set| set.count()),
+        CpuSet::of_current_thread().map_or(all, |set| set.count()),
     );
     let usable = usable_of(all, of_thread, reported);
     // The system reports to a thread at most the processors that it is bound to, so one that is
@@ -207,21 +96,15 @@ fn usable_of(all: usize, of_thread: usize, reported: usize) -> usize {
 /// The processors on which the calling thread may run now. A thread that was bound temporarily can
 /// be bound to them again. UNAVAILABLE if the kernel does not report them.
 pub fn current_thread_processors() -> Result<CpuSet> {
-    CpuSet::of_thread(0)
-}
-
-/// The processor on which the calling thread runs at this moment, if the system reports it. It
-/// costs some nanoseconds and no system call.
-pub fn current_processor() -> Option<usize> {
-    // SAFETY: the call takes no arguments and changes nothing.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    CpuSet::of_current_thread()
+        .map_err(|cause| Error::Unavailable(format!("reading a thread's processors: {cause}")))
 }
 
 /// Moves the calling thread to a processor for which `taken` is false, if there is one on which it
 /// may run. The set of processors on which it may run is the same afterwards. Returns whether it
 /// was moved. It costs some microseconds and allocates nothing.
 pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
-    let Ok(allowed) = CpuSet::of_thread(0) else {
+    let Ok(allowed) = CpuSet::of_current_thread() else {
         return false;
     };
     let free: CpuSet = allowed
@@ -262,8 +145,8 @@ impl KeptOff {
 
     fn without(processor: Option<usize>) -> CpuSet {
         let mut set = process_processors().clone();
-        if let Some(word) = processor.and_then(|processor| set.0.get_mut(processor / 64)) {
-            *word &= !(1 << (processor.unwrap_or(0) % 64));
+        if let Some(processor) = processor {
+            set.remove(processor);
         }
         set
     }
@@ -305,8 +188,8 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     let Err(cause) = processors.bind() else {
         return Ok(());
     };
-    Err(match cause.raw_os_error() {
-        Some(libc::EINVAL) => invalid!(
+    Err(match cause.kind() {
+        io::ErrorKind::InvalidInput => invalid!(
             "processors",
             "none of {processors} may be used by this process, which has {}",
             process_processors()
@@ -320,7 +203,7 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
 
 /// Whether the calling thread may run on exactly these processors. Allocates nothing.
 pub fn is_bound_to(processors: &CpuSet) -> bool {
-    CpuSet::of_thread(0).is_ok_and(|allowed| allowed == *processors)
+    CpuSet::of_current_thread().is_ok_and(|allowed| allowed == *processors)
 }
 
 #[cfg(test)]
@@ -392,23 +275,6 @@ mod tests {
         (0..count)
             .map(|index| share(processors, index, count).to_string())
             .collect()
-    }
-
-    #[test]
-    fn sets_print_as_ranges() {
-        assert_eq!(set(&[]).to_string(), "");
-        assert_eq!(set(&[3]).to_string(), "3");
-        assert_eq!(set(&[8, 0, 1, 2, 3, 5]).to_string(), "0-3,5,8");
-        assert_eq!(set(&[63, 64, 8191, 8192]).to_string(), "63-64,8191");
-    }
-
-    #[test]
-    fn sets_hold_what_was_put_in() {
-        let odd = set(&[1, 3, 1021, 3]);
-        assert_eq!(odd.processors().collect::<Vec<_>>(), [1, 3, 1021]);
-        assert_eq!(odd.count(), 3);
-        assert!(odd.contains(1021) && !odd.contains(2) && !odd.contains(1 << 30));
-        assert!(!odd.is_empty() && set(&[]).is_empty());
     }
 
     #[test]

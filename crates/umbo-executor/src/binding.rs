@@ -9,8 +9,8 @@
 use super::affinity::{self, CpuSet};
 use super::thread;
 use umbo_base::error::Result;
-use umbo_base::observe::clock;
 use umbo_base::observe::log::{self, Level};
+use umbo_system::clock;
 
 /// The length of the window that is measured before each decision, in nanoseconds.
 const WINDOW: u64 = 20_000_000;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::trace;
+use umbo_system::process;
 
 /// Whether forks are detected.
 static WATCHED: AtomicBool = AtomicBool::new(false);
@@ -31,10 +32,9 @@ fn watch() {
         // Without this, the child would continue to write the trace of its parent.
         trace::abandon();
     }
-    // SAFETY: the handler only stores to memory, which is allowed at any moment. Several threads
-    // may come here at once; a handler that is registered several times does the same each
-    // time. If there is no memory to register it, forks are not detected.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    // Several threads may come here at once; a handler that is registered several times does the
+    // same each time.
+    process::in_forked_child(in_child);
     WATCHED.store(true, Ordering::Relaxed);
 }
 

@@ -11,8 +11,7 @@
 )]
 #![expect(
     unsafe_code,
-    reason = "threads, signals, processors and forks are the system's, and work is lent to other \
-              threads"
+    reason = "the processor's floating-point mode is set, and work is lent to other threads"
 )]
 
 #[macro_use]

@@ -8,10 +8,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
-use std::os::unix::thread::JoinHandleExt;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -22,8 +18,9 @@ use super::affinity::{self, CpuSet};
 use super::floating_point::InheritedMode;
 use super::fork;
 use umbo_base::error::{Error, Result};
-pub use umbo_base::observe::clock::thread_name as current_name;
 use umbo_base::observe::processes::OwnThread;
+pub use umbo_system::threads::name as current_name;
+use umbo_system::threads::{self, BlockedSignals};
 
 /// The smallest stack of a thread whose stack is to be as large as the process's.
 const LEAST_STACK_BYTES: usize = 2 << 20;
@@ -112,17 +109,9 @@ pub fn thread_number() -> usize {
 /// The largest size of the stack of the process's first thread, but at least 2 MiB and at most 1
 /// GiB; 8 MiB if it has no limit.
 pub fn process_stack_bytes() -> usize {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: there is memory for the limits.
-    let failed = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0;
-    if failed || limit.rlim_cur == libc::RLIM_INFINITY {
-        return USUAL_STACK_BYTES;
-    }
-    let bytes = usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX);
-    bytes.clamp(LEAST_STACK_BYTES, MOST_STACK_BYTES)
+    threads::stack_limit().map_or(USUAL_STACK_BYTES, |bytes| {
+        bytes.clamp(LEAST_STACK_BYTES, MOST_STACK_BYTES)
+    })
 }
 
 thread_local! {
@@ -191,8 +180,7 @@ pub struct Panicked;
 impl Handle {
     /// Whether this is the calling thread.
     pub fn is_current(&self) -> bool {
-        // SAFETY: the call only returns the thread's own id.
-        self.0.as_pthread_t() as usize == unsafe { libc::pthread_self() } as usize
+        threads::is_current(&self.0)
     }
 
     /// Waits until the thread has ended. The thread cannot wait for its own end, so on the thread
@@ -231,7 +219,7 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
         mode.run(body);
     };
     let builder = thread::Builder::new().name(options.name.to_string());
-    let _masked = Masked::new();
+    let _blocked = BlockedSignals::new();
     builder
         .stack_size(options.stack_bytes)
         .spawn(main)
@@ -242,43 +230,6 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
                 options.name, options.stack_bytes
             ))
         })
-}
-
-/// Blocks signals on this thread, and so on the threads that it makes, until it is dropped.
-struct Masked(libc::sigset_t);
-
-impl Masked {
-    fn new() -> Masked {
-        /// The signals that a thread causes itself, and the one that profilers use.
-        const OPEN: [c_int; 8] = [
-            libc::SIGSEGV,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGILL,
-            libc::SIGTRAP,
-            libc::SIGSYS,
-            libc::SIGABRT,
-            libc::SIGPROF,
-        ];
-        let (mut blocked, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
-        // SAFETY: the sets have memory, are initialised by the first call or are all zeros, and
-        // live during the calls; all signals named exist.
-        unsafe {
-            libc::sigfillset(blocked.as_mut_ptr());
-            for signal in OPEN {
-                libc::sigdelset(blocked.as_mut_ptr(), signal);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr());
-            Masked(before.assume_init())
-        }
-    }
-}
-
-impl Drop for Masked {
-    fn drop(&mut self) {
-        // SAFETY: the set is the one that this thread had.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) };
-    }
 }
 
 #[cfg(test)]
@@ -342,24 +293,13 @@ mod tests {
 
     #[test]
     fn signals_wait_for_the_program_and_faults_do_not() {
-        let blocked = started(&options(), || {
-            let mut set = MaybeUninit::zeroed();
-            // SAFETY: the set has memory and is initialised by the call.
-            let set: libc::sigset_t = unsafe {
-                libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
-                set.assume_init()
-            };
-            // SAFETY: the set is initialised and the signals exist.
-            [
-                libc::SIGINT,
-                libc::SIGTERM,
-                libc::SIGCHLD,
-                libc::SIGSEGV,
-                libc::SIGPROF,
-            ]
-            .map(|signal| unsafe { libc::sigismember(&set, signal) })
-        });
-        assert_eq!(blocked, [1, 1, 1, 0, 0]);
+        let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let status = started(&options(), status);
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let mask = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
+        // SIGINT, SIGTERM and SIGCHLD; SIGSEGV and SIGPROF.
+        let is_blocked = [2, 15, 17, 11, 27].map(|signal| mask >> (signal - 1) & 1 == 1);
+        assert_eq!(is_blocked, [true, true, true, false, false]);
     }
 
     #[test]

@@ -1,16 +1,12 @@
 //! The settings of the environment: `UMBO_LOG` and `UMBO_TRACE`.
 
-#![expect(
-    unsafe_code,
-    reason = "the end of the process is noticed by a function of C's"
-)]
-
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::log::{self, Level};
 use super::trace;
+use umbo_system::process;
 
 /// Applies the settings of the environment, once in a process. A program that begins to use the
 /// library calls it. No thread waits for another one here, because in the child of a fork the other
@@ -53,10 +49,9 @@ fn at_exit() {
         // trace.
         let _ = std::panic::catch_unwind(trace::stop);
     }
-    // SAFETY: the function may be called when the process ends, or when the library is unloaded. It
-    // uses only the library's own memory, and no thread of the library is left for which it
-    // would wait.
-    unsafe { libc::atexit(end) };
+    // It uses only the library's own memory, and no thread of the library is left for which it would
+    // wait.
+    process::at_exit(end);
 }
 
 #[cfg(test)]

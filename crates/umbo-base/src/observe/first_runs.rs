@@ -15,7 +15,8 @@ use super::log::{self, Level};
 use super::processes::Usage;
 use super::sample::Setup;
 use super::summary::Summary;
-use super::{advice, clock, libraries};
+use super::{advice, libraries};
+use umbo_system::{clock, threads};
 
 /// A run that takes less, in nanoseconds, is not worth watching.
 const LEAST_RUN: u64 = 1_000_000;
@@ -161,7 +162,7 @@ impl ThreadWatch {
 
     /// Notes a run of the calling thread.
     fn note(&mut self, took: u64) {
-        let thread = clock::thread_number();
+        let thread = threads::number();
         if !self.callers.contains(&thread) {
             self.callers.push(thread);
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::broken_pipe;
+use umbo_system::streams;
 
 /// How important a message is. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,15 +155,7 @@ const BY_DEFAULT: Level = Level::Warning;
 /// interrupt it.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
-    #[expect(
-        unsafe_code,
-        reason = "a function of C's, for want of one in Rust that takes no lock"
-    )]
-    broken_pipe::without_signal(|| {
-        // SAFETY: the bytes exist and are only read. If standard error is closed, or nobody reads
-        // it any more, the message is lost.
-        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) }
-    });
+    streams::write_error(line.as_bytes());
 }
 
 /// How many distinct messages are printed. One more says that it is the last.

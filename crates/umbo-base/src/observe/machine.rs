@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::clock;
+use umbo_system::clock;
 
 /// The load of other processes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Measures the callback of a replica, on the replica's thread.
 
-use super::clock;
 use super::phase::ByPhase;
 use super::sample::{Clocks, ReplicaSample};
 use super::watching::LOCAL;
+use umbo_system::clock;
 
 /// When a measured step was opened, and how its replicas measure themselves.
 #[derive(Clone, Copy, Debug)]

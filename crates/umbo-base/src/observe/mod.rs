@@ -11,8 +11,6 @@
 //! nor tensors.
 
 pub mod advice;
-mod broken_pipe;
-pub mod clock;
 pub mod environment;
 mod first_runs;
 pub mod libraries;

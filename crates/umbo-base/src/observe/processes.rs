@@ -5,7 +5,7 @@ use std::fs;
 
 use parking_lot::Mutex;
 
-use super::clock;
+use umbo_system::threads;
 
 /// The system's ids of the threads that belong to the library and are alive.
 static OWN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -17,7 +17,7 @@ pub struct OwnThread(u32);
 impl OwnThread {
     /// Notes the calling thread.
     pub fn note() -> OwnThread {
-        let thread = clock::thread_number();
+        let thread = threads::number();
         OWN.lock().push(thread);
         OwnThread(thread)
     }
@@ -51,7 +51,7 @@ impl Usage {
     /// The processor time of the threads until now.
     pub fn now() -> Usage {
         Usage {
-            threads: threads().collect(),
+            threads: all_threads().collect(),
         }
     }
 
@@ -60,7 +60,7 @@ impl Usage {
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
         let of_library = OWN.lock().clone();
-        for (thread, used) in threads() {
+        for (thread, used) in all_threads() {
             let nanoseconds = used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0));
             let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else {
                 continue;
@@ -87,7 +87,7 @@ impl Usage {
 
 /// The id and the processor time of each thread of the process. It is empty if the system does not
 /// report them.
-fn threads() -> impl Iterator<Item = (u32, u64)> {
+fn all_threads() -> impl Iterator<Item = (u32, u64)> {
     let entries = fs::read_dir("/proc/self/task")
         .into_iter()
         .flatten()

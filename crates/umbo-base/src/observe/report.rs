@@ -23,7 +23,8 @@ pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event};
-use super::{clock, watching};
+use super::watching;
+use umbo_system::threads;
 
 /// How many steps are kept.
 const KEPT: usize = 256;
@@ -162,7 +163,7 @@ impl Recorder {
         if !committed {
             return false;
         }
-        let thread = clock::thread_number();
+        let thread = threads::number();
         if kept.callers.len() < kept.callers.capacity() && !kept.callers.contains(&thread) {
             kept.callers.push(thread);
         }
@@ -232,6 +233,7 @@ impl KeptSteps {
 mod tests {
     use super::*;
     use crate::observe::phase::{Counter, Phase};
+    use umbo_system::clock;
 
     const SETUP: Setup = Setup {
         replicas: 1,

@@ -1,8 +1,8 @@
 //! The end of a run, which is the beginning of the next step.
 
-use super::clock;
 use super::phase::ByPhase;
 use super::watching::{self, Local};
+use umbo_system::clock;
 
 /// The end of a run, as seen by its thread.
 #[derive(Debug)]

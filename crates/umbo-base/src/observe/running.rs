@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::clock;
 use super::meter::Opened;
 use super::phase::ByPhase;
 use super::report::Recorder;
@@ -10,6 +9,7 @@ use super::run_end::RunEnd;
 use super::sample::{StepPlace, StepSample};
 use super::trace::{self, Detail, Event};
 use super::watching::{self, LOCAL};
+use umbo_system::clock;
 
 /// After runs that take less time, callbacks are measured only with the system's clock.
 const WORTH_CLOCKS: u64 = 1_000_000;

@@ -6,10 +6,10 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-use super::clock;
 use super::phase::{Counter, Phase};
 use super::trace::{self, Event};
 use super::watching::{COUNTS, LOCAL, is_traced, is_watched};
+use umbo_system::clock;
 
 /// The phase of the calling thread's time until this is dropped.
 #[must_use = "dropping it ends the span"]

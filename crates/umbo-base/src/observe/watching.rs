@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use super::clock;
 use super::phase::{ByPhase, Counter};
+use umbo_system::threads;
 
 /// The active tools: bit 0 is set while there is a trace, and the other bits count the tools that
 /// measure.
@@ -65,7 +65,7 @@ fn note_begin(before: u32) {
 
 /// The calling thread, and the present stretch of time without a break in watching.
 pub(super) fn place() -> (u32, u64) {
-    (clock::thread_number(), STRETCH.load(Ordering::Relaxed))
+    (threads::number(), STRETCH.load(Ordering::Relaxed))
 }
 
 pub(super) fn remove_measurer() {

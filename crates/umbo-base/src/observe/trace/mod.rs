@@ -29,14 +29,15 @@ pub(super) use event::Detail;
 pub use event::Event;
 pub use row::record_row;
 
-/// The present time of the trace's clock, in nanoseconds.
-pub use super::clock::now;
 use super::log::{self, Level};
 use super::machine::Watch;
 use super::processes::Usage;
-use super::{clock, watching};
+use super::watching;
 use crate::error::{Error, Result};
 use crate::files;
+/// The present time of the trace's clock, in nanoseconds.
+pub use umbo_system::clock::now;
+use umbo_system::{clock, threads};
 
 /// The number of events that a thread keeps until they are written.
 const KEPT: usize = 2048;
@@ -216,7 +217,7 @@ pub(super) fn record(event: Event) {
 fn register() -> Option<OwnBuffer> {
     let mut current = SESSION.lock();
     let session = current.as_mut()?;
-    let buffer = session.add_buffer(clock::thread_number(), clock::thread_name());
+    let buffer = session.add_buffer(threads::number(), threads::name());
     Some(OwnBuffer {
         session: session.number,
         buffer,

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use super::{CURRENT, Event, json, record};
-use crate::observe::{clock, watching};
+use crate::observe::watching;
 use std::sync::atomic::Ordering;
+use umbo_system::clock;
 
 /// The largest number of open spans of the program on a thread that are in the trace.
 const DEEPEST: usize = 64;

@@ -1,14 +1,21 @@
-//! Writing to a pipe whose reader may have ended.
-
-#![expect(unsafe_code, reason = "signals are the system's")]
+//! Standard error, which may be a pipe whose reader has ended.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
+/// Writes to standard error in one call, without a lock. If standard error is closed, or nobody
+/// reads it any more, the bytes are lost, and the process goes on.
+pub fn write_error(bytes: &[u8]) {
+    without_signal(|| {
+        // SAFETY: the bytes exist and are only read.
+        unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) }
+    });
+}
+
 /// Runs `write` without the signal that the system sends to a thread that writes to a pipe without
 /// a reader, and that usually ends the process. The write only fails. A signal that the program has
 /// blocked and not taken yet stays.
-pub(super) fn without_signal<R>(write: impl FnOnce() -> R) -> R {
+fn without_signal<R>(write: impl FnOnce() -> R) -> R {
     let mut pipe = MaybeUninit::uninit();
     let mut pending = MaybeUninit::zeroed();
     let mut before = MaybeUninit::zeroed();

@@ -1,6 +1,4 @@
-//! Clocks: the system's, and those of a thread.
-
-#![expect(unsafe_code, reason = "the system's clocks")]
+//! The clocks of the kernel.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,6 +17,7 @@ pub fn coarse() -> u64 {
 }
 
 /// Nanoseconds for which the calling thread has been on a processor.
+#[inline]
 pub fn on_processor() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -38,24 +37,7 @@ pub fn ready() -> u64 {
         .unwrap_or(0)
 }
 
-/// The system's id of the calling thread.
-pub fn thread_number() -> u32 {
-    // SAFETY: the call has no preconditions.
-    unsafe { libc::gettid() as u32 }
-}
-
-/// The system's name of the calling thread.
-pub fn thread_name() -> String {
-    let mut name = [0u8; 16];
-    // SAFETY: a thread reads its own name, and the buffer is large enough for the longest name.
-    unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
-    let end = name
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
-}
-
+#[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: the clock is one that Linux has, and there is memory for its time.
@@ -64,21 +46,4 @@ fn read(clock: libc::clockid_t) -> u64 {
         time.assume_init()
     };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clocks_go_forward() {
-        let (wall, processor) = (now(), on_processor());
-        let mut burnt = 0u64;
-        while on_processor() == processor {
-            burnt = std::hint::black_box(burnt + 1);
-        }
-        assert!(now() > wall);
-        let before = ready();
-        assert!(ready() >= before);
-    }
 }

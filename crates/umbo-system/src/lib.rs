@@ -1,0 +1,32 @@
+//! The operating system: all that Umbo asks of it.
+//!
+//! Each public module is a part of one interface of safe functions and small types. What all
+//! systems share is in the module itself. What depends on the system is in a folder named after it,
+//! `linux`, whose modules have the same names as those of the interface. No other crate calls the
+//! system's functions or reads its files of figures, so another system needs a folder beside
+//! `linux`, and no change elsewhere.
+//!
+//! Failures are [`std::io::Error`]s, since the library's own errors are made of them in a crate
+//! above this one.
+
+#![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as platform;
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Umbo runs on Linux. Another system needs a folder beside crates/umbo-system/src/linux; \
+     docs/internals/architecture.md, \"What is Linux\", says what it holds"
+);
+
+pub mod clock;
+pub mod process;
+pub mod processors;
+pub mod streams;
+pub mod threads;

@@ -1,0 +1,9 @@
+//! Linux with glibc, as the interface needs it.
+
+#![expect(unsafe_code, reason = "the functions of the C library are unsafe")]
+
+pub mod clock;
+pub mod process;
+pub mod processors;
+pub mod streams;
+pub mod threads;
