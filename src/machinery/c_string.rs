@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use parking_lot::Mutex;
 use umbo_core::device::DeviceId;
 use umbo_core::device::name::DeviceName;
+use umbo_core::system::names;
 
 /// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.
 pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
@@ -17,7 +17,7 @@ pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
 
 /// A copy of a path, which has no NUL because it came from C.
 pub(crate) fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+    CString::new(names::bytes(path.as_os_str())).unwrap_or_default()
 }
 
 /// The canonical name of a device. Lives as long as the process: devices are few, and none ever

@@ -1,13 +1,13 @@
 //! Texts and paths that C gives, and room for those that it gets, ended by a NUL. Texts are UTF-8;
 //! paths are bytes.
 
-use std::ffi::{CStr, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::ptr;
 
 use super::pointers::{Out, check};
 use umbo_core::error::{Error, Result};
+use umbo_core::system::names;
 
 /// The longest text that comes in, in bytes: as long as the longest path of the system. Copies and
 /// messages that contain it are small then, so that there is always memory for them.
@@ -43,7 +43,7 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, argument: &'static str) ->
     // SAFETY: the pointer is not null, and the caller promises the rest.
     let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
     check_length(bytes.len(), argument)?;
-    Ok(Path::new(OsStr::from_bytes(bytes)))
+    Ok(Path::new(names::from_bytes(bytes)))
 }
 
 /// A text argument of any length.

@@ -1,9 +1,8 @@
 //! Which checkpoints of a training are kept, and when they are written.
 
-use std::os::unix::ffi::OsStrExt;
-
 use crate::machinery::prelude::*;
 use umbo_core::checkpoint::{Manager, ManagerOptions};
+use umbo_core::system::names;
 
 /// Which checkpoints are kept, and when one is due.
 #[c_struct(
@@ -174,5 +173,5 @@ pub fn umbo_checkpoint_manager_path(
     length: *mut usize,
 ) {
     let path = manager.path(step);
-    buffer.write(path.as_os_str().as_bytes(), length)
+    buffer.write(names::bytes(path.as_os_str()), length)
 }

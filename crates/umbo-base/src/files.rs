@@ -1,22 +1,16 @@
-//! Files that are written: where their paths lead, and descriptors that are not those of the
-//! standard streams.
+//! Files that are written, and where their paths lead.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
+use umbo_system::files::{self, FileIdentity};
+use umbo_system::names;
 
 use crate::error::{Error, Result};
 
 /// The largest number of symbolic links that are followed: that of Linux.
 const MOST_LINKS: usize = 40;
-
-/// The last descriptor of the standard streams.
-const LAST_STANDARD: i32 = 2;
 
 /// The file to which a path leads.
 #[derive(Debug)]
@@ -60,7 +54,7 @@ impl Place {
                     path.display()
                 ));
             }
-            if target.as_os_str().as_bytes().ends_with(b"/") {
+            if names::bytes(target.as_os_str()).ends_with(b"/") {
                 return Err(invalid!(
                     "path",
                     "'{}' is the name of a folder",
@@ -72,7 +66,7 @@ impl Place {
                 existing,
             });
         }
-        Err(refused(&io::Error::from_raw_os_error(libc::ELOOP)))
+        Err(refused(&files::too_many_links()))
     }
 }
 
@@ -97,39 +91,13 @@ pub fn folder_of(path: &Path) -> &Path {
 pub fn lasting(folder: &Path) -> PathBuf {
     let identity = |path: &Path| {
         fs::metadata(path)
-            .map(|found| (found.dev(), found.ino()))
             .ok()
+            .map(|found| FileIdentity::of(&found))
     };
     // From above, the system may not let the process through, or the path may be too long.
     let absolute = std::path::absolute(folder).ok();
     let same = absolute.filter(|absolute| identity(absolute) == identity(folder));
     same.unwrap_or_else(|| folder.to_owned())
-}
-
-/// Opens a file whose descriptor is not that of a standard stream, even if the process has closed
-/// one. Otherwise what any thread prints would be written into the file.
-pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock();
-    let _held = hold_closed_streams();
-    let file = options.open(path)?;
-    match file.as_raw_fd() > LAST_STANDARD {
-        true => Ok(file),
-        // Another thread has closed a stream in the meantime. A copy never has one of these
-        // descriptors.
-        false => file.try_clone(),
-    }
-}
-
-/// Takes the descriptors of standard streams that are closed, until the files are dropped. They
-/// still behave as if they were closed, because nobody can read or write through a descriptor that
-/// is only a path.
-fn hold_closed_streams() -> Vec<File> {
-    let mut only_path = OpenOptions::new();
-    only_path.read(true).custom_flags(libc::O_PATH);
-    let held = std::iter::from_fn(|| only_path.open("/").ok());
-    held.take_while(|file| file.as_raw_fd() <= LAST_STANDARD)
-        .collect()
 }
 
 /// Opens a file that is overwritten from its beginning, or makes it.
@@ -143,12 +111,8 @@ pub fn overwrite(path: &Path, failed: impl Fn(&io::Error) -> Error) -> Result<Fi
     }
     let mut options = OpenOptions::new();
     // If it has become a pipe in the meantime, this does not wait for a reader.
-    options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(libc::O_NONBLOCK);
-    let file = open(&options, path).map_err(|error| failed(&error))?;
+    files::without_waiting(options.write(true).create(true).truncate(false));
+    let file = files::open(&options, path).map_err(|error| failed(&error))?;
     check_regular(path, &file.metadata().map_err(|error| failed(&error))?)?;
     file.set_len(0).map_err(|error| failed(&error))?;
     Ok(file)

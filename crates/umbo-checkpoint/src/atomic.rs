@@ -12,17 +12,16 @@
 //! old one's mode, and its owner and group if the system permits that.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use umbo_base::error::{Error, Result};
 pub(super) use umbo_base::files::folder_of;
-use umbo_base::files::{self, Place};
+use umbo_base::files::{Place, lasting};
 use umbo_base::observe::log::{self, Level};
+use umbo_system::{files, names};
 
 const ENDING: &str = ".partial";
 
@@ -48,7 +47,7 @@ impl AtomicFile {
         let nameless = || invalid!("path", "'{}' has no file name", path.display());
         let name = place.path.file_name().ok_or_else(nameless)?;
         let given_folder = folder_of(&place.path);
-        let folder = files::lasting(given_folder);
+        let folder = lasting(given_folder);
         let short = short_name(name);
         remove_left_over(&folder, |target| target == name || *target == *short);
         let mut options = OpenOptions::new();
@@ -56,7 +55,7 @@ impl AtomicFile {
         if let Some(existing) = &place.existing {
             // Nobody else may read or write more than of the old file. It gets exactly its mode in
             // the end.
-            options.mode(existing.mode() & 0o777 | 0o600);
+            files::limit_access(&mut options, existing);
         }
         let mut start = name;
         for _ in 0..100 {
@@ -64,7 +63,7 @@ impl AtomicFile {
             let file = match files::open(&options, &partial) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) && start == name => {
+                Err(error) if error.kind() == io::ErrorKind::InvalidFilename && start == name => {
                     start = &short;
                     continue;
                 }
@@ -82,7 +81,7 @@ impl AtomicFile {
             let ours = match file.try_lock() {
                 Ok(()) => file
                     .metadata()
-                    .map_or(true, |metadata| metadata.nlink() > 0),
+                    .map_or(true, |metadata| files::has_name(&metadata)),
                 Err(TryLockError::WouldBlock) => false,
                 // The file system has no locks, so no process can lock a left-over file, either.
                 Err(TryLockError::Error(_)) => true,
@@ -130,7 +129,7 @@ impl AtomicFile {
             ));
         }
         if let Some(existing) = &place.existing {
-            keep_attributes(&self.file, existing);
+            files::keep_attributes(&self.file, existing);
         }
         self.file
             .sync_all()
@@ -145,9 +144,7 @@ impl AtomicFile {
         };
         fs::rename(&self.partial, &self.target).map_err(|error| failed("renaming", error))?;
         self.finished = true;
-        if let Err(error) = folder.and_then(|folder| folder.sync_all())
-            && !means_nothing_to_do(&error)
-        {
+        if let Err(error) = folder.and_then(|folder| files::synchronise_folder(&folder)) {
             let path = self.shown.display();
             log::log(Level::Warning, || {
                 format!(
@@ -157,35 +154,6 @@ impl AtomicFile {
             });
         }
         Ok(())
-    }
-}
-
-/// Whether the error of synchronising a folder says that the file system has nothing of the kind.
-/// Some file systems of networks and of user space know it for files only. Nobody can change that,
-/// so nothing is said about it; SQLite and PostgreSQL ignore these errors, too.
-fn means_nothing_to_do(error: &io::Error) -> bool {
-    let codes = [libc::EINVAL, libc::EBADF, libc::ENOSYS, libc::ENOTSUP];
-    error
-        .raw_os_error()
-        .is_some_and(|code| codes.contains(&code))
-}
-
-/// Gives a new file the mode of the file that it will replace, and the owner and the group if the
-/// system permits that.
-fn keep_attributes(file: &File, existing: &Metadata) {
-    let Ok(made) = file.metadata() else { return };
-    let (owner, group) = (existing.uid(), existing.gid());
-    let mut mode = existing.mode() & 0o7777;
-    if (made.uid(), made.gid()) != (owner, group)
-        && fchown(file, Some(owner), Some(group)).is_err()
-        && fchown(file, None, Some(group)).is_err()
-    {
-        // Another group may do no more than everybody.
-        mode &= !0o070 | (mode & 0o007) << 3;
-    }
-    if made.mode() & 0o7777 != mode {
-        // A file system without modes gives all files the same, as it gave the old one.
-        let _ = file.set_permissions(Permissions::from_mode(mode));
     }
 }
 
@@ -224,7 +192,7 @@ pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool
 
 /// A name that stands for that of a target where the system allows no longer one.
 fn short_name(target: &OsStr) -> OsString {
-    format!("umbo-{:08x}", crc32fast::hash(target.as_bytes())).into()
+    format!("umbo-{:08x}", crc32fast::hash(names::bytes(target))).into()
 }
 
 /// A new name for a file whose contents are to become those of `target`.
@@ -239,14 +207,13 @@ fn partial_name(target: &OsStr) -> OsString {
 
 /// The name of the target whose contents a file with this name was to become, if it is such a file.
 fn target_of(partial: &OsStr) -> Option<&OsStr> {
-    let bytes = partial
-        .as_bytes()
+    let bytes = names::bytes(partial)
         .strip_prefix(b".")?
         .strip_suffix(ENDING.as_bytes())?;
     let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
     let is_number = |piece: &[u8]| !piece.is_empty() && piece.iter().all(u8::is_ascii_digit);
     (is_number(pieces.next()?) && is_number(pieces.next()?)).then_some(())?;
-    pieces.next().map(OsStr::from_bytes)
+    pieces.next().map(names::from_bytes)
 }
 
 /// The error for a system call that writes.

@@ -15,21 +15,19 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::atomic::failed;
 use umbo_base::error::{Error, Result};
-use umbo_base::files;
 use umbo_executor::fork;
+use umbo_system::files::{self, FileIdentity};
 
 /// Which folder it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FolderIdentity {
     /// Absolute, and without links.
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    folder: FileIdentity,
 }
 
 impl FolderIdentity {
@@ -43,8 +41,7 @@ impl FolderIdentity {
     fn new(path: PathBuf, metadata: &Metadata) -> FolderIdentity {
         FolderIdentity {
             path,
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            folder: FileIdentity::of(metadata),
         }
     }
 }

@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use crc32fast::Hasher;
 
@@ -17,6 +16,7 @@ use crate::wanted::{One, Values, WantedTensors, lost};
 use umbo_base::error::{Error, Result};
 use umbo_executor::computing;
 use umbo_input::sources::file::{FileElements, damaged, failed, to_memory};
+use umbo_system::files;
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.
@@ -42,7 +42,7 @@ impl ReadPiece<'_> {
     fn read(&mut self, file: &File) {
         let mut offset = self.offset;
         for part in self.to.chunks_mut(PART) {
-            self.outcome = file.read_exact_at(part, offset);
+            self.outcome = files::read_exact_at(file, part, offset);
             if self.outcome.is_err() {
                 return;
             }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
@@ -18,6 +17,7 @@ use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
 use umbo_device::DeviceId;
 use umbo_input::sources::file::{self, damaged};
+use umbo_system::files;
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// An open file whose header was checked.
@@ -408,11 +408,10 @@ fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>
 }
 
 fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {
-    file.read_exact_at(target, offset)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
-            _ => file::failed(path, &error),
-        })
+    files::read_exact_at(file, target, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
+        _ => file::failed(path, &error),
+    })
 }
 
 fn missing(name: &str) -> Error {

@@ -8,10 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 
 use crate::folder::{self, path_of};
@@ -23,6 +23,7 @@ use crate::reader::CheckpointFile;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result, Status};
 use umbo_base::observe::log::{self, Level};
+use umbo_system::files::FileIdentity;
 
 /// The name of the number of a save in a manager's notes.
 pub(super) const NUMBER: &str = "number";
@@ -40,24 +41,21 @@ pub(super) struct Shelf {
     steps_with_parts: Mutex<HashSet<u64>>,
 }
 
-/// Seconds and nanoseconds.
-type Time = (i64, i64);
-
 /// What changes when a file is replaced or written to.
 #[derive(PartialEq, Eq)]
 struct FileState {
-    inode: u64,
+    identity: FileIdentity,
     length: u64,
-    modified: Time,
+    modified: SystemTime,
 }
 
 impl FileState {
     fn new(metadata: &Metadata) -> FileState {
-        let modified = (metadata.mtime(), metadata.mtime_nsec());
         FileState {
-            inode: metadata.ino(),
+            identity: FileIdentity::of(metadata),
             length: metadata.len(),
-            modified,
+            // A file system that has no times says so of all its files.
+            modified: metadata.modified().unwrap_or(UNIX_EPOCH),
         }
     }
 }
@@ -130,7 +128,7 @@ impl Shelf {
                 // Somebody else has removed it in the meantime.
                 Err(error) if error.status() == Status::NotFound => {}
                 Err(error) if purpose == Purpose::Restore => return Err(error),
-                Err(_) => others.push(((0, 0), file)),
+                Err(_) => others.push((UNIX_EPOCH, file)),
             }
         }
         let greatest = numbered
@@ -162,7 +160,7 @@ impl Shelf {
     /// When the file was modified, and the number of the save that has made it, which is read once.
     /// A file whose contents show none has none. An error is one of the system that may be
     /// another one later.
-    fn look_at(&self, step: u64, path: &Path) -> Result<(Time, Option<u64>)> {
+    fn look_at(&self, step: u64, path: &Path) -> Result<(SystemTime, Option<u64>)> {
         let metadata = fs::metadata(path)
             .map_err(|error| Error::of_system(format_args!("'{}'", path.display()), &error))?;
         let state = FileState::new(&metadata);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(target_arch = "x86_64")]
 use crate::instruction_set::InstructionSet;
 use crate::instruction_set::Instructions;
+use umbo_system::processors::last_level_cache;
 
 /// The unit in which memory and caches exchange bytes.
 pub const LINE: usize = 64;
@@ -36,14 +37,6 @@ pub fn pays(traffic: usize) -> bool {
         select(threshold);
     }
     traffic >= threshold
-}
-
-/// The size in bytes of the third-level cache that the first processor uses. (On some systems
-/// `sysconf` returns the sum over all caches of the socket.)
-fn last_level_cache() -> Option<usize> {
-    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
-    let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
-    kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
 }
 
 /// From now on, operations in the whole process stream from `traffic` bytes on. Results do not

@@ -26,6 +26,10 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod failure;
+pub mod files;
+pub mod memory;
+pub mod names;
 pub mod process;
 pub mod processors;
 pub mod streams;

@@ -3,7 +3,7 @@
 use std::{fmt, io};
 
 use crate::platform::processors::MOST;
-pub use crate::platform::processors::{current, online};
+pub use crate::platform::processors::{current, last_level_cache, online};
 
 /// A set of processors, by the system's numbers. It prints as `0-3,8`. It allocates no memory.
 #[derive(Clone, PartialEq, Eq)]

@@ -6,21 +6,15 @@
 //! later requests of the same size. The system may take their pages away when memory is short. The
 //! blocks are unmapped when the system refuses a new block, and with the last strategy.
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use umbo_system::memory::{LARGE_PAGE, PAGE, Pages};
 
 /// From this size on, memory comes from this module. Miri supports only mappings that are unmapped
 /// as a whole, so with Miri no memory comes from here.
 pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
-
-/// From this size on, large pages are worth their cost.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Sizes of mappings are multiples of this number, which is a multiple of every page size of this
-/// system.
-const PAGE: usize = 64 << 10;
 
 /// Successive blocks begin at different offsets in their pages, so many bytes apart. If all began
 /// at the same offset, lines at the same places of blocks that are used together would share one
@@ -68,10 +62,10 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(mapping) = self.0.take() else { return };
-        if mapping.bytes > MOST_KEPT_BYTES {
+        if mapping.bytes() > MOST_KEPT_BYTES {
             return;
         }
-        mapping.offer_to_system();
+        mapping.pages.offer_to_system();
         if let Some(mut kept) = KEPT.try_lock() {
             keep(&mut kept, mapping);
         }
@@ -101,7 +95,7 @@ pub fn kept() -> (usize, usize) {
 
 /// The newest block of this size. Its pages are the most likely to be still present.
 fn take(kept: &mut Vec<Mapping>, bytes: usize) -> Option<Mapping> {
-    let place = kept.iter().rposition(|block| block.bytes == bytes)?;
+    let place = kept.iter().rposition(|block| block.bytes() == bytes)?;
     Some(kept.remove(place))
 }
 
@@ -117,19 +111,15 @@ fn keep(kept: &mut Vec<Mapping>, block: Mapping) {
 }
 
 fn bytes_of(kept: &[Mapping]) -> usize {
-    kept.iter().map(|block| block.bytes).sum()
+    kept.iter().map(Mapping::bytes).sum()
 }
 
-/// A range of pages that only this process uses.
+/// The pages of a block.
 struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-    /// The offset of the block in the mapping.
+    pages: Pages,
+    /// The offset of the block in its pages.
     offset: usize,
 }
-
-// SAFETY: a mapping is an address range that only its owner uses. It is not bound to a thread.
-unsafe impl Send for Mapping {}
 
 /// The size of the mapping for a block of `bytes` bytes.
 fn mapped_bytes(bytes: usize) -> Option<usize> {
@@ -144,57 +134,23 @@ impl Mapping {
     fn new(bytes: usize) -> Option<Mapping> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let bytes = mapped_bytes(bytes)?;
-        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
-        let reserved = bytes.checked_add(alignment)?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping at a place of the system's choice touches nothing that exists.
-        let first = unsafe { libc::mmap(ptr::null_mut(), reserved, protection, flags, -1, 0) };
-        if first == libc::MAP_FAILED {
-            return None;
-        }
-        let first = first.cast::<u8>();
-        let ahead = first.addr().wrapping_neg() % alignment;
-        let start = first.wrapping_add(ahead);
-        for (part, length) in [
-            (first, ahead),
-            (start.wrapping_add(bytes), alignment - ahead),
-        ] {
-            if length > 0 {
-                // SAFETY: these are whole pages of the new mapping, outside of the part that is
-                // kept. If the system refuses, the only loss is address space.
-                unsafe { libc::munmap(part.cast(), length) };
-            }
-        }
-        if bytes >= HUGE_PAGE {
-            // SAFETY: the range is the new mapping's. The call is only advice: without it the
-            // memory works in the same way, on small pages.
-            unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+        let is_large = bytes >= LARGE_PAGE;
+        let pages = Pages::zeroed(bytes, if is_large { LARGE_PAGE } else { PAGE })?;
+        if is_large {
+            pages.prefer_large();
         }
         let offset = NEXT.fetch_add(1, Ordering::Relaxed) % OFFSETS * OFFSET;
-        NonNull::new(start).map(|start| Mapping {
-            start,
-            bytes,
-            offset,
-        })
+        Some(Mapping { pages, offset })
+    }
+
+    /// The size of its pages together.
+    fn bytes(&self) -> usize {
+        self.pages.bytes()
     }
 
     /// The first byte of the block.
     fn data(&self) -> *mut u8 {
-        self.start.as_ptr().wrapping_add(self.offset)
-    }
-
-    /// Allows the system to take the pages away if it needs them. They would read as zeros then.
-    fn offer_to_system(&self) {
-        // SAFETY: nobody needs the contents of the mapping. The call is only advice.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_FREE) };
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and its owner, which alone uses it, is done.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        self.pages.start().as_ptr().wrapping_add(self.offset)
     }
 }
 
@@ -210,8 +166,8 @@ mod tests {
         let places: Vec<*mut u8> = (0..MOST_KEPT + 1)
             .map(|_| {
                 let mapping = Mapping::new(SIZE).unwrap();
-                assert_eq!(mapping.bytes, mapped_bytes(SIZE).unwrap());
-                let place = mapping.start.as_ptr();
+                assert_eq!(mapping.bytes(), mapped_bytes(SIZE).unwrap());
+                let place = mapping.pages.start().as_ptr();
                 keep(&mut all, mapping);
                 place
             })
@@ -219,7 +175,7 @@ mod tests {
         let bytes = mapped_bytes(SIZE).unwrap();
         assert_eq!((all.len(), bytes_of(&all)), (MOST_KEPT, MOST_KEPT * bytes));
         for &place in places[1..].iter().rev() {
-            assert_eq!(take(&mut all, bytes).unwrap().start.as_ptr(), place);
+            assert_eq!(take(&mut all, bytes).unwrap().pages.start().as_ptr(), place);
         }
         assert!(take(&mut all, bytes).is_none() && all.is_empty());
         assert!(Block::uninitialized(usize::MAX / 2).is_none());
@@ -233,14 +189,21 @@ mod tests {
             .collect();
         let places: std::collections::HashSet<usize> = all
             .iter()
-            .map(|mapping| mapping.data().addr() % HUGE_PAGE)
+            .map(|mapping| mapping.data().addr() % LARGE_PAGE)
             .collect();
         // Other tests take some blocks in between.
         assert!(places.len() > OFFSETS / 2);
         for mapping in &all {
-            assert!(mapping.start.addr().get().is_multiple_of(HUGE_PAGE));
+            assert!(
+                mapping
+                    .pages
+                    .start()
+                    .addr()
+                    .get()
+                    .is_multiple_of(LARGE_PAGE)
+            );
             assert!(mapping.data().addr().is_multiple_of(64));
-            assert!(mapping.offset + (3 << 20) <= mapping.bytes);
+            assert!(mapping.offset + (3 << 20) <= mapping.bytes());
         }
     }
 

@@ -1,6 +1,5 @@
 //! Files as a source. A function of the caller makes a dataset of each file, whose elements follow.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use crate::transforms::shuffle::Shuffle;
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, memory};
 use umbo_strategy::ranks::agreement;
+use umbo_system::names;
 use umbo_tensor::values::Value;
 
 /// The largest number of files that are read in turn.
@@ -193,7 +193,7 @@ impl Operation for FileList {
         let paths = &self.source.paths;
         let bytes: Vec<&[u8]> = paths
             .iter()
-            .map(|path| path.as_os_str().as_bytes())
+            .map(|path| names::bytes(path.as_os_str()))
             .collect();
         let names = agreement(&bytes);
         let first = paths[0].display().to_string().into();

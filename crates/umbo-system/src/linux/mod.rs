@@ -3,6 +3,10 @@
 #![expect(unsafe_code, reason = "the functions of the C library are unsafe")]
 
 pub mod clock;
+pub mod failure;
+pub mod files;
+pub mod memory;
+pub mod names;
 pub mod process;
 pub mod processors;
 pub mod streams;

@@ -50,3 +50,11 @@ pub fn current() -> Option<usize> {
     // SAFETY: the call takes no arguments and changes nothing.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
+
+/// The size in bytes of the third-level cache that the first processor uses, if the system reports
+/// it. (On some systems `sysconf` returns the sum over all caches of the socket.)
+pub fn last_level_cache() -> Option<usize> {
+    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
+    let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+    kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
+}
