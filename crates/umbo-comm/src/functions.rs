@@ -2,12 +2,8 @@
 
 #![expect(unsafe_code, reason = "C libraries are found at run time")]
 
-use std::error::Error as _;
-use std::ffi::{CStr, c_int, c_void};
-
-use libloading::os::unix::Library;
-
 use umbo_executor::floating_point::in_program;
+use umbo_system::libraries::{Library, Scope};
 
 /// Defines `Functions`, a table with a field for each function that is listed. If the library,
 /// which `whose` names, lacks one of them, the error ends with `$expected`.
@@ -50,13 +46,6 @@ macro_rules! functions {
 }
 pub(super) use functions;
 
-/// The address of this name in a library, or null.
-pub(super) fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
-    // SAFETY: only the address is read.
-    let symbol = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
-    symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
-}
-
 /// Opens the library at `path`. Without a path it is the one that the environment variable names,
 /// and without the variable the first of the `usual` names that there is. Also returns its name, or
 /// why none could be opened.
@@ -67,20 +56,16 @@ pub(super) unsafe fn open(
     path: Option<&str>,
     variable: &str,
     usual: &[&str],
-    flags: c_int,
+    scope: Scope,
 ) -> std::result::Result<(Library, String), String> {
     let set = std::env::var(variable).ok().filter(|name| !name.is_empty());
     let given = path.or(set.as_deref());
     let mut problems = Vec::new();
     for name in given.as_ref().map_or(usual, std::slice::from_ref) {
         // SAFETY: the caller's promise.
-        match in_program(|| unsafe { Library::open(Some(*name), flags) }) {
+        match in_program(|| unsafe { Library::open(name, scope) }) {
             Ok(library) => return Ok((library, (*name).to_owned())),
-            Err(error) => problems.push(
-                error
-                    .source()
-                    .map_or_else(|| format!("{name}: {error}"), ToString::to_string),
-            ),
+            Err(problem) => problems.push(problem),
         }
     }
     Err(problems.join("; "))

@@ -11,8 +11,11 @@
     reason = "functions of other libraries are found and called"
 )]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::{mem, ptr};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::mem;
+use std::path::Path;
+
+use umbo_system::libraries::{self, Library as LoadedFile};
 
 /// What a library computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,21 +208,14 @@ pub fn old_kernels(libraries: &[Library]) -> Vec<String> {
 /// for some milliseconds.
 pub fn loaded() -> Vec<Library> {
     let mut found = Found::default();
-    let files = files();
+    let files = libraries::loaded();
     let has_core = files
         .iter()
         .any(|file| file_name(file).starts_with("libmkl_core"));
-    // All that the program sees.
-    found.look_in(libc::RTLD_DEFAULT, has_core);
+    found.look_in(&LoadedFile::program(), has_core);
     for file in files.iter().filter(|file| may_compute(&file_name(file))) {
-        // SAFETY: the name ends with a zero byte. A file that is not loaded is not loaded now,
-        // either.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if !handle.is_null() {
-            found.look_in(handle, has_core);
-            // SAFETY: the handle is the one that was opened above. The program's own keeps the file
-            // loaded.
-            unsafe { libc::dlclose(handle) };
+        if let Some(file) = LoadedFile::if_loaded(file) {
+            found.look_in(&file, has_core);
         }
     }
     found.libraries
@@ -232,33 +228,9 @@ fn may_compute(name: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-fn file_name(path: &CStr) -> String {
-    let path = path.to_string_lossy();
-    path.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-/// The paths of all files that are loaded.
-fn files() -> Vec<CString> {
-    unsafe extern "C" fn note(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        files: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the loader gives a description with a name that ends with a zero byte, and the
-        // list that was given to it below.
-        unsafe {
-            let (name, files) = ((*info).dlpi_name, &mut *files.cast::<Vec<CString>>());
-            if !name.is_null() {
-                files.push(CStr::from_ptr(name).to_owned());
-            }
-        }
-        0
-    }
-    let mut files: Vec<CString> = Vec::new();
-    // SAFETY: the function is called during the call only, with the list, which nothing else uses
-    // meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
-    files
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().map(OsStr::to_string_lossy);
+    name.unwrap_or_default().into_owned()
 }
 
 /// The libraries that were found, and the addresses of the functions by which they were.
@@ -274,16 +246,16 @@ type Text = unsafe extern "C" fn() -> *const c_char;
 type TextOf = unsafe extern "C" fn(c_int) -> *const c_char;
 
 impl Found {
-    /// Looks for the libraries in what `handle` stands for.
-    fn look_in(&mut self, handle: *mut c_void, has_mkl_core: bool) {
+    /// Looks for the libraries among the functions of a loaded file.
+    fn look_in(&mut self, loaded: &LoadedFile, has_mkl_core: bool) {
         for prefix in ["", "scipy_"] {
             for suffix in ["", "64_", "_64"] {
                 let name = |function: &str| format!("{prefix}openblas_get_{function}{suffix}");
-                self.find_open_blas(handle, &name);
+                self.find_open_blas(loaded, &name);
             }
         }
-        if let Some((function, file)) = self.new_function(handle, "bli_arch_query_id") {
-            let kernels = symbol(handle, "bli_arch_string").and_then(|text| {
+        if let Some((function, file)) = self.new_function(loaded, "bli_arch_query_id") {
+            let kernels = symbol(loaded, "bli_arch_string").and_then(|text| {
                 // SAFETY: these are BLIS's functions: the first takes nothing, the second the
                 // number that it returns.
                 unsafe {
@@ -292,31 +264,31 @@ impl Found {
                     ))
                 }
             });
-            let threads = symbol(handle, "bli_thread_get_num_threads").and_then(|function| {
+            let threads = symbol(loaded, "bli_thread_get_num_threads").and_then(|function| {
                 // SAFETY: BLIS's function takes nothing and returns a number as wide as a pointer.
                 u32::try_from(unsafe { mem::transmute::<*mut c_void, LongNumber>(function)() }).ok()
             });
             self.add(Maker::Blis, file, kernels, threads);
         }
-        if let Some((function, file)) = self.new_function(handle, "MKL_Get_Max_Threads")
+        if let Some((function, file)) = self.new_function(loaded, "MKL_Get_Max_Threads")
             // The first call of this file's function loads MKL.
             && (has_mkl_core || !file.starts_with("libmkl_rt"))
         {
             self.add(Maker::Mkl, file, None, number_of(function));
         }
-        if let Some((function, file)) = self.new_function(handle, "omp_get_max_threads") {
+        if let Some((function, file)) = self.new_function(loaded, "omp_get_max_threads") {
             self.add(Maker::OpenMp, file, None, number_of(function));
         }
     }
 
-    fn find_open_blas(&mut self, handle: *mut c_void, name: &dyn Fn(&str) -> String) {
-        let Some((function, file)) = self.new_function(handle, &name("corename")) else {
+    fn find_open_blas(&mut self, loaded: &LoadedFile, name: &dyn Fn(&str) -> String) {
+        let Some((function, file)) = self.new_function(loaded, &name("corename")) else {
             return;
         };
         // SAFETY: OpenBLAS's functions of these names take nothing and return a text.
         let text = |function| unsafe { text_of(mem::transmute::<*mut c_void, Text>(function)()) };
-        let config = symbol(handle, &name("config")).and_then(text);
-        let threads = symbol(handle, &name("num_threads")).and_then(number_of);
+        let config = symbol(loaded, &name("config")).and_then(text);
+        let threads = symbol(loaded, &name("num_threads")).and_then(number_of);
         self.add(Maker::OpenBlas, file, text(function), threads);
         if let Some(library) = self.libraries.last_mut() {
             library.chooses = config.is_some_and(|config| config.contains("DYNAMIC_ARCH"));
@@ -334,34 +306,18 @@ impl Found {
     }
 
     /// A function by which no library was found yet, and the file that has it.
-    fn new_function(&mut self, handle: *mut c_void, name: &str) -> Option<(*mut c_void, String)> {
-        let function = symbol(handle, name).filter(|function| !self.known.contains(function))?;
+    fn new_function(&mut self, loaded: &LoadedFile, name: &str) -> Option<(*mut c_void, String)> {
+        let function = symbol(loaded, name).filter(|function| !self.known.contains(function))?;
         self.known.push(function);
-        let mut info = libc::Dl_info {
-            dli_fname: ptr::null(),
-            dli_fbase: ptr::null_mut(),
-            dli_sname: ptr::null(),
-            dli_saddr: ptr::null_mut(),
-        };
-        // SAFETY: there is memory for the description, whose name is that of a file that stays
-        // loaded meanwhile.
-        let file = unsafe {
-            let is_known = libc::dladdr(function, &mut info) != 0 && !info.dli_fname.is_null();
-            if is_known {
-                file_name(CStr::from_ptr(info.dli_fname))
-            } else {
-                "the program".into()
-            }
-        };
+        let file = libraries::file_of(function)
+            .map_or_else(|| "the program".into(), |path| file_name(&path));
         Some((function, file))
     }
 }
 
 /// The address of a function, if there is one with this name.
-fn symbol(handle: *mut c_void, name: &str) -> Option<*mut c_void> {
-    let name = CString::new(name).ok()?;
-    // SAFETY: the handle is the loader's, and the name ends with a zero byte.
-    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+fn symbol(loaded: &LoadedFile, name: &str) -> Option<*mut c_void> {
+    let found = loaded.symbol(&CString::new(name).ok()?);
     (!found.is_null()).then_some(found)
 }
 

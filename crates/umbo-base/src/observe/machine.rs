@@ -1,9 +1,8 @@
 //! Measures how much other processes use the processors that this process may use, with the
-//! kernel's counters.
-
-use std::fs;
+//! system's counters.
 
 use umbo_system::clock;
+use umbo_system::usage::{self, ProcessorTime, RESOLUTION};
 
 /// The load of other processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,25 +34,14 @@ impl Load {
 /// A smaller part of a processor does not count.
 const BUSY: f64 = 0.25;
 
-/// The shortest time that the counters resolve, in nanoseconds. They count hundredths of seconds.
-const SHORTEST: u64 = 100_000_000;
+/// The shortest time, in nanoseconds, over which the system's counters say enough.
+const SHORTEST: u64 = 10 * RESOLUTION;
 
 /// The beginning of a measurement of the load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
     begun: u64,
-    ticks: Option<Ticks>,
-}
-
-/// The kernel's counters, in hundredths of seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ticks {
-    /// How long the processors of this process were busy, including the time of other guests of
-    /// the same host.
-    busy: u64,
-    /// How long they were busy with this process.
-    own: u64,
-    processors: u32,
+    time: Option<ProcessorTime>,
 }
 
 impl Watch {
@@ -61,7 +49,7 @@ impl Watch {
     pub fn begin() -> Watch {
         Watch {
             begun: clock::now(),
-            ticks: Ticks::now(),
+            time: usage::processors(),
         }
     }
 
@@ -70,12 +58,12 @@ impl Watch {
     pub fn load(&self) -> Option<Load> {
         let nanoseconds = clock::now().saturating_sub(self.begun);
         let (before, now) = (
-            self.ticks?,
-            Ticks::now().filter(|_| nanoseconds >= SHORTEST)?,
+            self.time?,
+            usage::processors().filter(|_| nanoseconds >= SHORTEST)?,
         );
         let busy = now.busy.saturating_sub(before.busy);
         let others = busy.saturating_sub(now.own.saturating_sub(before.own));
-        let others = others as f64 * 1e7 / nanoseconds as f64;
+        let others = others as f64 / nanoseconds as f64;
         Some(Load {
             others: others.min(now.processors.into()),
             processors: now.processors,
@@ -83,88 +71,9 @@ impl Watch {
     }
 }
 
-impl Ticks {
-    fn now() -> Option<Ticks> {
-        let allowed = allowed(&fs::read_to_string("/proc/self/status").ok()?)?;
-        let (busy, processors) = busy(&fs::read_to_string("/proc/stat").ok()?, &allowed)?;
-        let own = own(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        Some(Ticks {
-            busy,
-            own,
-            processors,
-        })
-    }
-}
-
-/// Parses `/proc/self/status`. Returns the processors that the process may use, as ranges.
-fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some((first.parse().ok()?, last.parse().ok()?))
-    };
-    list.trim().split(',').map(range).collect()
-}
-
-/// Parses the lines of `/proc/stat` about these processors: user, nice, system, (idle, waiting,)
-/// interrupts of two kinds, and time that the host gave to others. Returns the sum, and the number
-/// of lines.
-fn busy(stat: &str, allowed: &[(u32, u32)]) -> Option<(u64, u32)> {
-    let (mut ticks, mut processors) = (0, 0);
-    for line in stat.lines() {
-        let mut fields = line.split_ascii_whitespace();
-        let number = fields
-            .next()
-            .and_then(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
-        let Some(number) = number else { continue };
-        if !allowed
-            .iter()
-            .any(|&(first, last)| (first..=last).contains(&number))
-        {
-            continue;
-        }
-        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        ticks += [0, 1, 2, 5, 6, 7]
-            .into_iter()
-            .filter_map(|at| fields.get(at))
-            .sum::<u64>();
-        processors += 1;
-    }
-    (processors > 0).then_some((ticks, processors))
-}
-
-/// Parses `/proc/self/stat`. Returns the sum of the 14th and 15th field, user and system. The
-/// second field is a name in parentheses, which may contain spaces.
-fn own(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_are_read() {
-        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 3 4000 500 6 7 8 0 0\ncpu1 1 1 1 1 1 1 \
-                    1 1 1 1\ncpu12 50 0 0 0 0 0 0 0 0 0\nintr 1\n";
-        assert_eq!(busy(stat, &[(0, 0)]), Some((144, 1)));
-        assert_eq!(busy(stat, &[(0, 1), (8, 15)]), Some((144 + 6 + 50, 3)));
-        assert_eq!(
-            (busy(stat, &[(2, 3)]), busy("intr 1", &[(0, 9)])),
-            (None, None)
-        );
-        assert_eq!(
-            own("42 (a name) with) S 1 2 3 4 5 6 7 8 9 10 250 30 0 0 20 0"),
-            Some(280)
-        );
-        assert_eq!(own("42 S"), None);
-        let ranges = allowed("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n");
-        assert_eq!(ranges, Some(vec![(0, 3), (8, 8)]));
-        assert_eq!(allowed("Cpus_allowed_list:\tall\n"), None);
-    }
 
     #[test]
     fn busy_is_what_leaves_too_few_processors() {

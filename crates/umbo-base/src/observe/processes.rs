@@ -1,11 +1,11 @@
 //! Measures which threads of the process use its processors.
 
 use std::collections::HashMap;
-use std::fs;
 
 use parking_lot::Mutex;
 
 use umbo_system::threads;
+use umbo_system::usage::{self, ThreadTime};
 
 /// The system's ids of the threads that belong to the library and are alive.
 static OWN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -51,7 +51,9 @@ impl Usage {
     /// The processor time of the threads until now.
     pub fn now() -> Usage {
         Usage {
-            threads: all_threads().collect(),
+            threads: usage::threads()
+                .map(|time| (time.thread, time.nanoseconds))
+                .collect(),
         }
     }
 
@@ -60,9 +62,13 @@ impl Usage {
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
         let of_library = OWN.lock().clone();
-        for (thread, used) in all_threads() {
+        for ThreadTime {
+            thread,
+            nanoseconds: used,
+        } in usage::threads()
+        {
             let nanoseconds = used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0));
-            let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else {
+            let Some(name) = usage::thread_name(thread).filter(|_| nanoseconds > 0) else {
                 continue;
             };
             if callers.contains(&thread) || of_library.contains(&thread) {
@@ -83,23 +89,4 @@ impl Usage {
         others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
         (others, own)
     }
-}
-
-/// The id and the processor time of each thread of the process. It is empty if the system does not
-/// report them.
-fn all_threads() -> impl Iterator<Item = (u32, u64)> {
-    let entries = fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten();
-    entries.filter_map(|entry| {
-        let thread: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let text = fs::read_to_string(entry.path().join("schedstat")).ok()?;
-        Some((thread, text.split_ascii_whitespace().next()?.parse().ok()?))
-    })
-}
-
-fn name_of(thread: u32) -> Option<String> {
-    let name = fs::read(format!("/proc/self/task/{thread}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }

@@ -6,11 +6,10 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::sync::OnceLock;
 
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-
 use super::{MpiObject, VARIABLE};
-use crate::functions::{self, functions, symbol_of};
+use crate::functions::{self, functions};
 use umbo_base::error::{Error, Result};
+use umbo_system::libraries::{Library, Scope};
 
 /// MPI's description of a received message. It is large enough for that of any MPI.
 #[derive(Clone, Copy, Default)]
@@ -119,14 +118,14 @@ pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
 fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     refuse_another_mpi()?;
     // SAFETY: the initialisers of an MPI library are written to be run.
-    let opened = unsafe { functions::open(path, VARIABLE, &NAMES, RTLD_NOW | RTLD_GLOBAL) };
+    let opened = unsafe { functions::open(path, VARIABLE, &NAMES, Scope::Everybody) };
     let (library, name) = opened.map_err(|problems| {
         Error::Unavailable(format!(
             "no MPI library with the standard ABI was found: {problems}. Put its folder into \
              LD_LIBRARY_PATH, or its path into {VARIABLE}; {ADAPTER}"
         ))
     })?;
-    let find = |symbol: &CStr| symbol_of(&library, symbol);
+    let find = |symbol: &CStr| library.symbol(symbol);
     // SAFETY: the library stays loaded, and its function of this name is that of the standard.
     unsafe { check_abi(&find) }.map_err(|problem| {
         Error::Unavailable(format!(
@@ -167,16 +166,16 @@ unsafe fn check_abi(find: &dyn Fn(&CStr) -> *mut c_void) -> std::result::Result<
 
 /// Fails if the program has another MPI: two MPIs cannot be used in one process.
 fn refuse_another_mpi() -> Result<()> {
-    let program = Library::this();
+    let program = Library::program();
     let has = |name: &str| {
         let name = CString::new(name).unwrap_or_default();
-        !symbol_of(&program, &name).is_null()
+        !program.symbol(&name).is_null()
     };
     if !has("MPI_Init") {
         return Ok(());
     }
     // SAFETY: the program's function of this name belongs to its MPI.
-    unsafe { check_abi(&|name| symbol_of(&program, name)) }.map_err(|problem| {
+    unsafe { check_abi(&|name| program.symbol(name)) }.map_err(|problem| {
         Error::precondition(format!(
             "the program has an MPI library without the standard ABI, since {problem}; {ADAPTER}"
         ))

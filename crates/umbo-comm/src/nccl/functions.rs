@@ -4,11 +4,10 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
 
-use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
-
 use super::VARIABLE;
-use crate::functions::{self, functions, symbol_of};
+use crate::functions::{self, functions};
 use umbo_base::error::{Error, Result, Status};
+use umbo_system::libraries::Scope;
 
 /// A communicator of NCCL.
 pub type Comm = *mut c_void;
@@ -75,7 +74,7 @@ impl Functions {
     /// names, and without the variable the one with the usual name.
     pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
         // SAFETY: the initialisers of NCCL are written to be run.
-        let opened = unsafe { functions::open(path, VARIABLE, &[NAME], RTLD_NOW | RTLD_LOCAL) };
+        let opened = unsafe { functions::open(path, VARIABLE, &[NAME], Scope::Opener) };
         let (library, name) = opened.map_err(|why| {
             Error::Unavailable(format!(
                 "NCCL was not found: {why}. Install NCCL 2.14 or newer, and put its folder into \
@@ -83,7 +82,7 @@ impl Functions {
             ))
         })?;
         // SAFETY: the library has NCCL's names, and stays loaded (see the end of this function).
-        let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), &name) }?;
+        let functions = unsafe { Functions::new(&|symbol| library.symbol(symbol), &name) }?;
         // NCCL has its own threads and must not be unloaded. Opening it again returns the same
         // library.
         std::mem::forget(library);

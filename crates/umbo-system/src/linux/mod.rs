@@ -5,9 +5,11 @@
 pub mod clock;
 pub mod failure;
 pub mod files;
+pub mod libraries;
 pub mod memory;
 pub mod names;
 pub mod process;
 pub mod processors;
 pub mod streams;
 pub mod threads;
+pub mod usage;

@@ -1,0 +1,104 @@
+//! Libraries, as the loader knows them.
+
+use std::error::Error;
+use std::ffi::{CStr, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
+
+use super::names;
+use crate::libraries::Scope;
+
+/// A library that is open. When this is dropped, and nobody else has it open, it is unloaded.
+#[derive(Debug)]
+pub struct Library(Handle);
+
+impl Library {
+    /// Opens the library with this name or path. The error says why there is none.
+    ///
+    /// # Safety
+    /// The initialisers of the library may be run.
+    pub unsafe fn open(name: &str, scope: Scope) -> Result<Library, String> {
+        let scope = match scope {
+            Scope::Everybody => RTLD_GLOBAL,
+            Scope::Opener => RTLD_LOCAL,
+        };
+        // SAFETY: the caller's promise.
+        let opened = unsafe { Handle::open(Some(name), RTLD_NOW | scope) };
+        opened.map(Library).map_err(|error| {
+            error
+                .source()
+                .map_or_else(|| format!("{name}: {error}"), ToString::to_string)
+        })
+    }
+
+    /// The program, with all that it sees.
+    pub fn program() -> Library {
+        Library(Handle::this())
+    }
+
+    /// The library at this path, if it is loaded already.
+    pub fn if_loaded(path: &Path) -> Option<Library> {
+        // SAFETY: no initialiser is run, since a library that is not loaded is not loaded now,
+        // either.
+        let opened = unsafe { Handle::open(Some(path), RTLD_LAZY | libc::RTLD_NOLOAD) };
+        opened.ok().map(Library)
+    }
+
+    /// The address of the function with this name, or null. It is valid as long as the library is
+    /// loaded.
+    pub fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: only the address is read.
+        let symbol = unsafe { self.0.get::<*mut c_void>(name.to_bytes_with_nul()) };
+        symbol.map_or(ptr::null_mut(), |symbol| symbol.into_raw())
+    }
+}
+
+/// The paths of all files that are loaded. That of the program is empty.
+pub fn loaded() -> Vec<PathBuf> {
+    unsafe extern "C" fn note(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        files: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader gives a description with a name that ends with a zero byte, and the
+        // list that was given to it below.
+        unsafe {
+            let (name, files) = ((*info).dlpi_name, &mut *files.cast::<Vec<PathBuf>>());
+            if !name.is_null() {
+                files.push(path_of(name));
+            }
+        }
+        0
+    }
+    let mut files: Vec<PathBuf> = Vec::new();
+    // SAFETY: the function is called during the call only, with the list, which nothing else uses
+    // meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
+    files
+}
+
+/// The path of the loaded file to which this address belongs, if there is one.
+pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: there is memory for the description, whose name is that of a file, ends with a zero
+    // byte and is copied at once.
+    unsafe {
+        let is_known = libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null();
+        is_known.then(|| path_of(info.dli_fname))
+    }
+}
+
+/// # Safety
+/// `name` ends with a zero byte.
+unsafe fn path_of(name: *const std::ffi::c_char) -> PathBuf {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    PathBuf::from(names::from_bytes(name.to_bytes()))
+}

@@ -1,0 +1,29 @@
+//! Who uses the processors: threads of this process, and other processes.
+
+pub use crate::platform::usage::{RESOLUTION, ThreadTime, processors, thread_name, threads};
+
+/// How long the processors that this process may use were busy since the system was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// With anything, other guests of the same host included, in nanoseconds.
+    pub busy: u64,
+    /// With this process, in nanoseconds.
+    pub own: u64,
+    /// How many processors these are.
+    pub processors: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads;
+
+    #[test]
+    fn the_calling_thread_is_among_the_threads() {
+        let own = threads::number();
+        if self::threads().any(|time| time.thread == own) {
+            assert_eq!(thread_name(own), Some(threads::name()));
+        }
+        assert_eq!(thread_name(u32::MAX), None);
+    }
+}
