@@ -95,6 +95,57 @@ fn the_architecture_document_names_each_crate() {
     }
 }
 
+/// What only code for one operating system has.
+const OF_A_SYSTEM: [&str; 6] = [
+    "libc::",
+    "libloading::os::",
+    "std::os::",
+    "/proc/",
+    "/sys/",
+    "target_os",
+];
+
+/// The sources below a folder that name something of one operating system, with what they name.
+/// Unit tests, which stand at the end of a file, may look at the system that they run on.
+fn of_a_system(folder: &Path, seen: &mut usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(of_a_system(&path, seen));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            *seen += 1;
+            let text = fs::read_to_string(&path).unwrap();
+            let library = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+            let names = OF_A_SYSTEM.iter().filter(|name| library.contains(**name));
+            found.extend(names.map(|name| format!("{}: {name}", path.display())));
+        }
+    }
+    found
+}
+
+#[test]
+fn only_umbo_system_knows_the_operating_system() {
+    let (mut seen, mut found) = (0, of_a_system(&root().join("src"), &mut 0));
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let names = of_a_system(&folder.join("src"), &mut seen);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let uses_libc = manifest.contains("\nlibc.") || manifest.contains("\nlibloading.");
+        if folder.ends_with("umbo-system") {
+            assert!(names.len() >= OF_A_SYSTEM.len() && uses_libc, "{names:?}");
+            continue;
+        }
+        found.extend(names);
+        assert!(!uses_libc, "{}: ask umbo-system", folder.display());
+    }
+    assert!(seen > 300, "only {seen} files were looked at");
+    assert!(
+        found.is_empty(),
+        "ask umbo-system for what depends on the operating system: {found:#?}"
+    );
+}
+
 /// Editors, patches and merges leave such files behind.
 fn is_left_behind(name: &str) -> bool {
     let ends = [

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use umbo_core::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
 use umbo_core::error::Result;
 use umbo_core::executor::affinity;
+use umbo_core::system;
 
 use crate::arguments::number;
 use crate::failure::Failure;
@@ -70,7 +71,7 @@ fn devices_of(kind: DeviceKind, count: u32) -> impl Iterator<Item = DeviceId> {
 fn physical_devices() -> Vec<Physical> {
     let host = Physical {
         device: DeviceId::HOST,
-        model: host_model(),
+        model: system::processors::model(),
         processors: Some(affinity::process_processors().to_string()),
         capability: None,
         memory: registry::memory_info(DeviceId::HOST),
@@ -100,15 +101,6 @@ fn logical_devices() -> Vec<Logical> {
                 .map(|set| set.to_string()),
         })
         .collect()
-}
-
-/// The kernel's name of the processor. Not all architectures report one.
-fn host_model() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))?;
-    Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
 }
 
 fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {

@@ -16,6 +16,8 @@ use umbo_core::executor::workers;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::observe::libraries::{self, Vectors};
 use umbo_core::observe::machine::Load;
+use umbo_core::system;
+use umbo_core::system::memory::LARGE_PAGES_COMMAND;
 
 use crate::arguments::{self, Bytes, number};
 use crate::bench::machine;
@@ -41,8 +43,6 @@ Options:
       --json        print one JSON object
   -h, --help        show this help
 ";
-
-const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure> {
     let (mut json, mut gpu, mut bytes) = (false, false, None);
@@ -133,26 +133,22 @@ impl Finding {
 
 fn examine() -> Vec<Finding> {
     let processors = affinity::process_processors();
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let mut findings = vec![
         version(),
         instructions(),
         processors_finding(
             processors,
-            online.as_deref().map(str::trim),
+            system::processors::online_set(),
             affinity::usable(),
         ),
         speed::hyperthreads(&speed::siblings(processors)),
-        speed::frequencies(&speed::Frequency::of(processors)),
-        load(
-            machine::load_now(),
-            std::fs::read_to_string("/proc/loadavg").ok().as_deref(),
-        ),
+        speed::frequencies(&speed::frequencies_of(processors)),
+        load(machine::load_now(), system::usage::load_averages()),
         binding(),
         central_work(),
         other_pools(processors.count(), env::var("OMP_NUM_THREADS").ok()),
         memory(registry::memory_info(DeviceId::HOST)),
-        huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
+        huge_pages(system::memory::large_pages().as_deref()),
         gpus(cuda::probe()),
         joins_ranks("MPI", "UMBO_MPI_LIBRARY", mpi::find()),
         joins_ranks("NCCL", "UMBO_NCCL_LIBRARY", nccl::find()),
@@ -244,7 +240,7 @@ fn instructions() -> Finding {
 
 /// The finding about processors. `quota` is the processor time that the system grants, as a number
 /// of processors, if it is limited.
-fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -> Finding {
+fn processors_finding(processors: &CpuSet, online: Option<CpuSet>, quota: usize) -> Finding {
     let count = processors.count();
     let text = format!("{count} for this process: {processors}");
     if quota < count {
@@ -255,7 +251,7 @@ fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -
         return Finding::new(Verdict::Note, "processors", text);
     }
     match online {
-        Some(online) if online != processors.to_string() => {
+        Some(online) if online != *processors => {
             let text = format!(
                 "{text}, while {online} are online; taskset, a cpuset or OMP_PROC_BIND keeps it \
                  from the others"
@@ -268,24 +264,16 @@ fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -
 
 /// The finding about the present use of the processors by others, and the system's averages: how
 /// many threads were ready or on a processor in the last 1, 5 and 15 minutes.
-fn load(now: Option<Load>, averages: Option<&str>) -> Finding {
-    let averages: Vec<&str> = averages
-        .unwrap_or_default()
-        .split_whitespace()
-        .take(3)
-        .collect();
-    let last: f64 = averages
-        .first()
-        .and_then(|last| last.parse().ok())
-        .unwrap_or(0.0);
+fn load(now: Option<Load>, averages: Option<[f64; 3]>) -> Finding {
     let mut text = match now {
         Some(load) => load.in_words("use"),
         None => "the system does not say what others use of the processors".to_owned(),
     };
-    if averages.len() == 3 {
-        text += &format!("; load average {}", averages.join(", "));
+    if let Some([minute, five, fifteen]) = averages {
+        text += &format!("; load average {minute:.2}, {five:.2}, {fifteen:.2}");
     }
-    let is_high = now.is_some_and(|load| last > f64::from(load.processors));
+    let is_above = |load: Load| averages.is_some_and(|[last, ..]| last > load.processors.into());
+    let is_high = now.is_some_and(is_above);
     if now.is_some_and(|load| load.is_busy_for(load.processors)) || is_high {
         text += ": steps take longer, and figures that are measured now say little";
         return Finding::new(Verdict::Note, "load", text);
@@ -323,12 +311,10 @@ fn memory(info: Result<MemoryInfo>) -> Finding {
     Finding::new(Verdict::Fine, "memory", text)
 }
 
-/// The finding about huge pages. `setting` is the kernel's list of choices with the current one in
-/// brackets.
-fn huge_pages(setting: Option<&str>) -> Finding {
+/// The finding about huge pages, from the result of [`system::memory::large_pages`].
+fn huge_pages(choice: Option<&str>) -> Finding {
     let subject = "huge pages";
-    let current = setting.and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0));
-    match current {
+    match choice {
         Some(choice @ ("always" | "madvise")) => Finding::new(
             Verdict::Fine,
             subject,
@@ -339,7 +325,7 @@ fn huge_pages(setting: Option<&str>) -> Finding {
             subject,
             format!(
                 "transparent huge pages: {choice}; updates of large models are about a tenth \
-                 slower. As root: echo madvise > {HUGE_PAGES}"
+                 slower. As root: {LARGE_PAGES_COMMAND}"
             ),
         ),
         None => Finding::new(
@@ -447,18 +433,18 @@ mod tests {
     fn withheld_processors_are_noted() {
         let two: CpuSet = [0, 1].into_iter().collect();
         check(
-            &processors_finding(&two, Some("0-1"), 2),
+            &processors_finding(&two, Some(two.clone()), 2),
             Verdict::Fine,
             "2 for this process: 0-1",
         );
         check(&processors_finding(&two, None, 2), Verdict::Fine, "0-1");
         check(
-            &processors_finding(&two, Some("0-7"), 2),
+            &processors_finding(&two, Some((0..8).collect()), 2),
             Verdict::Note,
             "0-7 are online",
         );
         check(
-            &processors_finding(&two, Some("0-1"), 1),
+            &processors_finding(&two, Some(two.clone()), 1),
             Verdict::Note,
             "the time of 1",
         );
@@ -472,7 +458,7 @@ mod tests {
                 processors: 2,
             })
         };
-        let quiet = Some("0.10 0.20 0.30 1/100 4242\n");
+        let quiet = Some([0.1, 0.2, 0.3]);
         check(
             &load(of(0.0), quiet),
             Verdict::Fine,
@@ -485,7 +471,7 @@ mod tests {
         );
         // If two processes take turns, the machine may look quiet for a tenth of a second.
         check(
-            &load(of(0.0), Some("16.1 9.0 2.0 1/1 1")),
+            &load(of(0.0), Some([16.1, 9.0, 2.0])),
             Verdict::Note,
             "load average 16.1",
         );
@@ -534,27 +520,10 @@ mod tests {
     }
 
     #[test]
-    fn the_huge_page_setting_is_read() {
-        check(
-            &huge_pages(Some("[always] madvise never\n")),
-            Verdict::Fine,
-            "always",
-        );
-        check(
-            &huge_pages(Some("always [madvise] never\n")),
-            Verdict::Fine,
-            "madvise",
-        );
-        check(
-            &huge_pages(Some("always madvise [never]\n")),
-            Verdict::Note,
-            "echo madvise",
-        );
-        check(
-            &huge_pages(Some("nonsense")),
-            Verdict::Note,
-            "no transparent",
-        );
+    fn a_system_that_gives_no_huge_pages_is_worth_knowing() {
+        check(&huge_pages(Some("always")), Verdict::Fine, "always");
+        check(&huge_pages(Some("madvise")), Verdict::Fine, "madvise");
+        check(&huge_pages(Some("never")), Verdict::Note, "echo madvise");
         check(&huge_pages(None), Verdict::Note, "no transparent");
     }
 

@@ -1,6 +1,8 @@
 //! Memory: pages of the system's, and how many there are.
 
-pub use crate::platform::memory::{LARGE_PAGE, PAGE, Pages, size};
+pub use crate::platform::memory::{
+    LARGE_PAGE, LARGE_PAGES_COMMAND, PAGE, Pages, large_pages, size,
+};
 
 /// How much memory the host has, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,20 @@
 use std::{fmt, io};
 
 use crate::platform::processors::MOST;
-pub use crate::platform::processors::{current, last_level_cache, online};
+pub use crate::platform::processors::{
+    current, frequency, last_level_cache, model, online, online_set, siblings,
+};
+
+/// How a processor's frequency is chosen, in the system's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frequency {
+    /// The policy.
+    pub governor: String,
+    /// Who carries it out.
+    pub driver: String,
+    /// What the hardware prefers, where it chooses by itself.
+    pub preference: String,
+}
 
 /// A set of processors, by the system's numbers. It prints as `0-3,8`. It allocates no memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,6 +67,13 @@ impl CpuSet {
             .is_some_and(|word| word >> (processor % 64) & 1 == 1)
     }
 
+    /// Puts this processor into the set. One that no machine of the system has is left out.
+    pub fn insert(&mut self, processor: usize) {
+        if let Some(word) = self.0.get_mut(processor / 64) {
+            *word |= 1 << (processor % 64);
+        }
+    }
+
     /// Takes this processor out of the set.
     pub fn remove(&mut self, processor: usize) {
         if let Some(word) = self.0.get_mut(processor / 64) {
@@ -65,11 +85,9 @@ impl CpuSet {
 impl FromIterator<usize> for CpuSet {
     fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> CpuSet {
         let mut set = CpuSet::default();
-        for processor in processors {
-            if let Some(word) = set.0.get_mut(processor / 64) {
-                *word |= 1 << (processor % 64);
-            }
-        }
+        processors
+            .into_iter()
+            .for_each(|processor| set.insert(processor));
         set
     }
 }

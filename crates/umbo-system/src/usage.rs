@@ -1,6 +1,8 @@
 //! Who uses the processors: threads of this process, and other processes.
 
-pub use crate::platform::usage::{RESOLUTION, ThreadTime, processors, thread_name, threads};
+pub use crate::platform::usage::{
+    RESOLUTION, ThreadTime, load_averages, processors, thread_name, threads,
+};
 
 /// How long the processors that this process may use were busy since the system was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

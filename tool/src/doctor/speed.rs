@@ -2,10 +2,10 @@
 //! hyperthreads.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use umbo_core::executor::affinity::CpuSet;
 use umbo_core::observe::libraries::{Library, Vectors};
+use umbo_core::system::processors::{self as system, Frequency};
 
 use super::{Finding, Verdict};
 
@@ -24,41 +24,21 @@ pub(super) fn computing_libraries(loaded: &[Library], has: Option<Vectors>) -> V
     loaded.iter().map(finding).collect()
 }
 
-/// How a processor's frequency is chosen.
-#[derive(Debug, Default)]
-pub(super) struct Frequency {
-    governor: String,
-    driver: String,
-    /// What the hardware prefers, where it chooses by itself.
-    preference: String,
+/// How the frequency of each of these processors is chosen, as far as the system says.
+pub(super) fn frequencies_of(processors: &CpuSet) -> Vec<Frequency> {
+    processors
+        .processors()
+        .filter_map(system::frequency)
+        .collect()
 }
 
-impl Frequency {
-    /// That of each of these processors, as far as the system says.
-    pub(super) fn of(processors: &CpuSet) -> Vec<Frequency> {
-        let read = |processor, name: &str| {
-            let path = format!("/sys/devices/system/cpu/cpu{processor}/cpufreq/{name}");
-            fs::read_to_string(path)
-                .map(|text| text.trim().to_owned())
-                .ok()
-        };
-        let of = |processor| {
-            Some(Frequency {
-                governor: read(processor, "scaling_governor")?,
-                driver: read(processor, "scaling_driver").unwrap_or_default(),
-                preference: read(processor, "energy_performance_preference").unwrap_or_default(),
-            })
-        };
-        processors.processors().filter_map(of).collect()
-    }
-
-    /// With these drivers the hardware chooses the frequency, also where the governor is called
-    /// powersave.
-    fn is_kept_low(&self) -> bool {
-        let chooses =
-            self.driver.starts_with("intel_pstate") || self.driver.starts_with("amd-pstate");
-        self.preference == "power" || (self.governor == "powersave" && !chooses)
-    }
+/// With some drivers the hardware chooses the frequency, also where the governor is called
+/// powersave.
+fn is_kept_low(frequency: &Frequency) -> bool {
+    let chooses = ["intel_pstate", "amd-pstate"]
+        .iter()
+        .any(|driver| frequency.driver.starts_with(driver));
+    frequency.preference == "power" || (frequency.governor == "powersave" && !chooses)
 }
 
 /// The finding about the processors' frequencies.
@@ -73,7 +53,7 @@ pub(super) fn frequencies(all: &[Frequency]) -> Finding {
     };
     let low = all
         .iter()
-        .filter(|frequency| frequency.is_kept_low())
+        .filter(|frequency| is_kept_low(frequency))
         .count();
     if low > 0 {
         let text = format!(
@@ -90,22 +70,22 @@ pub(super) fn frequencies(all: &[Frequency]) -> Finding {
     )
 }
 
-/// The lists of the processors that share a core, one for each of these processors, as far as the
-/// system says.
-pub(super) fn siblings(processors: &CpuSet) -> Vec<String> {
-    let read = |processor| {
-        let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
-        fs::read_to_string(path)
-            .map(|text| text.trim().to_owned())
-            .ok()
-    };
-    processors.processors().filter_map(read).collect()
+/// The processors that share a core with each of these, as far as the system says.
+pub(super) fn siblings(processors: &CpuSet) -> Vec<CpuSet> {
+    processors
+        .processors()
+        .filter_map(system::siblings)
+        .collect()
 }
 
 /// The finding about processors that share a core, from the result of [`siblings`].
-pub(super) fn hyperthreads(siblings: &[String]) -> Finding {
+pub(super) fn hyperthreads(siblings: &[CpuSet]) -> Finding {
     let subject = "cores";
-    let cores = siblings.iter().collect::<BTreeSet<_>>().len();
+    let cores = siblings
+        .iter()
+        .map(CpuSet::to_string)
+        .collect::<BTreeSet<_>>()
+        .len();
     match (cores, siblings.len()) {
         (0, _) => Finding::new(Verdict::Fine, subject, "the system does not say"),
         (cores, processors) if processors > cores => {
@@ -190,22 +170,18 @@ mod tests {
 
     #[test]
     fn hyperthreads_are_not_cores() {
-        let of = |lists: &[&str]| {
-            hyperthreads(
-                &lists
-                    .iter()
-                    .map(|list| (*list).to_owned())
-                    .collect::<Vec<_>>(),
-            )
+        let of = |lists: &[&[usize]]| {
+            let sets = lists.iter().map(|list| list.iter().copied().collect());
+            hyperthreads(&sets.collect::<Vec<_>>())
         };
         check(
-            &of(&["0,2", "1,3", "0,2", "1,3"]),
+            &of(&[&[0, 2], &[1, 3], &[0, 2], &[1, 3]]),
             Verdict::Note,
             "4 processors are hyperthreads of 2",
         );
-        check(&of(&["0", "1"]), Verdict::Fine, "2, one for each");
+        check(&of(&[&[0], &[1]]), Verdict::Fine, "2, one for each");
         check(&of(&[]), Verdict::Fine, "does not say");
         // A process that may use one hyperthread of each core has cores.
-        check(&of(&["0,2", "1,3"]), Verdict::Fine, "2, one for each");
+        check(&of(&[&[0, 2], &[1, 3]]), Verdict::Fine, "2, one for each");
     }
 }

@@ -84,6 +84,21 @@ impl Drop for Pages {
     }
 }
 
+/// What root enters so that memory that asks for large pages gets them.
+pub const LARGE_PAGES_COMMAND: &str = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Who gets large pages, in the system's words: `always`, who asks by `madvise`, or `never` anybody.
+/// None if the system has none.
+pub fn large_pages() -> Option<String> {
+    choice(&std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?)
+}
+
+/// Parses a list of choices with the current one in brackets.
+fn choice(setting: &str) -> Option<String> {
+    let (choice, _) = setting.split_once('[')?.1.split_once(']')?;
+    Some(choice.to_owned())
+}
+
 /// The host's memory as the kernel counts it. Limits of a container are not part of it. Reads one
 /// small file.
 pub fn size() -> io::Result<MemorySize> {
@@ -128,6 +143,15 @@ mod tests {
             available: 1024 * 1024,
         };
         assert_eq!(parse(text), Some(expected));
+    }
+
+    #[test]
+    fn the_choice_is_the_one_in_brackets() {
+        assert_eq!(
+            choice("always [madvise] never\n"),
+            Some("madvise".to_owned())
+        );
+        assert_eq!(choice("always madvise never\n"), None);
     }
 
     #[test]

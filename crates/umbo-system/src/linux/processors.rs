@@ -1,8 +1,8 @@
 //! Processors, as the scheduler of the kernel knows them.
 
-use std::io;
+use std::{fs, io};
 
-use crate::processors::CpuSet;
+use crate::processors::{CpuSet, Frequency};
 
 /// The most processors that Linux can be built for. The kernel fails a call whose set is smaller
 /// than its own, and the C library's type has room for 1,024.
@@ -54,7 +54,72 @@ pub fn current() -> Option<usize> {
 /// The size in bytes of the third-level cache that the first processor uses, if the system reports
 /// it. (On some systems `sysconf` returns the sum over all caches of the socket.)
 pub fn last_level_cache() -> Option<usize> {
-    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
-    let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+    let size = text_of("cpu0/cache/index3/size")?;
+    let kibibytes: usize = size.strip_suffix('K')?.parse().ok()?;
     kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
+}
+
+/// The processors of the machine that are online, if the system reports them.
+pub fn online_set() -> Option<CpuSet> {
+    parse(&text_of("online")?)
+}
+
+/// The processors that share a core with this one, itself included, if the system reports them.
+pub fn siblings(processor: usize) -> Option<CpuSet> {
+    parse(&text_of(&format!(
+        "cpu{processor}/topology/thread_siblings_list"
+    ))?)
+}
+
+/// How the frequency of this processor is chosen, if the system reports it.
+pub fn frequency(processor: usize) -> Option<Frequency> {
+    let read = |name| text_of(&format!("cpu{processor}/cpufreq/{name}"));
+    Some(Frequency {
+        governor: read("scaling_governor")?,
+        driver: read("scaling_driver").unwrap_or_default(),
+        preference: read("energy_performance_preference").unwrap_or_default(),
+    })
+}
+
+/// The system's name of the first processor. Not all architectures report one.
+pub fn model() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))?;
+    Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
+}
+
+/// The text of a file of the kernel's about processors.
+fn text_of(file: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/sys/devices/system/cpu/{file}")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Parses a list of the kernel's, such as `0-3,8`.
+pub(super) fn parse(list: &str) -> Option<CpuSet> {
+    let mut set = CpuSet::default();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        for processor in first.parse().ok()?..=last.parse::<usize>().ok()?.min(MOST) {
+            set.insert(processor);
+        }
+    }
+    Some(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_those_that_sets_print() {
+        for list in ["0", "0-3", "0-3,8", "1,63-64,8191"] {
+            assert_eq!(parse(list).unwrap().to_string(), list);
+        }
+        assert_eq!(parse("0-99999999999\n").unwrap().count(), MOST);
+        for list in ["", "all", "0-", "1,,2"] {
+            assert_eq!(parse(list), None, "{list}");
+        }
+    }
 }

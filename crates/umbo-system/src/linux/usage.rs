@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use super::processors::parse;
+use crate::processors::CpuSet;
 use crate::usage::ProcessorTime;
 
 /// The kernel counts the time of processors in hundredths of seconds.
@@ -52,33 +54,40 @@ pub fn processors() -> Option<ProcessorTime> {
     })
 }
 
-/// Parses `/proc/self/status`. Returns the processors that the process may use, as ranges.
-fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
+/// How many threads of the machine were ready or on a processor in the last 1, 5 and 15 minutes, if
+/// the system reports it.
+pub fn load_averages() -> Option<[f64; 3]> {
+    averages(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+/// Parses `/proc/loadavg`.
+fn averages(text: &str) -> Option<[f64; 3]> {
+    let mut fields = text
+        .split_ascii_whitespace()
+        .map(|field| field.parse().ok());
+    Some([fields.next()??, fields.next()??, fields.next()??])
+}
+
+/// Parses `/proc/self/status`. Returns the processors that the process may use.
+fn allowed(status: &str) -> Option<CpuSet> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some((first.parse().ok()?, last.parse().ok()?))
-    };
-    list.trim().split(',').map(range).collect()
+    parse(list)
 }
 
 /// Parses the lines of `/proc/stat` about these processors: user, nice, system, (idle, waiting,)
 /// interrupts of two kinds, and time that the host gave to others. Returns the sum, and the number
 /// of lines.
-fn busy(stat: &str, allowed: &[(u32, u32)]) -> Option<(u64, u32)> {
+fn busy(stat: &str, allowed: &CpuSet) -> Option<(u64, u32)> {
     let (mut ticks, mut processors) = (0, 0);
     for line in stat.lines() {
         let mut fields = line.split_ascii_whitespace();
         let number = fields
             .next()
-            .and_then(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
+            .and_then(|name| name.strip_prefix("cpu")?.parse().ok());
         let Some(number) = number else { continue };
-        if !allowed
-            .iter()
-            .any(|&(first, last)| (first..=last).contains(&number))
-        {
+        if !allowed.contains(number) {
             continue;
         }
         let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
@@ -106,10 +115,11 @@ mod tests {
     fn counters_are_read() {
         let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 3 4000 500 6 7 8 0 0\ncpu1 1 1 1 1 1 1 \
                     1 1 1 1\ncpu12 50 0 0 0 0 0 0 0 0 0\nintr 1\n";
-        assert_eq!(busy(stat, &[(0, 0)]), Some((144, 1)));
-        assert_eq!(busy(stat, &[(0, 1), (8, 15)]), Some((144 + 6 + 50, 3)));
+        let busy_of = |stat, list| busy(stat, &parse(list).unwrap());
+        assert_eq!(busy_of(stat, "0"), Some((144, 1)));
+        assert_eq!(busy_of(stat, "0-1,8-15"), Some((144 + 6 + 50, 3)));
         assert_eq!(
-            (busy(stat, &[(2, 3)]), busy("intr 1", &[(0, 9)])),
+            (busy_of(stat, "2-3"), busy_of("intr 1", "0-9")),
             (None, None)
         );
         assert_eq!(
@@ -117,8 +127,10 @@ mod tests {
             Some(280)
         );
         assert_eq!(own("42 S"), None);
-        let ranges = allowed("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n");
-        assert_eq!(ranges, Some(vec![(0, 3), (8, 8)]));
+        let set = allowed("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n");
+        assert_eq!(set, parse("0-3,8"));
         assert_eq!(allowed("Cpus_allowed_list:\tall\n"), None);
+        assert_eq!(averages("0.10 16.1 9 1/100 4242\n"), Some([0.1, 16.1, 9.0]));
+        assert_eq!(averages("0.10 16.1"), None);
     }
 }
