@@ -14,7 +14,7 @@ use umbo_core::optimizer::Gradients;
 use umbo_core::strategy::{FunctionFor, Strategy};
 use umbo_core::values::{BatchContents, Value};
 
-struct NotedElement {
+struct FirstBatchRegistry {
     /// By the id of their strategy: elements with which passes have begun, and that no run has got
     /// yet.
     elements: BTreeMap<u64, Value>,
@@ -23,16 +23,16 @@ struct NotedElement {
     gradients: Vec<Weak<Gradients>>,
 }
 
-static NOTED: Mutex<NotedElement> = Mutex::new(NotedElement {
+static FIRST_BATCH: Mutex<FirstBatchRegistry> = Mutex::new(FirstBatchRegistry {
     elements: BTreeMap::new(),
     checked: BTreeSet::new(),
     gradients: Vec::new(),
 });
 
 /// A program has made gradients.
-pub(crate) fn note_gradients(gradients: &Arc<Gradients>) {
+pub(crate) fn record_gradients(gradients: &Arc<Gradients>) {
     if CHECK.is_on() {
-        let mut noted = NOTED.lock();
+        let mut noted = FIRST_BATCH.lock();
         noted.gradients.retain(|known| known.strong_count() > 0);
         noted.gradients.push(Arc::downgrade(gradients));
     }
@@ -47,8 +47,11 @@ pub(crate) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
         && let Some(strategy) = iterator.distributed_for()
         && iterator.begins()
     {
-        iterator.note_begun();
-        let before = NOTED.lock().elements.insert(strategy, element.clone());
+        iterator.record_begun();
+        let before = FIRST_BATCH
+            .lock()
+            .elements
+            .insert(strategy, element.clone());
         drop(before);
     }
     Ok(Some(element))
@@ -66,7 +69,7 @@ pub(crate) fn check_run(
     let Some(args) = args.filter(|_| CHECK.is_on()) else {
         return Ok(());
     };
-    let mut noted = NOTED.lock();
+    let mut noted = FIRST_BATCH.lock();
     let begins = noted
         .elements
         .get(&strategy.id())
@@ -110,7 +113,7 @@ pub(crate) fn check_run(
     };
     if checked.is_err() {
         // A run of the same step again says it again.
-        let mut noted = NOTED.lock();
+        let mut noted = FIRST_BATCH.lock();
         noted.checked.remove(&key);
         if let Some(element) = element {
             noted.elements.insert(strategy.id(), element);

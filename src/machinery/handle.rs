@@ -196,7 +196,7 @@ fn say_many() {
 /// The slots of a chunk, all free.
 fn new_chunk(chunk: usize) -> Result<Box<[HandleSlot]>> {
     // Here, since the first handle of all comes here.
-    fork::note_use();
+    fork::record_use();
     let mut slots = memory::list(1 << (chunk as u32 + FIRST_CHUNK_BITS), "more handles")?;
     slots.resize_with(slots.capacity(), HandleSlot::default);
     Ok(slots.into())

@@ -1,6 +1,6 @@
 //! Gradients: what replicas contribute to an update.
 
-use crate::machinery::first_batch::note_gradients;
+use crate::machinery::first_batch::record_gradients;
 use crate::machinery::prelude::*;
 use umbo_core::optimizer::gradients::reduced::reduced;
 use umbo_core::optimizer::{Gradients, GradientsOptions, LossReduction};
@@ -86,7 +86,7 @@ pub fn umbo_gradients_create(
         row_sparse,
     };
     let made = Gradients::new(id, devices, variables, loss_reduction, options)?;
-    note_gradients(&made);
+    record_gradients(&made);
     gradients.write(make(made)?);
 }
 

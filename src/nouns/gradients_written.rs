@@ -68,7 +68,7 @@ pub fn umbo_gradients_views(
             "{capacity}, but there are {all} variables"
         ));
     }
-    let (replica, step) = gradients.take_part(ctx)?;
+    let (replica, step) = gradients.join_current_step(ctx)?;
     gradients.check_views(replica, step)?;
     for index in 0..all {
         let view = match gradients.is_row_sparse(index) {
@@ -132,7 +132,7 @@ pub fn umbo_gradients_add_indexed_slices(
     index: i64,
     slices: *const umbo_value,
 ) {
-    let (replica, step) = gradients.take_part(ctx)?;
+    let (replica, step) = gradients.join_current_step(ctx)?;
     gradients.add_indexed_slices(replica, step, index, slices_of(&slices, "slices")?)
 }
 

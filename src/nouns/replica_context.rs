@@ -10,7 +10,7 @@ use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::context::with_current_replica;
 
 /// What the C layer lends to the callback of one replica; kept from step to step.
-struct Loan {
+struct CallbackHandles {
     context: LentHandle<umbo_replica_context>,
     arguments: LentHandle<umbo_value>,
     /// The handle that `context` lends while the callback runs.
@@ -23,7 +23,7 @@ struct Loan {
 struct ContextAttachment {
     /// The name of the replica's device.
     device: &'static CStr,
-    loan: Mutex<Option<Loan>>,
+    loan: Mutex<Option<CallbackHandles>>,
 }
 
 fn attachment(context: &ReplicaContext) -> Result<&ContextAttachment> {
@@ -58,7 +58,7 @@ pub(crate) fn call_replica(
         let mut kept = loans.lock();
         if kept.is_none() {
             let (context, arguments) = (LentHandle::new()?, LentHandle::new()?);
-            *kept = Some(Loan {
+            *kept = Some(CallbackHandles {
                 context,
                 arguments,
                 handle: 0,
@@ -86,7 +86,7 @@ pub(crate) fn call_replica(
 }
 
 /// Takes back what is lent to a callback, when that has returned.
-struct UntilReturn<'a>(&'a Mutex<Option<Loan>>);
+struct UntilReturn<'a>(&'a Mutex<Option<CallbackHandles>>);
 
 impl Drop for UntilReturn<'_> {
     fn drop(&mut self) {

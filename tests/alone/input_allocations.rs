@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
 use umbo_core::input::{
-    Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, Splitting, deal,
-    distribute,
+    Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, Splitting, distribute,
+    distribute_per_replica_batches,
 };
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
@@ -33,7 +33,7 @@ fn over(dataset: &Dataset, replicas: u32) -> Vec<PassIterator> {
         distribute(dataset, devices.len(), &devices, &default),
         distribute(dataset, devices.len(), &devices, &at_once),
         distribute(dataset, devices.len(), &devices, &balanced),
-        deal(dataset, devices.len(), &devices, &default),
+        distribute_per_replica_batches(dataset, devices.len(), &devices, &default),
     ]
     .map(|distributed| distributed.unwrap().iterator().unwrap())
     .into()

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use umbo_core::device::DeviceId;
 use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
-    Splitting, deal, distribute,
+    Splitting, distribute, distribute_per_replica_batches,
 };
 use umbo_core::observe::log::{Level, set_sink};
 use umbo_core::tensor::{DType, Shape, Tensor};
@@ -177,7 +177,7 @@ fn rows_that_nothing_has_batched_or_twice_are_told() {
                 "{number}: {lines:?}"
             );
         }
-        deal(&make(), 2, &devices, &default).unwrap();
+        distribute_per_replica_batches(&make(), 2, &devices, &default).unwrap();
         assert_eq!(said(), [""; 0], "{number}");
     }
 }

@@ -9,7 +9,7 @@ use umbo_core::device::DeviceId;
 use umbo_core::error::{Result, Status};
 use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
-    PassIterator, ShuffleOptions, Splitting, deal, distribute,
+    PassIterator, ShuffleOptions, Splitting, distribute, distribute_per_replica_batches,
 };
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
@@ -237,7 +237,7 @@ fn iterator(dataset: &Dataset, way: Option<Way>) -> PassIterator {
         ..Default::default()
     };
     let distributed = match way.dealt {
-        true => deal(dataset, way.replicas, &devices, &options),
+        true => distribute_per_replica_batches(dataset, way.replicas, &devices, &options),
         false => distribute(dataset, way.replicas, &devices, &options),
     };
     distributed.unwrap().iterator().unwrap()

@@ -80,7 +80,7 @@ impl Applies {
     /// Whether the apply was shared by threads that had parked, or still spun.
     fn is_shared(&mut self, parked: bool) -> bool {
         self.step += 1;
-        self.gradients.first_touch(self.step);
+        self.gradients.try_begin_step(self.step);
         for replica in 0..REPLICAS {
             self.gradients
                 .view(replica, self.step, 0, GradientMode::Overwrite)

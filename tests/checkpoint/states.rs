@@ -47,9 +47,9 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
             .unwrap();
         // The number of the step, on which the gradients depend.
         to.strategy
-            .quiet()
+            .lock_between_steps()
             .unwrap()
-            .set_steps(from.strategy.quiet().unwrap().steps());
+            .set_steps(from.strategy.lock_between_steps().unwrap().steps());
         from.train(4);
         to.train(4);
         assert_eq!(from.bits().0, to.bits().0, "{rule}, {feature:?}");

@@ -4,7 +4,8 @@ use fake_cuda::harness::under_driver;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo_core::input::{
-    Dataset, DistributeOptions, MapOptions, PassIterator, Splitting, deal, distribute,
+    Dataset, DistributeOptions, MapOptions, PassIterator, Splitting, distribute,
+    distribute_per_replica_batches,
 };
 use umbo_core::tensor::DType;
 use umbo_core::values::Value;
@@ -48,7 +49,7 @@ fn iterator(dataset: &Dataset, way: usize, read_ahead: i64) -> PassIterator {
             .unwrap()
             .iterator()
             .unwrap(),
-        2 => deal(dataset, 3, &devices, &options)
+        2 => distribute_per_replica_batches(dataset, 3, &devices, &options)
             .unwrap()
             .iterator()
             .unwrap(),

@@ -5,7 +5,7 @@ use umbo_core::device::{DeviceId, DeviceKind};
 use umbo_core::error::{Error, Status};
 use umbo_core::input::{
     Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, LeafSpec, Sharding,
-    Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
+    Splitting, distribute, distribute_dataset, distribute_per_replica_batches, make_numpy_dataset,
 };
 use umbo_core::strategy::Strategy;
 use umbo_core::strategy::setup::central_storage::Options;
@@ -25,7 +25,7 @@ fn strategy(replicas: usize) -> Strategy {
 }
 
 fn dealt(dataset: &Dataset, replicas: usize, options: &DistributeOptions) -> DistributedDataset {
-    deal(dataset, replicas, &devices(replicas), options).unwrap()
+    distribute_per_replica_batches(dataset, replicas, &devices(replicas), options).unwrap()
 }
 
 fn balanced(dataset: &Dataset, replicas: usize, drop_partial_step: bool) -> DistributedDataset {
@@ -272,7 +272,10 @@ fn components_lie_on_their_devices_or_stay_on_the_host() {
             [expected; 2]
         );
         assert_eq!(
-            seen(deal(&batches, 2, &two, options).unwrap(), 2),
+            seen(
+                distribute_per_replica_batches(&batches, 2, &two, options).unwrap(),
+                2
+            ),
             [expected]
         );
         let one = distribute(&batches, 1, &two[..1], options).unwrap();
@@ -307,7 +310,7 @@ fn options_that_are_out_of_range() {
             ..Default::default()
         };
         let distributed = distribute(&batches, 2, &devices(2), &options);
-        let dealt = deal(&batches, 2, &devices(2), &options);
+        let dealt = distribute_per_replica_batches(&batches, 2, &devices(2), &options);
         assert_eq!(
             dealt.as_ref().map(|_| ()).map_err(Error::status),
             distributed.as_ref().map(|_| ()).map_err(Error::status)

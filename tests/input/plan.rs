@@ -7,7 +7,7 @@ use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result};
 use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
-    PassIterator, ShuffleOptions, Splitting, deal, distribute,
+    PassIterator, ShuffleOptions, Splitting, distribute, distribute_per_replica_batches,
 };
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
@@ -435,7 +435,9 @@ impl Delivery {
         };
         let distributed = match (self.replicas, self.dealt) {
             (0, _) => None,
-            (replicas, true) => Some(deal(dataset, replicas, &devices, &options).unwrap()),
+            (replicas, true) => {
+                Some(distribute_per_replica_batches(dataset, replicas, &devices, &options).unwrap())
+            }
             // Elements with a scalar are not split.
             (replicas, false) => distribute(dataset, replicas, &devices, &options).ok(),
         };

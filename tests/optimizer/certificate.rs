@@ -57,7 +57,7 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
     let gradients = row_gradients(REPLICAS, &[&a, &b, &c], Mean, &[false, false, true], 1);
     let optimizer = optimizer(rule, 0.01);
     for step in 1..=STEPS {
-        gradients.first_touch(step);
+        gradients.try_begin_step(step);
         let contribute = |replica: usize| {
             let start = (replica * 211 + step as usize * 37) % NOISE;
             for (index, noise) in [(0, &singles), (1, &doubles)] {

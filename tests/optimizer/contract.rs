@@ -130,7 +130,7 @@ fn add_starts_from_zero_once_a_step() {
     let variable = variable("w", &[0.0f32; 3]);
     let gradients = gradients(1, &[&variable], Sum);
     for number in 1..=2 {
-        assert!(gradients.first_touch(number));
+        assert!(gradients.try_begin_step(number));
         let buffer = gradients.view(0, number, 0, Add).unwrap();
         assert_eq!(read::<f32>(buffer), [0.0; 3]);
         write(buffer, &[1.0f32, 2.0, 3.0]);
@@ -139,7 +139,7 @@ fn add_starts_from_zero_once_a_step() {
             [1.0, 2.0, 3.0]
         );
     }
-    gradients.first_touch(3);
+    gradients.try_begin_step(3);
     write(gradients.view(0, 3, 0, Overwrite).unwrap(), &[4.0f32; 3]);
     assert_eq!(read::<f32>(gradients.view(0, 3, 0, Add).unwrap()), [4.0; 3]);
 }
@@ -148,7 +148,7 @@ fn add_starts_from_zero_once_a_step() {
 fn buffers_lie_apart() {
     let variables = [variable("a", &[0.0f32; 3]), variable("b", &[0.0f32; 17])];
     let gradients = gradients(8, &[&variables[0], &variables[1]], Sum);
-    gradients.first_touch(1);
+    gradients.try_begin_step(1);
     let mut distances = Vec::new();
     for replica in 0..8 {
         for (index, variable) in variables.iter().enumerate() {
@@ -173,7 +173,7 @@ fn one_thread_a_step_touches_first() {
     for number in 1..200 {
         let count: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| gradients.first_touch(number)))
+                .map(|_| scope.spawn(|| gradients.try_begin_step(number)))
                 .collect();
             threads
                 .into_iter()
@@ -183,7 +183,7 @@ fn one_thread_a_step_touches_first() {
         assert_eq!(count, 1);
     }
     // A late thread of an earlier step does not bring it back.
-    assert!(!gradients.first_touch(3));
+    assert!(!gradients.try_begin_step(3));
     refusal(gradients.submit(0, 3, 1.0), Status::FailedPrecondition);
 }
 
@@ -223,7 +223,7 @@ fn replicas_that_did_not_submit_are_named() {
     let gradients = gradients(4, &[&variable], Sum);
     submit(&gradients, 1, &[1.0; 4]);
     gradients.commit(1);
-    gradients.first_touch(2);
+    gradients.try_begin_step(2);
     for replica in [0, 2] {
         gradients.submit(replica, 2, 1.0).unwrap();
     }
@@ -250,7 +250,7 @@ fn wrong_calls_are_refused() {
         gradients.view(0, 1, 0, Overwrite),
         Status::FailedPrecondition,
     );
-    gradients.first_touch(1);
+    gradients.try_begin_step(1);
     refusal(gradients.view(0, 1, 1, Overwrite), Status::OutOfRange);
     refusal(gradients.view(2, 1, 0, Overwrite), Status::OutOfRange);
     for weight in [-1.0, f64::NAN, f64::INFINITY] {

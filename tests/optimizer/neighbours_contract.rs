@@ -101,7 +101,7 @@ impl Subject {
         let all = gradients.variables().len();
         self.steps[list] += 1;
         let step = self.steps[list];
-        gradients.first_touch(step);
+        gradients.try_begin_step(step);
         let (left_out, by, broken) = (draw(noise, 4 * all), draw(noise, 6), draw(noise, 12 * all));
         for replica in 0..self.replicas {
             for (index, variable) in gradients.variables().iter().enumerate() {

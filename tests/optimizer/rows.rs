@@ -222,7 +222,7 @@ fn check<T: Element>(
     for (number, &batch) in BATCHES.iter().enumerate() {
         let step = number as u64 + 1;
         let window = case.window(number);
-        trained.gradients.first_touch(step);
+        trained.gradients.try_begin_step(step);
         let sizes = split(batch, case.replicas);
         for (replica, &size) in sizes.iter().enumerate() {
             let mut drawn: Vec<_> = (0..size).map(|_| example(&mut noise)).collect();

@@ -102,7 +102,7 @@ fn indices_that_were_changed_later_change_nothing_else() {
     let variable = table("users", &[0.5f32; 8], 2);
     let gradients = row_gradients(1, &[&dense, &variable], Sum, &[false, true], 1);
     let optimizer = optimizer("adam", 0.1);
-    gradients.first_touch(1);
+    gradients.try_begin_step(1);
     overwrite(&gradients, 1, 0, 0, &[1.0f32]);
     let added = gradients.add_rows(0, 1, 1, 2).unwrap();
     write(&added.indices, &[1i64, 2]);
@@ -276,7 +276,7 @@ fn lamb_refuses_accumulated_rows() {
     add(&gradients, 1, 0, &[1], 1.0);
     let adam = optimizer("adam", 0.1);
     assert_eq!(finish(&gradients, &adam, 1, &[1.0]).accumulated_runs, 1);
-    gradients.first_touch(2);
+    gradients.try_begin_step(2);
     submit(&gradients, 2, &[1.0]);
     gradients.commit(2);
     let message = refusal(
@@ -314,7 +314,7 @@ fn rows_and_whole_gradients_are_not_mixed() {
         table("users", &[0.0f32; 8], 2),
     );
     let gradients = row_gradients(1, &[&dense, &users], Sum, &[false, true], 1);
-    gradients.first_touch(1);
+    gradients.try_begin_step(1);
     for mode in [Add, Overwrite] {
         let message = refusal(gradients.view(0, 1, 1, mode), Status::FailedPrecondition);
         assert!(
@@ -383,7 +383,7 @@ fn indexed_slices_are_copied() {
         .transpose(&[1, 0])
         .unwrap();
     let right = slices(values.clone(), &[2, 0, 2], &[4, 2]);
-    gradients.first_touch(1);
+    gradients.try_begin_step(1);
     gradients.add_indexed_slices(0, 1, 0, &right).unwrap();
     write(right.values(), &[64.0f32; 6]);
     let wide = slices(tensor(&[1.0f64; 2], &[1, 2]), &[0], &[4, 2]);

@@ -167,7 +167,7 @@ pub fn overwrite<T: Element>(
     index: usize,
     data: &[T],
 ) {
-    gradients.first_touch(step);
+    gradients.try_begin_step(step);
     let buffer = gradients
         .view(replica, step, index, GradientMode::Overwrite)
         .unwrap();
@@ -183,7 +183,7 @@ pub fn add_rows<T: Element>(
     indices: &[i64],
     values: &[T],
 ) {
-    gradients.first_touch(step);
+    gradients.try_begin_step(step);
     let added = gradients
         .add_rows(replica, step, index, indices.len())
         .unwrap();
@@ -192,7 +192,7 @@ pub fn add_rows<T: Element>(
 }
 
 pub fn submit(gradients: &Gradients, step: u64, weights: &[f64]) {
-    gradients.first_touch(step);
+    gradients.try_begin_step(step);
     for (replica, &weight) in weights.iter().enumerate() {
         gradients.submit(replica, step, weight).unwrap();
     }

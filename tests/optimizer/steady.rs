@@ -56,7 +56,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
         optimizer.add_group(&[b], group).unwrap();
         optimizer.set_schedule(Arc::new(|step| Ok(1.0 / (step + 1) as f64)));
         let step = |number: u64, value: f64| {
-            gradients.first_touch(number);
+            gradients.try_begin_step(number);
             for replica in 0..3 {
                 gradients.view(replica, number, 0, Add).unwrap();
                 write(
@@ -109,7 +109,7 @@ fn steady_step_with_rows_allocates_nothing() {
                     .collect::<Vec<i64>>()
             });
             let step = |number: u64| {
-                gradients.first_touch(number);
+                gradients.try_begin_step(number);
                 for replica in 0..3 {
                     let rows = [700, 3, 0].map(|rows| rows - rows * (number as usize % 3) / 7);
                     for rows in rows {

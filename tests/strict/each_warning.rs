@@ -48,7 +48,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     ),
     (
         "crates/umbo-base/src/observe/strict.rs",
-        "fn suspect",
+        "fn warn_or_fail",
         Warns("is how those are said that are failures when strict"),
     ),
     (
@@ -63,7 +63,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     ),
     (
         "crates/umbo-checkpoint/src/saving.rs",
-        "doubt",
+        "warning",
         Fails(&[("with a NaN in it", saved_nan)]),
     ),
     (
@@ -450,7 +450,7 @@ fn sites(text: &str) -> Vec<String> {
                     .iter()
                     .any(|function| line.contains(function))
             });
-        logs || line.contains("strict::suspect(")
+        logs || line.contains("strict::warn_or_fail(")
     };
     let around = |number: usize| {
         let end = (number + 14).min(lines.len());

@@ -24,7 +24,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
 
-listed! {
+enum_with_all! {
     /// The canonical status codes, with their usual numbers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(i32)]

@@ -8,7 +8,7 @@
 
 /// Declares an enum with a list of all its variants, `ALL`.
 #[macro_export]
-macro_rules! listed {
+macro_rules! enum_with_all {
     (
         $(#[$about:meta])*
         $visibility:vis enum $Enum:ident {

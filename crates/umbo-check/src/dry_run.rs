@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::watched::{Watched, WrittenVariable};
+use super::variable_snapshot::{VariableSnapshot, WrittenVariable};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::observe::log;
@@ -15,7 +15,7 @@ use umbo_optim::gradients::inspection::{Before, WrittenGradient};
 use umbo_optim::gradients::rows::AddedRows;
 use umbo_strategy::commit::CommitAction;
 use umbo_strategy::context::metrics::{Added, Additions, What};
-use umbo_strategy::{ReplicaContext, Strategy, Watcher};
+use umbo_strategy::{ReplicaContext, Strategy, TrialObserver};
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{Element, Tensor};
@@ -117,7 +117,7 @@ impl DryRun<'_> {
             observer.parts.lock()[context.replica()].metrics = metrics.collect();
             Ok(result)
         };
-        let watcher = Arc::clone(&observer) as Arc<dyn Watcher>;
+        let watcher = Arc::clone(&observer) as Arc<dyn TrialObserver>;
         let outcome = self.strategy.try_out(&observed, Some(arguments), watcher);
         let parts = match outcome {
             _ if observer.complete.load(Ordering::Acquire) => {
@@ -145,7 +145,7 @@ struct Observer {
     /// The earlier state of the gradients. The first replica that begins saves it.
     before: Mutex<Option<Before>>,
     /// The variables that the callback may view, with their earlier values.
-    watched: Mutex<Vec<Watched>>,
+    watched: Mutex<Vec<VariableSnapshot>>,
     written: Mutex<Vec<WrittenVariable>>,
     /// The metrics to which the callback adds, except those of the step itself.
     metrics: Mutex<Vec<Arc<dyn Additions>>>,
@@ -218,7 +218,7 @@ impl Observer {
     fn watch(&self, variable: &Variable) -> Result<()> {
         let mut watched = self.watched.lock();
         if !watched.iter().any(|known| known.is_of(variable)) {
-            watched.push(Watched::new(variable)?);
+            watched.push(VariableSnapshot::new(variable)?);
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl CommitAction for Veto {
     fn commit(&mut self) {}
 }
 
-impl Watcher for Observer {
+impl TrialObserver for Observer {
     fn reads(&self, variable: &Variable) -> Result<()> {
         self.own(self.watch(variable))
     }

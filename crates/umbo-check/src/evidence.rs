@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::dry_run::{DryRun, Failure, Parts};
 use super::options::CheckOptions;
 use super::report::{Finding, Subject, Verdict};
+use super::variable_snapshot::{self, WrittenVariable};
 use super::vectors::{Tolerance, VectorMeasure};
-use super::watched::{self, WrittenVariable};
 use umbo_base::error::Result;
 use umbo_input as input;
 use umbo_optim::Gradients;
@@ -294,7 +294,7 @@ impl<'a> Evidence<'a> {
         let mut differing = Ok(false);
         self.batch.find_leaf(&mut |leaf| {
             differing = leaf.tensor_of(0).and_then(|tensor| {
-                let bytes = watched::bytes(tensor)?;
+                let bytes = variable_snapshot::bytes(tensor)?;
                 let row = bytes.len() / self.rows;
                 Ok(row > 0 && bytes.chunks_exact(row).any(|other| other != &bytes[..row]))
             });

@@ -45,8 +45,8 @@ mod gradients;
 mod metrics;
 mod options;
 mod report;
+mod variable_snapshot;
 mod vectors;
-mod watched;
 mod written_variables;
 
 use std::sync::Arc;

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
-use crate::homes::Homes;
+use crate::claimed_folders::ClaimedFolders;
 use crate::mismatch::refuse;
 pub use crate::numbers::Number;
 pub use crate::objects::iterator::SavedIterator;
 use crate::objects::number::NumberCell;
 pub use crate::objects::tensor::CallersTensor;
 use crate::reader::CheckpointFile;
-use crate::saveable::{Changes, Names, ObjectReader, PreparedRestore, Saveable};
+use crate::saveable::{Names, ObjectReader, PreparedRestore, RestoreAccess, Saveable};
 use crate::wanted::{Values, WantedTensors};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 use umbo_base::text::with_article;
 use umbo_input::PreparedPosition;
 use umbo_strategy::Strategy;
-use umbo_strategy::commit::quiet::{Changing, Quiet};
+use umbo_strategy::commit::exclusion::{StepExclusion, WriteAccess};
 use umbo_tensor::values::variable::Variable;
 
 /// Objects by name, in the order in which they were added.
@@ -37,7 +37,7 @@ pub struct Checkpoint {
     /// The objects by name, in the order in which they were added.
     entries: Mutex<Entries>,
     /// The folders where its managers may save.
-    pub(super) homes: Homes,
+    pub(super) homes: ClaimedFolders,
 }
 
 impl Checkpoint {
@@ -47,7 +47,7 @@ impl Checkpoint {
         Arc::new(Checkpoint {
             strategy,
             entries: Mutex::default(),
-            homes: Homes::default(),
+            homes: ClaimedFolders::default(),
         })
     }
 
@@ -120,15 +120,18 @@ impl Checkpoint {
     /// FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
     /// or the strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
-        drop(self.strategy.quiet_now()?);
+        drop(self.strategy.try_lock_between_steps()?);
         // The path may lead elsewhere when all is restored.
-        let home = Homes::home_of(path);
+        let home = ClaimedFolders::home_of(path);
         let entries = self.copied_entries();
         let default = self.default_of(&entries);
         let prepared = CheckpointFile::open(path).and_then(|file| {
             let (ready, values) = self.prepare_all(&file, &entries)?;
-            let quiet = self.strategy.quiet_now()?;
-            let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+            let quiet = self.strategy.try_lock_between_steps()?;
+            let default = default
+                .as_ref()
+                .map(Strategy::try_lock_between_steps)
+                .transpose()?;
             Ok((ready, values, quiet, default, file.own()?.steps))
         });
         let what = &"the restoring of a checkpoint";
@@ -192,11 +195,14 @@ impl Checkpoint {
     pub(super) fn with_changes<R>(
         &self,
         values: &Values,
-        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+        change: impl FnOnce(&RestoreAccess<'_>) -> Result<R>,
     ) -> Result<R> {
-        let quiet = self.strategy.quiet_now()?;
+        let quiet = self.strategy.try_lock_between_steps()?;
         let default = self.default_of(&self.copied_entries());
-        let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+        let default = default
+            .as_ref()
+            .map(Strategy::try_lock_between_steps)
+            .transpose()?;
         self.changing(&quiet, default.as_ref(), values, change)
     }
 
@@ -213,14 +219,14 @@ impl Checkpoint {
 
     fn changing<R>(
         &self,
-        quiet: &Quiet<'_>,
-        default: Option<&Quiet<'_>>,
+        quiet: &StepExclusion<'_>,
+        default: Option<&StepExclusion<'_>>,
         values: &Values,
-        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+        change: impl FnOnce(&RestoreAccess<'_>) -> Result<R>,
     ) -> Result<R> {
         let strategy = self.strategy.id();
-        let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
-            change(&Changes {
+        let both = |own: &WriteAccess<'_>, default: Option<&WriteAccess<'_>>| {
+            change(&RestoreAccess {
                 values,
                 own,
                 default,

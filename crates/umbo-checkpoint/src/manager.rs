@@ -8,9 +8,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::background::Background;
 use crate::bundle::Checkpoint;
+use crate::claimed_folders::Claim;
 use crate::folder;
 use crate::held_folder::HeldFolder;
-use crate::homes::Claim;
 use crate::manager_options::ManagerOptions;
 use crate::numbers::number;
 use crate::shelf::{self, NUMBER, Shelf, StepFile};
@@ -151,7 +151,7 @@ impl Manager {
         let strategy = self.checkpoint.strategy();
         if !strategy.ranks().is_alone() {
             // In a step the call is refused before it communicates with the other ranks.
-            drop(strategy.quiet()?);
+            drop(strategy.lock_between_steps()?);
         }
         let is_due = || {
             let mut state = self.state.lock();
@@ -190,7 +190,7 @@ impl Manager {
                 None
             }
         };
-        self.note_file(step);
+        self.record_file(step);
         Ok(SaveOutcome {
             saved: true,
             earlier_failure,
@@ -364,7 +364,7 @@ impl Manager {
         let best = self.agreed("best", self.best(), |best| *best)?;
         if let Some(step) = best {
             self.checkpoint.restore(&self.path(step))?;
-            self.note_file(step);
+            self.record_file(step);
         }
         Ok(best)
     }
@@ -379,7 +379,7 @@ impl Manager {
         let (strategy, mut damage) = (self.checkpoint.strategy(), None);
         for StepFile { step, path } in files.into_iter().rev() {
             let Err(error) = self.checkpoint.restore(&path) else {
-                self.note_file(step);
+                self.record_file(step);
                 return Ok(Some(step));
             };
             // One rank may have found damage while another one was refused by the system.
@@ -423,7 +423,7 @@ impl Manager {
     }
 
     /// Notes that a file was saved at `step`, from which the next due step is counted.
-    fn note_file(&self, step: u64) {
+    fn record_file(&self, step: u64) {
         let mut state = self.state.lock();
         (state.last_step, state.last_time) = (Some(step), Instant::now());
     }

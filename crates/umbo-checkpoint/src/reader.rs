@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 use crate::header::{self, FORMAT, LENGTH_BYTES, LONGEST, OwnHeader};
 use crate::parts::PartFile;
 use crate::snapshot::SavedSharding;
-use crate::wanted::{Later, WantedTensors};
+use crate::wanted::{PendingTensor, WantedTensors};
 use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
 use umbo_device::DeviceId;
@@ -228,7 +228,7 @@ impl CheckpointFile {
         shape: Shape,
         wanted: &mut WantedTensors,
         mismatches: &mut Vec<String>,
-    ) -> Result<Option<Later>> {
+    ) -> Result<Option<PendingTensor>> {
         if !self.fits(name, here, dtype, shape, mismatches) {
             return Ok(None);
         }

@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json};
 use crate::numbers::{Number, read_count, read_number};
 use crate::reader::CheckpointFile;
 use crate::snapshot::SavedSharding;
-pub use crate::wanted::Later;
+pub use crate::wanted::PendingTensor;
 use crate::wanted::{Values, WantedTensors};
 use umbo_base::error::{Error, Result};
 use umbo_input::PreparedPosition;
 use umbo_optim::Gradients;
-use umbo_strategy::commit::quiet::Changing;
+use umbo_strategy::commit::exclusion::WriteAccess;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 
@@ -68,7 +68,7 @@ pub trait Saveable: Send + Sync {
 pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
 
 /// Replaces a state.
-pub type Replace<'a> = dyn FnOnce(&Changes<'_>) -> Result<()> + 'a;
+pub type Replace<'a> = dyn FnOnce(&RestoreAccess<'_>) -> Result<()> + 'a;
 
 /// What remains to be done once everything was read and fits. It fails only by a defect of this
 /// library.
@@ -82,23 +82,23 @@ pub enum PreparedRestore<'a> {
 
 impl<'a> PreparedRestore<'a> {
     /// Replaces the state by this function.
-    pub(super) fn by(replace: impl FnOnce(&Changes<'_>) -> Result<()> + 'a) -> Self {
+    pub(super) fn by(replace: impl FnOnce(&RestoreAccess<'_>) -> Result<()> + 'a) -> Self {
         PreparedRestore::State(Box::new(replace))
     }
 }
 
 /// The right to change variables of the checkpoint's strategy and of the default one, and the
 /// values that were read.
-pub struct Changes<'a> {
+pub struct RestoreAccess<'a> {
     pub(super) values: &'a Values,
-    pub(super) own: &'a Changing<'a>,
-    pub(super) default: Option<&'a Changing<'a>>,
+    pub(super) own: &'a WriteAccess<'a>,
+    pub(super) default: Option<&'a WriteAccess<'a>>,
     pub(super) strategy: u64,
 }
 
-impl Changes<'_> {
+impl RestoreAccess<'_> {
     /// The tensor that was read for `later`.
-    pub fn value(&self, later: Later) -> Result<&Tensor> {
+    pub fn value(&self, later: PendingTensor) -> Result<&Tensor> {
         self.values.get(later)
     }
 
@@ -164,7 +164,7 @@ pub struct ObjectRecord {
     /// What each rank has for itself and is saved once, so that it has to be equal on all ranks.
     pub(super) of_each_rank: Option<String>,
     /// A probable mistake of the program, for a warning.
-    pub(super) doubt: Option<String>,
+    pub(super) warning: Option<String>,
     /// The strategy that takes no step before the record is dropped.
     pub(super) quiet: Option<u64>,
 }
@@ -302,7 +302,7 @@ impl ObjectReader<'_> {
     /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its
     /// range, or all elements if ranks do not divide the tensor. None as for
     /// [`ObjectReader::tensor`].
-    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
+    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<PendingTensor>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
         let Some(sharding) = variable.sharding() else {
             return self.later(Some(part), dtype, shape);
@@ -324,7 +324,7 @@ impl ObjectReader<'_> {
         part: Option<&str>,
         dtype: DType,
         shape: Shape,
-    ) -> Result<Option<Later>> {
+    ) -> Result<Option<PendingTensor>> {
         let name = full_name(self.object, part);
         let names = (&name[..], &name[..]);
         let later = self

@@ -73,31 +73,31 @@ impl Checkpoint {
         };
         // In a step the call is refused before it does anything, and code that is called back must
         // not wait for itself.
-        drop(self.strategy().quiet()?);
+        drop(self.strategy().lock_between_steps()?);
         let called = save(true, &mut snapshot);
         // They are dropped after the lock, since they may be the last references to objects of the
         // caller.
         let mut applied = Vec::new();
-        let quiet = self.strategy().quiet()?;
+        let quiet = self.strategy().lock_between_steps()?;
         // If this fails on one rank, it fails on all.
         self.strategy().begin_series(0);
         let saved = called
             .and_then(|()| check_applied(&entries, &mut applied))
             .and_then(|()| save(false, &mut snapshot))
             .and_then(|()| check_distinct(&snapshot, &entries))
-            .and_then(|()| match &snapshot.doubt {
-                Some(doubt) if self.strategy().is_strict() => Err(mistake(doubt)),
+            .and_then(|()| match &snapshot.warning {
+                Some(warning) if self.strategy().is_strict() => Err(mistake(warning)),
                 _ => Ok(()),
             });
         self.strategy().agree(saved)?;
         snapshot.steps = quiet.steps();
-        let doubt = snapshot.doubt.take();
+        let warning = snapshot.warning.take();
         snapshot.sort();
         let taken = take(snapshot);
         drop(quiet);
         // The log's sink is the caller's code, and may run a step.
-        if let Some(doubt) = doubt {
-            log::log(Level::Warning, || doubt);
+        if let Some(warning) = warning {
+            log::log(Level::Warning, || warning);
         }
         taken
     }
@@ -127,7 +127,7 @@ impl Checkpoint {
     /// Replaces the file at `path` by one with the variables alone, for other programs and for
     /// [`Checkpoint::load_weights`]. It waits for the step in progress.
     pub fn save_weights(&self, path: &Path) -> Result<()> {
-        let quiet = self.strategy().quiet()?;
+        let quiet = self.strategy().lock_between_steps()?;
         let mut snapshot = Snapshot {
             steps: quiet.steps(),
             ..Snapshot::default()
@@ -172,7 +172,7 @@ fn save_entry(
     let saved = object.save(names, &mut record);
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
-    snapshot.doubt = snapshot.doubt.take().or(record.doubt);
+    snapshot.warning = snapshot.warning.take().or(record.warning);
     if let Some(value) = record.of_each_rank {
         snapshot.of_each_rank.insert(name.to_owned(), value);
     }

@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// How many steps the strategy has begun.
     pub(super) steps: u64,
     /// A probable mistake of the program, for a warning.
-    pub(super) doubt: Option<String>,
+    pub(super) warning: Option<String>,
     /// A manager's notes about the file.
     pub(super) saved: Map<String, Json>,
 }

@@ -6,7 +6,7 @@ use umbo_tensor::{DType, Shape, Tensor};
 /// A tensor that is read once it is known that all wanted tensors fit. The number is its position
 /// among them.
 #[derive(Clone, Copy, Debug)]
-pub struct Later(usize);
+pub struct PendingTensor(usize);
 
 /// The wanted tensors of a file.
 #[derive(Default)]
@@ -21,18 +21,18 @@ pub(super) enum One {
 
 impl WantedTensors {
     /// Adds a tensor that is in the file with this dtype and shape.
-    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
+    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> PendingTensor {
         self.push(One::OfFile(name.to_owned(), dtype, shape))
     }
 
     /// Adds a tensor that was already read.
-    pub(super) fn add_read(&mut self, tensor: Tensor) -> Later {
+    pub(super) fn add_read(&mut self, tensor: Tensor) -> PendingTensor {
         self.push(One::Read(tensor))
     }
 
-    fn push(&mut self, one: One) -> Later {
+    fn push(&mut self, one: One) -> PendingTensor {
         self.0.push(one);
-        Later(self.0.len() - 1)
+        PendingTensor(self.0.len() - 1)
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Values(pub(super) Vec<Tensor>);
 
 impl Values {
     /// The tensor at position `later`.
-    pub(super) fn get(&self, later: Later) -> Result<&Tensor> {
+    pub(super) fn get(&self, later: PendingTensor) -> Result<&Tensor> {
         self.0.get(later.0).ok_or_else(lost)
     }
 }

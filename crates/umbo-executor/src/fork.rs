@@ -19,7 +19,7 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the library is in use: something was made that a child could not use.
 #[inline]
-pub fn note_use() {
+pub fn record_use() {
     if !WATCHED.load(Ordering::Relaxed) {
         watch();
     }

@@ -201,7 +201,7 @@ impl Handle {
 /// succeed. FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     init_thread()?;
-    fork::note_use();
+    fork::record_use();
     let everywhere = !options.inherit_processors || BOUND.get();
     // The thread is counted before it can end.
     let alive = Alive::new(options.purpose);

@@ -300,7 +300,7 @@ impl EnteredWorkers {
         let late = workers
             .iter()
             .filter(is_late)
-            .inspect(|_| job.note_begin())
+            .inspect(|_| job.record_begin())
             .count();
         job.countdown.count_out_late(late);
         job.countdown.wait(&CALLER, spinning(LAST_SPIN));
@@ -371,7 +371,7 @@ impl WorkerThreads {
 
 impl WorkerJob {
     /// A worker begins now, or would begin now at the earliest.
-    fn note_begin(&self) {
+    fn record_begin(&self) {
         let begun = u64::try_from(self.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.begun.fetch_max(begun, Ordering::Relaxed);
     }
@@ -402,7 +402,7 @@ impl WorkerJob {
     unsafe fn serve(job: *const WorkerJob, worker: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
-        job.note_begin();
+        job.record_begin();
         let outcome = AssertUnwindSafe(|| {
             let _share = observe::share("central work");
             // SAFETY: as above; the body and the queues outlive the job.

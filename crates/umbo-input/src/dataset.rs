@@ -6,11 +6,11 @@ use std::{fmt, slice};
 
 use crate::cardinality::Cardinality;
 use crate::elements::spec::ElementSpec;
-use crate::facts::Facts;
 use crate::passes::iterator::PassIterator;
 use crate::passes::position::Description;
 use crate::passes::signature::Signature;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::DatasetProperties;
 use crate::sources::file_shares::FileShare;
 use crate::sources::slices;
 use umbo_base::error::{Error, Result};
@@ -20,10 +20,10 @@ use umbo_tensor::values::Value;
 /// datasets. The dataset holds its inputs next to the operation. Operations that only change which
 /// items come, and when, implement [`Reorder`](crate::transforms::reorder::Reorder).
 pub(crate) trait Operation: Send + Sync {
-    /// The facts of the elements that it makes of those of `inputs`. A source has no inputs.
+    /// The properties of the elements that it makes of those of `inputs`. A source has no inputs.
     ///
     /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts>;
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties>;
 
     /// The signature of the operation, applied to `inputs` inputs, for saved positions. Its
     /// parameters are all on which the meaning of a position depends. What affects neither the
@@ -31,10 +31,10 @@ pub(crate) trait Operation: Send + Sync {
     fn signature(&self, inputs: usize) -> Signature;
 
     /// Starts a pass over the elements of `dataset`, whose operation this is.
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>>;
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>>;
 
     /// Starts the same pass over row numbers instead of elements.
-    fn start_rows(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
+    fn start_rows(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<u64>>> {
         Err(Error::Internal(
             "an operation that does not only reorder".into(),
         ))
@@ -71,17 +71,18 @@ pub struct Dataset(Arc<DatasetNode>);
 struct DatasetNode {
     op: Arc<dyn Operation>,
     inputs: Vec<Dataset>,
-    facts: Facts,
+    properties: DatasetProperties,
 }
 
 impl Dataset {
-    /// The dataset that `op` makes of `inputs`. It fails as [`Operation::facts`] does.
+    /// The dataset that `op` makes of `inputs`. It fails as [`Operation::properties`] does.
     pub(crate) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
-        let facts = op.facts(&inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
+        let properties =
+            op.properties(&inputs.iter().map(Dataset::properties).collect::<Vec<_>>())?;
         Ok(Dataset(Arc::new(DatasetNode {
             op,
             inputs: inputs.to_vec(),
-            facts,
+            properties,
         })))
     }
 
@@ -103,8 +104,8 @@ impl Dataset {
         &self.0.inputs[0]
     }
 
-    pub(crate) fn facts(&self) -> &Facts {
-        &self.0.facts
+    pub(crate) fn properties(&self) -> &DatasetProperties {
+        &self.0.properties
     }
 
     /// The same operations over a share of the files. They have their own buffers, caches and
@@ -120,13 +121,13 @@ impl Dataset {
     }
 
     /// Starts a pass over each input.
-    pub(crate) fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
+    pub(crate) fn start_inputs(&self) -> Result<Vec<Box<dyn IteratorStage<Value>>>> {
         self.inputs().iter().map(Dataset::start).collect()
     }
 
     /// Starts a pass over row numbers. The elements are arrays' rows.
-    pub(crate) fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
-        match self.facts().rows_in_order() {
+    pub(crate) fn start_rows(&self) -> Result<Box<dyn IteratorStage<u64>>> {
+        match self.properties().rows_in_order() {
             Some(arrays) => Ok(slices::in_order(arrays.rows)),
             None => self.op().start_rows(self),
         }
@@ -134,7 +135,7 @@ impl Dataset {
 
     /// Adds the operations that order the rows to the description.
     fn describe_rows(&self, to: &mut Description) {
-        if self.facts().rows_in_order().is_none() {
+        if self.properties().rows_in_order().is_none() {
             self.describe_op(to);
             self.inputs()
                 .iter()
@@ -149,12 +150,12 @@ impl Dataset {
 
     /// The structure, dtypes and shapes of the elements.
     pub fn element_spec(&self) -> &ElementSpec {
-        &self.facts().spec
+        &self.properties().spec
     }
 
     /// How many elements one pass yields.
     pub fn cardinality(&self) -> Cardinality {
-        self.facts().cardinality
+        self.properties().cardinality
     }
 
     /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
@@ -181,8 +182,8 @@ impl fmt::Debug for Dataset {
 }
 
 impl Pipeline for Dataset {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        match &self.facts().rows {
+    fn start(&self) -> Result<Box<dyn IteratorStage<Value>>> {
+        match &self.properties().rows {
             Some(rows) => Ok(slices::elements(
                 &rows.arrays,
                 self.element_spec(),
@@ -193,14 +194,14 @@ impl Pipeline for Dataset {
     }
 
     fn describe(&self, to: &mut Description) {
-        if let Some(rows) = &self.facts().rows {
+        if let Some(rows) = &self.properties().rows {
             to.stage(Signature::new("rows"));
             self.describe_rows(to);
             return to.stage(rows.arrays.signature());
         }
         self.describe_op(to);
         for input in self.inputs() {
-            match &input.facts().rows {
+            match &input.properties().rows {
                 Some(rows) if self.op().takes_rows() => {
                     input.describe_rows(to);
                     to.stage(rows.arrays.signature());

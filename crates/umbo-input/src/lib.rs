@@ -3,9 +3,9 @@
 //! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known
 //! of the elements of each. Iterating makes a *pass* from it ([`PassIterator`]). The passes of one
 //! dataset are independent of each other. Each operation is a file of its own. It has the method on
-//! [`Dataset`] that checks the arguments and makes the operation; its facts, which follow from
+//! [`Dataset`] that checks the arguments and makes the operation; its properties, which follow from
 //! those of its inputs (`Operation`, or `Reorder` if items of any kind come in another order); and
-//! its `Pass`, which does the iterating.
+//! its `IteratorStage`, which does the iterating.
 //!
 //! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat. These
 //! operations work on row numbers alone, and batch then copies each row once, from the array into
@@ -29,8 +29,8 @@ mod cardinality;
 mod dataset;
 mod distribution;
 mod elements;
-mod facts;
 mod passes;
+mod properties;
 pub mod sources;
 mod transforms;
 
@@ -40,7 +40,8 @@ pub use distribution::input_context::InputContext;
 pub use distribution::options::{DistributeOptions, Sharding, Splitting};
 pub use distribution::split::{batch_rows, part_sizes, split_for, split_rows};
 pub use distribution::{
-    DistributedDataset, deal, distribute, distribute_dataset, distribute_datasets_from_function,
+    DistributedDataset, distribute, distribute_dataset, distribute_datasets_from_function,
+    distribute_per_replica_batches,
 };
 pub use elements::spec::{ElementSpec, LeafSpec};
 pub use passes::iterator::{PassIterator, PreparedPosition};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-listed! {
+enum_with_all! {
     /// The type of a tensor's elements. The numbers are those of the C constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[repr(i32)]

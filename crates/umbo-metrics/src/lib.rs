@@ -177,7 +177,7 @@ impl Metrics {
             lowest,
             highest,
         } = outside;
-        strict::suspect(
+        strict::warn_or_fail(
             is_strict,
             |text| Error::invalid("predicted", text),
             || {
@@ -265,7 +265,7 @@ impl Metrics {
         index: usize,
         change: impl FnOnce(&mut AddedToEntry) -> Result<R>,
     ) -> Result<R> {
-        let step = self.take_part(context)?;
+        let step = self.join_current_step(context)?;
         let mut part = self.parts[context.replica()].lock();
         part.begin(step);
         let count = part.slots.len();
@@ -277,7 +277,7 @@ impl Metrics {
 
     /// Makes the metrics take part in the outcome of the context's step, and returns the step's
     /// number.
-    fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
+    fn join_current_step(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
         context.check_live()?;
         let step = context.step_id();
         if step == 0 {
@@ -296,7 +296,7 @@ impl Metrics {
         if self.state.load(Ordering::Acquire) >> 1 < step {
             context.strategy().join_step(step, self)?;
         }
-        context.note_additions(self)?;
+        context.record_additions(self)?;
         Ok(step)
     }
 }

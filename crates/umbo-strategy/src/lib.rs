@@ -42,7 +42,7 @@ pub mod variables;
 pub use setup::central_storage::Strategy;
 pub use setup::options::Options;
 pub use step::measuring::StepReport;
-pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, Watcher};
+pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, TrialObserver};
 
 /// Every lock that the replicas of a strategy share, held: for tests of what is to take none of
 /// them.

@@ -74,13 +74,13 @@ impl History {
             };
             self.0.insert(bytes.start, segment);
         } else {
-            self.note_read(bytes.clone(), now);
+            self.record_read(bytes.clone(), now);
         }
         self.coalesce(bytes);
         conflict
     }
 
-    fn note_read(&mut self, bytes: Range<u64>, now: &Arc<Stamp>) {
+    fn record_read(&mut self, bytes: Range<u64>, now: &Arc<Stamp>) {
         let mut gaps = vec![];
         let mut at = bytes.start;
         for (start, segment) in self.0.range_mut(bytes.clone()) {

@@ -113,7 +113,7 @@ impl Model {
     /// contents.
     pub fn contribute(&mut self) -> Result<()> {
         self.step += 1;
-        self.gradients.first_touch(self.step);
+        self.gradients.try_begin_step(self.step);
         for replica in 0..self.replicas {
             for index in 0..self.gradients.variables().len() {
                 self.buffer(replica, index)?;

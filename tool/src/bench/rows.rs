@@ -140,7 +140,7 @@ impl Model<'_> {
     /// Contributes like the replicas of a step. Unless `written`, the buffers keep their contents.
     fn contribute(&mut self, written: bool) -> Result<()> {
         self.step += 1;
-        self.gradients.first_touch(self.step);
+        self.gradients.try_begin_step(self.step);
         for replica in 0..self.replicas {
             let added = self
                 .gradients

@@ -67,7 +67,7 @@ pub(super) fn apply_environment() {
     let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
     if let Some(Ok(level)) = level {
         OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
-        LOG.note_wanted(&LOG.sink.lock());
+        LOG.record_wanted(&LOG.sink.lock());
     }
     if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
         log_anyway(Level::Warning, &warning);
@@ -248,7 +248,7 @@ impl Log {
         let old = {
             let mut current = self.sink.lock();
             let old = std::mem::replace(&mut *current, sink.map(Arc::new));
-            self.note_wanted(&current);
+            self.record_wanted(&current);
             old
         };
         // It is dropped without the lock, because dropping the sink runs the caller's code, which
@@ -258,7 +258,7 @@ impl Log {
 
     /// Notes which messages are wanted: those that the environment sets or, without a setting,
     /// those of the sink.
-    fn note_wanted(&self, sink: &Option<Arc<ProgramSink>>) {
+    fn record_wanted(&self, sink: &Option<Arc<ProgramSink>>) {
         let wanted = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
             UNSET => sink.as_ref().map_or(BY_DEFAULT, |sink| sink.most_verbose) as i32,
             code => code,

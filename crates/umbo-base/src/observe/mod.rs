@@ -32,4 +32,4 @@ mod watching;
 
 pub use phase::{Counter, Phase};
 pub use span::{PhaseSpan, count, share, span};
-pub use watching::{note_rank, rank};
+pub use watching::{rank, record_rank};

@@ -1,6 +1,6 @@
 //! The phases of a step's time, and the byte counters.
 
-listed! {
+enum_with_all! {
     /// A phase of a step's time. The numbers are those of the C constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(usize)]
@@ -37,7 +37,7 @@ impl Phase {
 /// A number for each phase.
 pub type ByPhase<T> = [T; Phase::ALL.len()];
 
-listed! {
+enum_with_all! {
     /// A counter, in bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(usize)]

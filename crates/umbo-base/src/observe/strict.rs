@@ -24,7 +24,7 @@ pub fn is_on() -> bool {
 
 /// Reports something that works, but is probably a mistake of the program. It is a warning or, if
 /// `is_strict` or the process is strict, an error, which `error` makes of the text.
-pub fn suspect(
+pub fn warn_or_fail(
     is_strict: bool,
     error: impl FnOnce(String) -> Error,
     what: impl FnOnce() -> String,

@@ -24,7 +24,7 @@ static RANK: AtomicI64 = AtomicI64::new(-1);
 
 /// Sets the rank of this process among those that train together. In a trace, a process that trains
 /// alone has its process id instead.
-pub fn note_rank(rank: u32) {
+pub fn record_rank(rank: u32) {
     RANK.store(rank.into(), Ordering::Relaxed);
 }
 
@@ -48,18 +48,18 @@ pub(super) fn set_traced(traced: bool) {
         COUNTS
             .iter()
             .for_each(|count| count.store(0, Ordering::Relaxed));
-        note_begin(WATCHERS.fetch_or(TRACE, Ordering::Relaxed));
+        record_begin(WATCHERS.fetch_or(TRACE, Ordering::Relaxed));
     } else {
         WATCHERS.fetch_and(!TRACE, Ordering::Relaxed);
     }
 }
 
 pub(super) fn add_measurer() {
-    note_begin(WATCHERS.fetch_add(ONE_MEASURER, Ordering::Relaxed));
+    record_begin(WATCHERS.fetch_add(ONE_MEASURER, Ordering::Relaxed));
 }
 
 /// Begins a stretch of time, if there were no watchers.
-fn note_begin(before: u32) {
+fn record_begin(before: u32) {
     STRETCH.fetch_add(u64::from(before == 0), Ordering::Relaxed);
 }
 

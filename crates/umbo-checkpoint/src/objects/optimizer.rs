@@ -10,7 +10,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json, json};
 
 use crate::numbers::{number, read_count, read_number};
-use crate::saveable::{Later, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
+use crate::saveable::{
+    Names, ObjectReader, ObjectRecord, PendingTensor, PreparedRestore, Ready, Saveable,
+};
 use umbo_base::error::Result;
 use umbo_optim::rules::Running;
 use umbo_optim::state::saved::{DynamicLossScale, OptimizerState, VariableState};
@@ -145,7 +147,7 @@ fn read_variable(
     saved: &mut ObjectReader<'_>,
     name: &str,
     json: &Json,
-) -> Result<Option<(VariableState, Vec<Later>)>> {
+) -> Result<Option<(VariableState, Vec<PendingTensor>)>> {
     let slots = optimizer.rule().slots();
     let variable = names.variable(name);
     let variable = variable.filter(|variable| optimizer.check_variable(variable).is_ok());

@@ -28,7 +28,7 @@ impl Saveable for Variable {
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let value = value_of(self, record)?;
-        record.doubt = first_nan(&value)?.map(|element| {
+        record.warning = first_nan(&value)?.map(|element| {
             format!(
                 "{self:?} is saved with a NaN in it, element {element}: what is trained on from \
                  there stays so. Restore an earlier checkpoint, and look for the step in which a \

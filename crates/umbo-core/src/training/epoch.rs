@@ -132,7 +132,7 @@ impl Epoch<'_> {
             };
             let checked = match self.iterator.begins() {
                 // If this fails, it is called again when its element comes again.
-                true => first(&*function, &lent.element).map(|()| self.iterator.note_begun()),
+                true => first(&*function, &lent.element).map(|()| self.iterator.record_begun()),
                 false => Ok(()),
             };
             let (what, done) = match checked {

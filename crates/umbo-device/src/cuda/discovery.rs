@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, sys};
 
-use super::card::{check_card, with_primary};
 use super::failure::{explain, guarded};
+use super::physical_gpu::{check_card, with_primary};
 use crate::MemoryInfo;
 use umbo_base::error::{Error, Result};
 use umbo_executor::floating_point::in_program;
@@ -23,7 +23,7 @@ pub fn probe() -> &'static Result<u32, String> {
     static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
     PROBE.get_or_init(|| {
         // The driver does not work in a child of `fork`.
-        fork::note_use();
+        fork::record_use();
         // SAFETY: it opens the driver's library and closes it again. The driver's initialisers are
         // written to run in any process that links it.
         let present = || in_program(|| unsafe { sys::is_culib_present() });

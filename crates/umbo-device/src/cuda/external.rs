@@ -8,8 +8,8 @@ use std::ptr;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
-use super::card::{check_card, with_primary};
 use super::failure::explain;
+use super::physical_gpu::{check_card, with_primary};
 use umbo_base::error::{Error, Result};
 
 /// `CU_STREAM_PER_THREAD`, which is a different stream in each thread.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaEvent, result, sys};
 
-use super::card::Card;
 use super::external;
 use super::kernels::Kernels;
+use super::physical_gpu::PhysicalGpu;
 use super::staging::Staging;
 use super::stream::Stream;
 use crate::{DeviceId, DeviceKind};
@@ -103,7 +103,7 @@ impl Gpu {
             gpu.card().check()?;
             return Ok(gpu);
         }
-        let card = Card::at(place.card)?;
+        let card = PhysicalGpu::at(place.card)?;
         if place.pool.is_some() && !card.has_pools() {
             return Err(Error::Unimplemented(format!(
                 "GPU:{} has no memory pools; use it without one",
@@ -158,7 +158,7 @@ impl Gpu {
     }
 
     /// The card of which it is a part.
-    pub fn card(&self) -> &'static Card {
+    pub fn card(&self) -> &'static PhysicalGpu {
         self.stream.card()
     }
 

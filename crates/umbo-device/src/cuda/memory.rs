@@ -42,7 +42,7 @@ impl DeviceMemory {
             // SAFETY: the context is current.
             unsafe { result::malloc_sync(taken) }
         };
-        match allocated.inspect(|_| gpu.card().note_used(bytes as i64)) {
+        match allocated.inspect(|_| gpu.card().record_used(bytes as i64)) {
             Ok(address) => Ok(DeviceMemory {
                 gpu,
                 address,
@@ -96,7 +96,7 @@ impl DeviceMemory {
         };
         freed
             .map_err(|error| card.failed("freeing memory", error))
-            .inspect(|()| card.note_used(-(self.bytes as i64)))
+            .inspect(|()| card.record_used(-(self.bytes as i64)))
     }
 }
 

@@ -1,9 +1,9 @@
 //! CUDA devices: their discovery, memory, queues and kernels.
 //!
 //! The driver's library is searched when the process first needs it, so that this library builds
-//! and runs without a driver. A [`Card`](card::Card) is a physical GPU with its primary context. A
-//! [`Gpu`](gpu::Gpu) is a logical one: a card, its own stream, and a limit for its share of the
-//! card's memory. Both live until the process ends once they are opened.
+//! and runs without a driver. A [`PhysicalGpu`](physical_gpu::PhysicalGpu) is a physical GPU with
+//! its primary context. A [`Gpu`](gpu::Gpu) is a logical one: a card, its own stream, and a limit
+//! for its share of the card's memory. Both live until the process ends once they are opened.
 //!
 //! **All work on the memory of a logical GPU goes through its one stream**, in the order in which
 //! it is queued: copies, kernels, and what a replica's callback queues. So work on one GPU needs no
@@ -20,13 +20,13 @@
 //! The bindings panic if the driver lacks a function. A card is opened only after all functions
 //! that are used here were found ([`failure::require_functions`]), so none of the calls panics.
 
-pub mod card;
 mod discovery;
 pub mod external;
 pub mod failure;
 pub mod gpu;
 pub mod kernels;
 pub mod memory;
+pub mod physical_gpu;
 mod staging;
 mod stream;
 mod timeline;

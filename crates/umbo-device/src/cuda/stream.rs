@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::{CudaStream, sys};
 
-use super::card::Card;
+use super::physical_gpu::PhysicalGpu;
 use super::timeline::{MOST, Noted, Timeline};
 use crate::DeviceId;
 use parking_lot::Mutex;
@@ -17,14 +17,14 @@ use umbo_base::observe::{self, trace};
 pub(super) struct Stream {
     /// The GPU's name.
     id: DeviceId,
-    card: &'static Card,
+    card: &'static PhysicalGpu,
     queue: Arc<CudaStream>,
     /// The work that is queued and not yet in the trace.
     timeline: Mutex<Timeline>,
 }
 
 impl Stream {
-    pub(super) fn new(id: DeviceId, card: &'static Card, queue: Arc<CudaStream>) -> Stream {
+    pub(super) fn new(id: DeviceId, card: &'static PhysicalGpu, queue: Arc<CudaStream>) -> Stream {
         Stream {
             id,
             card,
@@ -34,7 +34,7 @@ impl Stream {
     }
 
     /// The card to which it belongs.
-    pub(super) fn card(&self) -> &'static Card {
+    pub(super) fn card(&self) -> &'static PhysicalGpu {
         self.card
     }
 

@@ -2,21 +2,25 @@
 
 use crate::distribution::split::part_spec;
 use crate::elements::spec::ElementSpec;
-use crate::facts::{Batched, Facts};
+use crate::properties::{Batched, DatasetProperties};
 use crate::transforms::suspects::check_shuffled_batches;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
 
 /// Checks whether the elements are batches, as far as that is certain. If they are not, it warns.
-pub(crate) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> Result<()> {
-    let elements = &facts.spec;
+pub(crate) fn check_batches(
+    properties: &DatasetProperties,
+    replicas: usize,
+    is_strict: bool,
+) -> Result<()> {
+    let elements = &properties.spec;
     // A dataset that cannot be split at all fails later, with an error of its own.
     let has_rows = || {
         elements
             .map(&mut |leaf| part_spec(leaf, replicas).map(ElementSpec::Leaf))
             .is_ok()
     };
-    let what: &dyn Fn() -> String = match facts.batched {
+    let what: &dyn Fn() -> String = match properties.batched {
         Some(Batched::Never) if replicas > 1 && has_rows() => &|| {
             format!(
                 "a dataset that nothing has batched is split over {replicas} replicas: its \
@@ -33,7 +37,7 @@ pub(crate) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> 
                  to what they are"
             )
         },
-        _ => return check_shuffled_batches(&facts.order, is_strict),
+        _ => return check_shuffled_batches(&properties.order, is_strict),
     };
-    strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)
+    strict::warn_or_fail(is_strict, |what| Error::invalid("dataset", what), what)
 }

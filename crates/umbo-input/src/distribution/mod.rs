@@ -1,10 +1,10 @@
 //! Distribution of datasets over the replicas of a strategy.
 
 pub(crate) mod batched;
-pub(crate) mod in_step;
 pub(crate) mod input_context;
 pub(crate) mod local_replicas;
 pub(crate) mod options;
+pub(crate) mod rank_synchronized;
 pub(crate) mod round_robin;
 pub(crate) mod sample;
 pub(crate) mod split;
@@ -14,20 +14,20 @@ use std::sync::Arc;
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
 use crate::distribution::batched::check_batches;
-use crate::distribution::in_step::{InStepPass, RankGroup};
 use crate::distribution::input_context::InputContext;
 use crate::distribution::local_replicas::LocalReplicas;
 use crate::distribution::options::{DistributeOptions, Sharding, Splitting};
+use crate::distribution::rank_synchronized::{RankGroup, RankSynchronizedPass};
 use crate::distribution::round_robin::Deal;
 use crate::distribution::split::{Shares, Split, part_spec};
 use crate::elements::spec::ElementSpec;
-use crate::facts::Files;
+use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered;
 use crate::passes::iterator::{ElementsFor, PassIterator};
-use crate::passes::numbering::Numbering;
 use crate::passes::position::Description;
 use crate::passes::signature::Signature;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::Files;
 use crate::sources::file_shares::FileShare;
 use crate::transforms::batch_parameters::BatchParameters;
 use crate::transforms::prefetch::ahead;
@@ -76,9 +76,9 @@ fn distribute_to(
     is_strict: bool,
 ) -> Result<DistributedDataset> {
     let all = replicas.all;
-    check_batches(dataset.facts(), all, is_strict)?;
+    check_batches(dataset.properties(), all, is_strict)?;
     let full = dataset
-        .facts()
+        .properties()
         .batch_size()
         .filter(|_| options.splitting == Splitting::Balanced);
     let batches = match full.filter(|_| options.drop_partial_step) {
@@ -100,7 +100,7 @@ fn distribute_to(
         batches,
         spec,
         cardinality,
-        Way::Split(shares),
+        DistributionMode::Split(shares),
         replicas,
         options,
     )
@@ -123,13 +123,13 @@ pub fn distribute_dataset(
     match options.sharding {
         // The check is made with one rank too, so that a program finds the error before it runs
         // with several.
-        Sharding::File if ranks.is_alone() => drop(dataset.facts().files_for(1)?),
+        Sharding::File if ranks.is_alone() => drop(dataset.properties().files_for(1)?),
         _ if ranks.is_alone() => {}
         Sharding::Data => {}
         Sharding::Off => {
             let own = LocalReplicas::of(strategy.replica_devices());
             let distributed = distribute_to(dataset, own, options, is_strict)?;
-            return distributed.in_step(strategy, RankGroup::new(ranks, options));
+            return distributed.rank_synchronized(strategy, RankGroup::new(ranks, options));
         }
         Sharding::File => {
             let files = files_of_ranks(dataset, ranks)?;
@@ -137,7 +137,7 @@ pub fn distribute_dataset(
         }
         Sharding::Auto => match files_of_ranks(dataset, ranks) {
             Ok(files) => return distribute_files(strategy, ranks, dataset, files, options),
-            Err(reason) if dataset.facts().files.is_some() => log::log(Level::Info, || {
+            Err(reason) if dataset.properties().files.is_some() => log::log(Level::Info, || {
                 format!("batches are split over the ranks, of which each reads all files: {reason}")
             }),
             Err(_) => {}
@@ -150,7 +150,7 @@ pub fn distribute_dataset(
 /// The files of the dataset, and the share of a batch of each replica of all ranks. Fails if the
 /// ranks cannot read separate files. All ranks come to the same result.
 fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
-    let (files, rows) = dataset.facts().files_for(ranks.size())?;
+    let (files, rows) = dataset.properties().files_for(ranks.size())?;
     let shares = balanced_sizes(rows, ranks.num_replicas());
     let mut of_ranks = shares.as_slice();
     for (rank, &replicas) in ranks.replicas().iter().enumerate() {
@@ -182,8 +182,9 @@ fn distribute_files(
     let mut share = FileShare::new(ranks.size(), ranks.rank());
     let own = dataset.share_of_files(&mut share)?;
     let own = own.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
-    let distributed = deal(&own, replicas, strategy.replica_devices(), options)?;
-    distributed.in_step(strategy, RankGroup::new(ranks, options).reading(files))
+    let distributed =
+        distribute_per_replica_batches(&own, replicas, strategy.replica_devices(), options)?;
+    distributed.rank_synchronized(strategy, RankGroup::new(ranks, options).reading(files))
 }
 
 /// The replicas' shares of a batch of `rows` rows. The larger shares come first.
@@ -200,7 +201,7 @@ fn balanced_sizes(rows: usize, replicas: usize) -> Vec<i64> {
 /// elements stay as they are.
 ///
 /// INVALID_ARGUMENT, UNIMPLEMENTED: as for [`distribute`].
-pub fn deal(
+pub fn distribute_per_replica_batches(
     dataset: &Dataset,
     replicas: usize,
     devices: &[DeviceId],
@@ -218,8 +219,8 @@ pub fn deal(
             Cardinality::Unknown => false,
         };
     let way = match replicas {
-        1 => Way::Split(Shares::Ceiling),
-        _ => Way::Deal { drop_partial_step },
+        1 => DistributionMode::Split(Shares::Ceiling),
+        _ => DistributionMode::Deal { drop_partial_step },
     };
     let replicas = LocalReplicas::of(devices);
     let spec = dataset.element_spec().map(&mut |leaf| {
@@ -234,7 +235,7 @@ pub fn deal(
 }
 
 /// Calls `function` to make a dataset for the replicas of `strategy`, and deals its elements as
-/// [`deal`] does.
+/// [`distribute_per_replica_batches`] does.
 ///
 /// The function is called once, on this thread, before this function returns: one pipeline serves
 /// all replicas. Its dataset is batched for one replica (see
@@ -253,10 +254,11 @@ pub fn distribute_datasets_from_function(
         input_pipeline_id: i32::try_from(strategy.rank()).unwrap_or(i32::MAX),
         num_replicas_in_sync: i64::try_from(in_sync).unwrap_or(i64::MAX),
     };
-    let distributed = deal(&function(&context)?, replicas, devices, options)?;
+    let distributed =
+        distribute_per_replica_batches(&function(&context)?, replicas, devices, options)?;
     match strategy.ranks() {
         ranks if ranks.is_alone() => Ok(distributed.for_strategy(strategy)),
-        ranks => distributed.in_step(strategy, RankGroup::new(ranks, options)),
+        ranks => distributed.rank_synchronized(strategy, RankGroup::new(ranks, options)),
     }
 }
 
@@ -275,7 +277,7 @@ pub struct DistributedDataset {
     dataset: Dataset,
     spec: ElementSpec,
     cardinality: Cardinality,
-    way: Way,
+    way: DistributionMode,
     replicas: LocalReplicas,
     read_ahead: usize,
     /// In how many steps of each pass ranks that read the same data compare rows, too.
@@ -287,7 +289,7 @@ pub struct DistributedDataset {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum DistributionMode {
     /// Each element is split over all replicas, which get such shares.
     Split(Shares),
     /// Each replica gets an element of its own.
@@ -301,7 +303,7 @@ impl DistributedDataset {
         dataset: Dataset,
         spec: ElementSpec,
         cardinality: Cardinality,
-        way: Way,
+        way: DistributionMode,
         replicas: LocalReplicas,
         options: &DistributeOptions,
     ) -> Result<DistributedDataset> {
@@ -310,7 +312,7 @@ impl DistributedDataset {
             devices,
             ..replicas
         };
-        let suitable = if dataset.facts().has_functions {
+        let suitable = if dataset.properties().has_functions {
             0
         } else {
             COMPARED_STEPS
@@ -350,7 +352,11 @@ impl DistributedDataset {
 
     /// The same dataset, if it is this rank's own and the ranks of `group` take their elements
     /// together.
-    fn in_step(self, strategy: &Strategy, group: RankGroup) -> Result<DistributedDataset> {
+    fn rank_synchronized(
+        self,
+        strategy: &Strategy,
+        group: RankGroup,
+    ) -> Result<DistributedDataset> {
         // A rank whose dataset has ended gets elements without rows.
         let spec = self
             .spec
@@ -385,18 +391,18 @@ impl DistributedDataset {
 }
 
 impl Pipeline for DistributedDataset {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self) -> Result<Box<dyn IteratorStage<Value>>> {
         let input = self.dataset.start()?;
         let (spec, replicas) = (&self.spec, &self.replicas);
         // Ranks compare their pipelines only if they read the same data.
         let compared = replicas.among_ranks.then(|| self.description());
-        let numbering = Numbering::new(compared.as_ref(), self.compared_steps);
+        let numbering = BatchCounter::new(compared.as_ref(), self.compared_steps);
         let pass = match self.way {
-            Way::Split(shares) => {
+            DistributionMode::Split(shares) => {
                 let split = Split::new(spec, replicas, shares);
                 gathered::start(BatchParameters::of(1, false), spec, numbering, split, input)
             }
-            Way::Deal { drop_partial_step } => {
+            DistributionMode::Deal { drop_partial_step } => {
                 let (deal, batch) = (
                     Deal::new(spec, replicas)?,
                     BatchParameters::of(replicas.all, drop_partial_step),
@@ -410,7 +416,12 @@ impl Pipeline for DistributedDataset {
             None => pass,
             Some(group) => {
                 let (spec, devices) = (spec.clone(), Arc::clone(&replicas.devices));
-                Box::new(InStepPass::new(group.clone(), spec, devices, pass))
+                Box::new(RankSynchronizedPass::new(
+                    group.clone(),
+                    spec,
+                    devices,
+                    pass,
+                ))
             }
         })
     }
@@ -418,8 +429,8 @@ impl Pipeline for DistributedDataset {
     fn describe(&self, to: &mut Description) {
         to.stage(match self.way {
             // The batches are the same for any number of replicas.
-            Way::Split(_) => Signature::new("split"),
-            Way::Deal { drop_partial_step } => Signature::new("deal")
+            DistributionMode::Split(_) => Signature::new("split"),
+            DistributionMode::Deal { drop_partial_step } => Signature::new("deal")
                 .with("replicas", self.replicas.all)
                 .with("drop_partial_step", drop_partial_step),
         });

@@ -7,8 +7,8 @@ use crate::distribution::split::examples;
 use crate::elements::element_buffer::{self, ElementBuffer, LeafBuffer};
 use crate::elements::leaves::Leaves;
 use crate::elements::spec::ElementSpec;
+use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered::Make;
-use crate::passes::numbering::Numbering;
 use crate::sources::memory;
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
@@ -49,7 +49,7 @@ impl Make for Deal {
     fn make(
         &mut self,
         elements: &[Value],
-        numbering: &Numbering,
+        numbering: &BatchCounter,
         step: &mut ElementBuffer,
     ) -> Result<()> {
         let Deal {

@@ -4,8 +4,8 @@ use crate::distribution::local_replicas::LocalReplicas;
 use crate::elements::element_buffer::{self, ElementBuffer};
 use crate::elements::leaves::Leaves;
 use crate::elements::spec::{ElementSpec, LeafSpec};
+use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered::Make;
-use crate::passes::numbering::Numbering;
 use crate::passes::position::Description;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase};
@@ -72,7 +72,7 @@ impl Make for Split {
     fn make(
         &mut self,
         batches: &[Value],
-        numbering: &Numbering,
+        numbering: &BatchCounter,
         buffer: &mut ElementBuffer,
     ) -> Result<()> {
         let _split = observe::span(Phase::Split);
@@ -185,7 +185,7 @@ pub fn split_rows(
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     let replicas = &LocalReplicas::of_strategy(strategy);
     let described = replicas.among_ranks.then(Description::default);
-    let numbering = &Numbering::new(described.as_ref(), 0);
+    let numbering = &BatchCounter::new(described.as_ref(), 0);
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
@@ -232,7 +232,7 @@ fn make_part(
     whole: &Tensor,
     (replica, shares): (usize, Shares),
     replicas: &LocalReplicas,
-    (numbering, checksum): (&Numbering, Option<u32>),
+    (numbering, checksum): (&BatchCounter, Option<u32>),
 ) -> Result<()> {
     let device = replicas.devices[replica];
     if replicas.all == 1 {

@@ -4,8 +4,8 @@ use crate::elements::element_buffer::{ElementBuffer, LeafBuffer};
 use crate::elements::leaves::{LeafOf, Leaves};
 use crate::elements::spec::{ElementSpec, described};
 use crate::elements::window::Window;
+use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered::Make;
-use crate::passes::numbering::Numbering;
 use umbo_base::error::Result;
 use umbo_kernels::rows;
 use umbo_tensor::values::Value;
@@ -69,7 +69,7 @@ impl Make for Stack {
     fn make(
         &mut self,
         elements: &[Value],
-        _numbering: &Numbering,
+        _numbering: &BatchCounter,
         batch: &mut ElementBuffer,
     ) -> Result<()> {
         let Stack {

@@ -2,9 +2,9 @@
 
 use crate::elements::element_buffer::{BufferPool, ElementBuffer, Reusable};
 use crate::elements::spec::ElementSpec;
-use crate::passes::Pass;
-use crate::passes::held::lacks_memory;
-use crate::passes::numbering::Numbering;
+use crate::passes::IteratorStage;
+use crate::passes::batch_counter::BatchCounter;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::transforms::batch_parameters::BatchParameters;
@@ -24,7 +24,7 @@ pub(crate) trait Make: Send + 'static {
     fn make(
         &mut self,
         elements: &[Value],
-        numbering: &Numbering,
+        numbering: &BatchCounter,
         buffer: &mut ElementBuffer,
     ) -> Result<()>;
 }
@@ -34,10 +34,10 @@ pub(crate) trait Make: Send + 'static {
 pub(crate) fn start<M: Make>(
     batch: BatchParameters,
     spec: &ElementSpec,
-    numbering: Numbering,
+    numbering: BatchCounter,
     make: M,
-    mut input: Box<dyn Pass<Value>>,
-) -> Box<dyn Pass<Value>> {
+    mut input: Box<dyn IteratorStage<Value>>,
+) -> Box<dyn IteratorStage<Value>> {
     // The gathered elements; and, for views, also those of the element that the consumer holds.
     let elements = if M::IS_VIEW { 2 } else { 1 };
     input.reserve(if batch.size > 1 {
@@ -66,9 +66,9 @@ struct GatherPass<M> {
     /// no memory for the result.
     taken: Vec<Value>,
     replay: ReplayLog,
-    numbering: Numbering,
+    numbering: BatchCounter,
     make: M,
-    input: Box<dyn Pass<Value>>,
+    input: Box<dyn IteratorStage<Value>>,
     pool: BufferPool<ElementBuffer>,
 }
 
@@ -115,7 +115,7 @@ impl<M: Make> GatherPass<M> {
     }
 }
 
-impl<M: Make> Pass<Value> for GatherPass<M> {
+impl<M: Make> IteratorStage<Value> for GatherPass<M> {
     fn next(&mut self) -> Result<Option<Value>> {
         let next = self.gather();
         self.numbering.count(next)
@@ -148,7 +148,7 @@ impl<M: Make> Pass<Value> for GatherPass<M> {
             })
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 

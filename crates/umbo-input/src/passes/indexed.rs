@@ -1,7 +1,7 @@
 //! Passes over items that have numbers.
 
 use crate::cardinality::Cardinality;
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::given::Stop;
 use crate::passes::position::{StateReader, StateWriter};
 use umbo_base::error::Result;
@@ -13,7 +13,7 @@ pub(crate) trait Indexed: Send + 'static {
     /// The item with number `number`.
     fn item(&mut self, number: u64) -> Result<Self::Item>;
 
-    /// Reserves memory as [`Pass::reserve`] does.
+    /// Reserves memory as [`IteratorStage::reserve`] does.
     fn reserve(&mut self, _items: usize) {}
 }
 
@@ -26,7 +26,7 @@ impl<T, F: FnMut(u64) -> Result<T> + Send + 'static> Indexed for F {
 }
 
 /// A pass over the first `count` of `items`, in order.
-pub(crate) fn start<I: Indexed>(items: I, count: u64) -> Box<dyn Pass<I::Item>> {
+pub(crate) fn start<I: Indexed>(items: I, count: u64) -> Box<dyn IteratorStage<I::Item>> {
     Box::new(IndexedPass {
         items,
         next: 0,
@@ -40,7 +40,7 @@ struct IndexedPass<I> {
     count: u64,
 }
 
-impl<I: Indexed> Pass<I::Item> for IndexedPass<I> {
+impl<I: Indexed> IteratorStage<I::Item> for IndexedPass<I> {
     fn next(&mut self) -> Result<Option<I::Item>> {
         if self.next == self.count {
             return Ok(None);

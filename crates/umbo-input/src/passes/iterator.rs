@@ -11,8 +11,8 @@ use crate::passes::given::Given;
 use crate::passes::place::Place;
 use crate::passes::position::{Description, StateReader, StateWriter};
 use crate::passes::position_text;
-use crate::passes::work::{self, InsideGuard, WorkNode};
-use crate::passes::{Pass, Pipeline};
+use crate::passes::reentrancy::{self, InsideGuard, IteratorId};
+use crate::passes::{IteratorStage, Pipeline};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase, strict};
 use umbo_strategy::context::require_cross_replica;
@@ -26,7 +26,7 @@ use umbo_tensor::values::Value;
 ///
 /// Dropping the iterator, even before the end, stops and joins its threads.
 pub struct PassIterator {
-    node: WorkNode,
+    node: IteratorId,
     work: FairMutex<NextElement>,
     /// The id of the strategy for which its elements are distributed, if there is one.
     strategy: Option<u64>,
@@ -42,7 +42,7 @@ pub struct PassIterator {
 }
 
 struct NextElement {
-    pass: Box<dyn Pass<Value>>,
+    pass: Box<dyn IteratorStage<Value>>,
     ended: bool,
     /// The thread that was told the end.
     told: Option<ThreadId>,
@@ -57,7 +57,7 @@ struct NextElement {
 }
 
 impl NextElement {
-    fn new(mut pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
+    fn new(mut pass: Box<dyn IteratorStage<Value>>, ended: bool) -> NextElement {
         let before = Place::with_room_of(&Place::of(&mut *pass));
         let (told, is_warned) = (None, false);
         NextElement {
@@ -117,7 +117,7 @@ impl PassIterator {
         let mut pass = pipeline.start()?;
         pass.announce(&Given::at_once());
         let (node, work) = (
-            WorkNode::new(),
+            IteratorId::new(),
             FairMutex::new(NextElement::new(pass, false)),
         );
         let begins = AtomicBool::new(true);
@@ -140,7 +140,7 @@ impl PassIterator {
         self.strategy
     }
 
-    /// Whether [`PassIterator::note_begun`] has not been called since the pass began. It begins
+    /// Whether [`PassIterator::record_begun`] has not been called since the pass began. It begins
     /// with the iterator, and with each [`PassIterator::reset`] or
     /// [`PassIterator::restore_position`].
     pub fn begins(&self) -> bool {
@@ -148,7 +148,7 @@ impl PassIterator {
     }
 
     /// Notes that everything that belongs to the first element of a pass is done.
-    pub fn note_begun(&self) {
+    pub fn record_begun(&self) {
         self.begins.store(false, Ordering::Relaxed);
     }
 
@@ -201,7 +201,7 @@ impl PassIterator {
         if is_warned && !self.is_strict && !strict::is_on() {
             return Ok(());
         }
-        strict::suspect(self.is_strict, Error::precondition, || {
+        strict::warn_or_fail(self.is_strict, Error::precondition, || {
             "the pass has ended, and its iterator is asked for an element once more without a \
              reset, and has none: in a loop over several passes all but the first would be empty; \
              reset the iterator at the end of each pass"
@@ -333,14 +333,14 @@ impl PassIterator {
     }
 
     fn enter(&self, what: &str) -> Result<InsideGuard> {
-        if work::is_inside(self.node) {
+        if reentrancy::is_inside(self.node) {
             return Err(Error::precondition(format!(
                 "the iterator is {what} by a function that it has called itself (a generator, a \
                  mapped function, the release of an element): the call would wait for itself; use \
                  another iterator there"
             )));
         }
-        work::enter(self.node)
+        reentrancy::enter(self.node)
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
     /// Elements that become available once a message is received.
     struct Gated(Receiver<()>, i32);
 
-    impl Pass<Value> for Gated {
+    impl IteratorStage<Value> for Gated {
         fn next(&mut self) -> Result<Option<Value>> {
             let _ = self.0.recv();
             self.1 += 1;
@@ -403,7 +403,7 @@ mod tests {
     struct Gate(Mutex<Option<Gated>>);
 
     impl Pipeline for Gate {
-        fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        fn start(&self) -> Result<Box<dyn IteratorStage<Value>>> {
             let pass = self.0.lock().unwrap().take();
             pass.map(|pass| Box::new(pass) as _)
                 .ok_or_else(|| Error::Internal("a second pass".into()))

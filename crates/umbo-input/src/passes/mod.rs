@@ -1,17 +1,17 @@
 //! The traits of iteration over a dataset.
 
+pub(crate) mod batch_counter;
 pub(crate) mod gathered;
 pub(crate) mod given;
-pub(crate) mod held;
 pub(crate) mod indexed;
 pub(crate) mod iterator;
-pub(crate) mod numbering;
+pub(crate) mod pending_item;
 pub(crate) mod place;
 pub(crate) mod position;
 pub(crate) mod position_text;
+pub(crate) mod reentrancy;
 pub(crate) mod replay_log;
 pub(crate) mod signature;
-pub(crate) mod work;
 
 use crate::cardinality::Cardinality;
 use crate::passes::given::{Given, Stop};
@@ -23,8 +23,8 @@ use umbo_tensor::values::Value;
 /// A description from which passes start. Iterators are made of it.
 pub(crate) trait Pipeline: Send + Sync {
     /// Starts a new pass at its beginning. It reads nothing yet and starts no threads. If the pass
-    /// is dropped before [`Pass::announce`], it has had no effect.
-    fn start(&self) -> Result<Box<dyn Pass<Value>>>;
+    /// is dropped before [`IteratorStage::announce`], it has had no effect.
+    fn start(&self) -> Result<Box<dyn IteratorStage<Value>>>;
 
     /// Describes the pipeline and its inputs. The description contains everything on which the
     /// meaning of a saved position depends. It leaves out what affects neither the order of
@@ -57,9 +57,9 @@ impl Item for Value {
     }
 }
 
-/// As [`Pass::skip`], by requesting each item.
+/// As [`IteratorStage::skip`], by requesting each item.
 pub(crate) fn skip_each<T>(
-    pass: &mut (impl Pass<T> + ?Sized),
+    pass: &mut (impl IteratorStage<T> + ?Sized),
     left: &mut u64,
     stop: &Stop,
 ) -> Result<()> {
@@ -77,15 +77,15 @@ pub(crate) fn skip_each<T>(
 ///
 /// `T` is the type of its items: row numbers (`u64`) in front of a batch over arrays, elements
 /// everywhere else.
-pub(crate) trait Pass<T>: Send {
+pub(crate) trait IteratorStage<T>: Send {
     /// The next item, or nothing at the end and ever after. After an error it may be called again,
     /// and continues after what failed. RESOURCE_EXHAUSTED loses nothing: an item that was
-    /// taken from an input is held ([`Held`](crate::passes::held::Held)), and the next call tries
-    /// again.
+    /// taken from an input is held ([`PendingItem`](crate::passes::pending_item::PendingItem)), and
+    /// the next call tries again.
     fn next(&mut self) -> Result<Option<T>>;
 
     /// Passes over the next `left` items, and subtracts each of them from `left`. Some are left
-    /// only at the end. The pass is then where as many calls of [`Pass::next`] would have
+    /// only at the end. The pass is then where as many calls of [`IteratorStage::next`] would have
     /// brought it, and fails as they would. It also fails once `stop` is requested.
     fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
         skip_each(self, left, stop)
@@ -93,28 +93,29 @@ pub(crate) trait Pass<T>: Send {
 
     /// How many items each whole round has, the present one and later ones, if none of them can
     /// fail for any reason but lack of memory, and if all that a round changes is a counter of
-    /// rounds. Otherwise None. Such a pass has [`Pass::skip_rounds`].
+    /// rounds. Otherwise None. Such a pass has [`IteratorStage::skip_rounds`].
     fn certain(&self) -> Option<Cardinality> {
         None
     }
 
     /// Does what `rounds` times would be done by requests of `items` items, or of all and the end
-    /// if there are fewer, and then [`Pass::restart`]. The pass is at the beginning of a round,
-    /// and [`Pass::certain`] is not None.
+    /// if there are fewer, and then [`IteratorStage::restart`]. The pass is at the beginning of a
+    /// round, and [`IteratorStage::certain`] is not None.
     fn skip_rounds(&mut self, _rounds: u64, _items: u64) {}
 
     /// Goes back to the beginning and starts another round. Shuffles that change in each round
     /// change now. Memory and threads stay.
     fn restart(&mut self) -> Result<()>;
 
-    /// Saves the position: between the item that [`Pass::next`] returned last, or its failure, and
-    /// the next item. Items that were taken from an input and not returned are saved as a log
-    /// that leads to them again ([`ReplayLog`](crate::passes::replay_log::ReplayLog)).
+    /// Saves the position: between the item that [`IteratorStage::next`] returned last, or its
+    /// failure, and the next item. Items that were taken from an input and not returned are
+    /// saved as a log that leads to them again
+    /// ([`ReplayLog`](crate::passes::replay_log::ReplayLog)).
     fn save(&self, to: &mut StateWriter);
 
     /// Goes to the position that another pass has saved, whose pipeline has the same description.
-    /// It may be called several times, but only before [`Pass::announce`]. After a failure the
-    /// pass must not be used.
+    /// It may be called several times, but only before [`IteratorStage::announce`]. After a failure
+    /// the pass must not be used.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
     /// Writes what the rounds after the present one depend on: how often rounds have begun, and
@@ -123,8 +124,8 @@ pub(crate) trait Pass<T>: Send {
         self.inputs(&mut |input| input.rounds(to));
     }
 
-    /// Undoes what has happened since [`Pass::rounds`] has written `to`, as far as later rounds
-    /// depend on it. It is called only before [`Pass::restart`].
+    /// Undoes what has happened since [`IteratorStage::rounds`] has written `to`, as far as later
+    /// rounds depend on it. It is called only before [`IteratorStage::restart`].
     fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
         let mut done = Ok(());
         self.inputs(&mut |input| {
@@ -136,7 +137,7 @@ pub(crate) trait Pass<T>: Send {
     }
 
     /// Calls `visit` for each pass whose items become items of this one.
-    fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn Pass<T>)) {}
+    fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn IteratorStage<T>)) {}
 
     /// Announces that `items` more items may be in use at once downstream, so that the pools
     /// reserve memory for them from the start.
@@ -145,10 +146,10 @@ pub(crate) trait Pass<T>: Send {
     }
 
     /// Notifies the pass that it belongs to an iterator. A pass that counts iterators counts this
-    /// one. It is called once, before the iterator's first [`Pass::next`] and
-    /// [`Pass::restart`]. Before it, only [`Pass::restore`] requests items, and then threads
-    /// that work ahead are not started. What the pass changes outside of itself, it
-    /// changes when its items are `given`.
+    /// one. It is called once, before the iterator's first [`IteratorStage::next`] and
+    /// [`IteratorStage::restart`]. Before it, only [`IteratorStage::restore`] requests items, and
+    /// then threads that work ahead are not started. What the pass changes outside of itself,
+    /// it changes when its items are `given`.
     fn announce(&mut self, given: &Given) {
         self.inputs(&mut |input| input.announce(given));
     }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     /// What later items and rounds depend on.
-    fn place(pass: &mut dyn Pass<Value>) -> (Vec<u64>, Vec<u64>) {
+    fn place(pass: &mut dyn IteratorStage<Value>) -> (Vec<u64>, Vec<u64>) {
         let (mut position, mut rounds) = (StateWriter::default(), Rounds::default());
         pass.save(&mut position);
         pass.rounds(&mut rounds);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     /// The pass, of a dataset that shares nothing with others.
-    fn begun(seed: u64, what: &mut String) -> Box<dyn Pass<Value>> {
+    fn begun(seed: u64, what: &mut String) -> Box<dyn IteratorStage<Value>> {
         let dataset = drawn(&mut ChaCha8Rng::seed_from_u64(seed), what);
         let mut pass = dataset.start().unwrap();
         pass.announce(&Given::at_once());

@@ -6,7 +6,7 @@
 //! another round begins, all of this is undone up to the item that the consumer was given last. So
 //! no order depends on how far ahead a thread is.
 
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::position::{Rounds, StateWriter};
 use umbo_base::error::Result;
 
@@ -19,7 +19,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// The present place of `input`.
-    pub(crate) fn of<T>(input: &mut dyn Pass<T>) -> Place {
+    pub(crate) fn of<T>(input: &mut dyn IteratorStage<T>) -> Place {
         let mut place = Place::default();
         place.note(input);
         place
@@ -36,20 +36,20 @@ impl Place {
     }
 
     /// Becomes the present place of `input`.
-    pub(crate) fn note<T>(&mut self, input: &mut dyn Pass<T>) {
+    pub(crate) fn note<T>(&mut self, input: &mut dyn IteratorStage<T>) {
         self.position.clear();
         input.save(&mut self.position);
-        self.note_rounds(input);
+        self.record_rounds(input);
     }
 
     /// Takes the rounds of `input` from its present place.
-    pub(crate) fn note_rounds<T>(&mut self, input: &mut dyn Pass<T>) {
+    pub(crate) fn record_rounds<T>(&mut self, input: &mut dyn IteratorStage<T>) {
         self.rounds.clear();
         input.rounds(&mut self.rounds);
     }
 
     /// Begins another round of `input`, as if it was at this place.
-    pub(crate) fn restart<T>(&self, input: &mut dyn Pass<T>) -> Result<()> {
+    pub(crate) fn restart<T>(&self, input: &mut dyn IteratorStage<T>) -> Result<()> {
         let mut rounds = self.rounds.reader()?;
         input.go_back(&mut rounds)?;
         rounds.end()?;

@@ -1,10 +1,10 @@
 //! The position of a pass, as numbers.
 //!
-//! Every pass can save its position ([`Pass::save`](crate::passes::Pass::save)) and restore it. The
-//! numbers of all passes of a pipeline follow each other, in the order in which the passes are
-//! nested. Only each pass interprets its own numbers. Saving is cheap and, after the first time,
-//! allocates nothing, because a pass that works ahead of its consumer saves its position for each
-//! element: elements that were made but not returned do not count.
+//! Every pass can save its position ([`IteratorStage::save`](crate::passes::IteratorStage::save))
+//! and restore it. The numbers of all passes of a pipeline follow each other, in the order in which
+//! the passes are nested. Only each pass interprets its own numbers. Saving is cheap and, after the
+//! first time, allocates nothing, because a pass that works ahead of its consumer saves its
+//! position for each element: elements that were made but not returned do not count.
 
 use crate::passes::signature::Signature;
 use umbo_base::error::{Error, Result};

@@ -11,8 +11,8 @@
 //! lead. So a saved state has the state of its input once, and the position of a pipeline grows
 //! with its stages and does not multiply.
 
-use crate::passes::Pass;
-use crate::passes::held::lacks_memory;
+use crate::passes::IteratorStage;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 use umbo_base::error::{Error, Result, memory};
 
@@ -46,7 +46,7 @@ impl ReplayLog {
     }
 
     /// The next item of `input`, which the pass then holds.
-    pub(crate) fn next<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+    pub(crate) fn next<T>(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Option<T>> {
         if !self.whole {
             self.begin(input)?;
         }
@@ -54,12 +54,12 @@ impl ReplayLog {
     }
 
     /// The next item, in a segment of its own, so that the items before it can be forgotten.
-    pub(crate) fn next_apart<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+    pub(crate) fn next_apart<T>(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Option<T>> {
         self.begin(input)?;
         self.take(input)
     }
 
-    fn begin<T>(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+    fn begin<T>(&mut self, input: &mut dyn IteratorStage<T>) -> Result<()> {
         let unused = self.segments[..self.used]
             .last()
             .filter(|last| last.items == 0);
@@ -77,7 +77,7 @@ impl ReplayLog {
         Ok(())
     }
 
-    fn take<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+    fn take<T>(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Option<T>> {
         // After a failure or a panic, a new segment begins.
         self.whole = false;
         let next = input.next();
@@ -124,7 +124,7 @@ impl ReplayLog {
     }
 
     /// Saves from where the items came, and the present position of `input`.
-    pub(crate) fn save<T>(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
+    pub(crate) fn save<T>(&self, input: &dyn IteratorStage<T>, to: &mut StateWriter) {
         // An empty segment says no more than the present position, or than the segment that it
         // follows.
         let empty = self.segments[..self.used]
@@ -154,7 +154,7 @@ impl ReplayLog {
     pub(crate) fn restore<T>(
         &mut self,
         saved: &SavedLog<'_>,
-        input: &mut dyn Pass<T>,
+        input: &mut dyn IteratorStage<T>,
         hold: &mut dyn FnMut(T) -> Result<()>,
     ) -> Result<()> {
         self.clear();
@@ -261,7 +261,7 @@ mod tests {
     /// The numbers from 0 on. Multiples of 4 fail, and 11 is the end.
     struct NumberSet(u64);
 
-    impl Pass<u64> for NumberSet {
+    impl IteratorStage<u64> for NumberSet {
         fn next(&mut self) -> Result<Option<u64>> {
             if self.0 == 11 {
                 return Ok(None);

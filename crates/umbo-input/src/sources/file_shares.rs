@@ -1,7 +1,7 @@
 //! Pipelines over files of which each rank reads some: whether a pipeline can be divided like this,
 //! and why not.
 
-use crate::facts::{Facts, Files};
+use crate::properties::{DatasetProperties, Files};
 use umbo_base::error::Result;
 use umbo_strategy::ranks::agreement;
 
@@ -37,7 +37,7 @@ impl FileShare {
 
 /// The files of datasets that follow one another. Either all of the datasets are made of files, or
 /// none is.
-pub(crate) fn joined(inputs: &[&Facts]) -> Option<Files> {
+pub(crate) fn joined(inputs: &[&DatasetProperties]) -> Option<Files> {
     let of: Vec<&Files> = inputs
         .iter()
         .filter_map(|input| input.files.as_ref())
@@ -55,7 +55,7 @@ pub(crate) fn joined(inputs: &[&Facts]) -> Option<Files> {
     })
 }
 
-impl Facts {
+impl DatasetProperties {
     /// How many rows a full batch has, if that is known.
     pub(crate) fn rows_of_batches(&self) -> Option<usize> {
         self.batch_size().or_else(|| self.files.as_ref()?.rows)

@@ -7,12 +7,12 @@ use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
-use crate::facts::{Facts, Files};
 use crate::passes::given::Given;
-use crate::passes::held::Held;
+use crate::passes::pending_item::PendingItem;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::signature::{self, Signature};
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::{DatasetProperties, Files};
 use crate::sources::file_shares::FileShare;
 use crate::sources::slices;
 use crate::transforms::reorder::Reorder;
@@ -158,7 +158,7 @@ impl FileSource {
     fn dataset(&self, number: usize) -> Result<Dataset> {
         let path = &self.paths[number];
         let dataset = (self.open)(File { number, path })?;
-        let depth = dataset.facts().depth;
+        let depth = dataset.properties().depth;
         if depth >= DEPTH {
             let most = DEPTH - 1;
             return Err(invalid!(
@@ -189,7 +189,7 @@ impl FileSource {
 }
 
 impl Operation for FileList {
-    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+    fn properties(&self, _inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
         let paths = &self.source.paths;
         let bytes: Vec<&[u8]> = paths
             .iter()
@@ -204,12 +204,12 @@ impl Operation for FileList {
             rows: None,
             whole: None,
         };
-        let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
-        Ok(Facts {
+        let properties = DatasetProperties::source(self.source.spec.clone(), Cardinality::Unknown);
+        Ok(DatasetProperties {
             files: Some(files),
             has_functions: true,
             depth: DEPTH,
-            ..facts
+            ..properties
         })
     }
 
@@ -227,7 +227,7 @@ impl Operation for FileList {
         })))
     }
 
-    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let count = self.own.len() as u64;
         let numbers = slices::in_order(count);
         let order = match &self.order {
@@ -240,7 +240,7 @@ impl Operation for FileList {
         Ok(Box::new(FilesPass {
             source: Arc::clone(&self.source),
             own: Arc::clone(&self.own),
-            place: Held::of(&*order),
+            place: PendingItem::of(&*order),
             order,
             open,
             turn: 0,
@@ -278,9 +278,9 @@ impl Operation for FileList {
 struct FilesPass {
     source: Arc<FileSource>,
     own: Arc<Vec<usize>>,
-    order: Box<dyn Pass<u64>>,
+    order: Box<dyn IteratorStage<u64>>,
     /// The position of the file to open next, held if there was no memory to open it.
-    place: Held<u64>,
+    place: PendingItem<u64>,
     /// The files that are read in turn, each in its place.
     open: Vec<Option<OpenFile>>,
     /// The place whose turn it is; `left` counts the elements that remain of its turn.
@@ -298,7 +298,7 @@ struct OpenFile {
     /// The checksum of its dataset's signatures, which the description of the whole pipeline cannot
     /// contain.
     pipeline: Crc32,
-    pass: Box<dyn Pass<Value>>,
+    pass: Box<dyn IteratorStage<Value>>,
 }
 
 impl FilesPass {
@@ -347,7 +347,7 @@ impl FilesPass {
     }
 }
 
-impl Pass<Value> for FilesPass {
+impl IteratorStage<Value> for FilesPass {
     fn next(&mut self) -> Result<Option<Value>> {
         while let Some(file) = self.current()? {
             let element = file.pass.next()?;

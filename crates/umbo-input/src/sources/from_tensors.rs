@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::{ElementSpec, LeafSpec, described};
-use crate::facts::Facts;
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::signature::Signature;
+use crate::properties::DatasetProperties;
 use crate::{passes::indexed, sources::memory};
 use umbo_base::error::Result;
 use umbo_base::error::memory::list;
@@ -80,16 +80,16 @@ struct Tensors {
 }
 
 impl Operation for Tensors {
-    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+    fn properties(&self, _inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
         let count = Cardinality::Exact(self.elements.len() as u64);
-        Ok(Facts::source(self.spec.clone(), count))
+        Ok(DatasetProperties::source(self.spec.clone(), count))
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         Signature::new("tensors").with("elements", self.elements.len())
     }
 
-    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let (elements, count) = (Arc::clone(&self.elements), self.elements.len() as u64);
         Ok(indexed::start(
             move |number| Ok(elements[number as usize].clone()),

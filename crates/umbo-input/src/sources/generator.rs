@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
-use crate::facts::Facts;
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::signature::Signature;
+use crate::properties::DatasetProperties;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
@@ -60,15 +60,18 @@ struct Generated {
 }
 
 impl Operation for Generated {
-    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
-        Ok(Facts::source(self.spec.clone(), Cardinality::Unknown))
+    fn properties(&self, _inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        Ok(DatasetProperties::source(
+            self.spec.clone(),
+            Cardinality::Unknown,
+        ))
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         Signature::new("generator").with("element_spec", &self.spec)
     }
 
-    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         Ok(Box::new(GeneratedPass {
             generated: self.clone(),
             generator: None,
@@ -168,7 +171,7 @@ impl GeneratedPass {
     }
 }
 
-impl Pass<Value> for GeneratedPass {
+impl IteratorStage<Value> for GeneratedPass {
     fn next(&mut self) -> Result<Option<Value>> {
         if self.ended {
             return Ok(None);

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
-use crate::facts::Facts;
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::signature::Signature;
+use crate::properties::DatasetProperties;
 use slices::{Arrays, describe};
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
@@ -83,15 +83,18 @@ struct Slices {
 }
 
 impl Operation for Slices {
-    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
-        Ok(Facts::of_arrays(self.spec.clone(), &self.arrays))
+    fn properties(&self, _inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        Ok(DatasetProperties::of_arrays(
+            self.spec.clone(),
+            &self.arrays,
+        ))
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         self.arrays.signature()
     }
 
-    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         Ok(slices::elements(
             &self.arrays,
             &self.spec,

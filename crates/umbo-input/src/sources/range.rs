@@ -6,10 +6,10 @@ use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::element_buffer::{BufferPool, ElementBuffer};
 use crate::elements::spec::{ElementSpec, LeafSpec};
-use crate::facts::Facts;
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::indexed::{self, Indexed};
 use crate::passes::signature::Signature;
+use crate::properties::DatasetProperties;
 use umbo_base::error::Result;
 use umbo_kernels::rows;
 use umbo_tensor::values::Value;
@@ -60,8 +60,11 @@ impl Range {
 }
 
 impl Operation for Range {
-    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
-        Ok(Facts::source(Range::spec(), Cardinality::Exact(self.count)))
+    fn properties(&self, _inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        Ok(DatasetProperties::source(
+            Range::spec(),
+            Cardinality::Exact(self.count),
+        ))
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
@@ -71,7 +74,7 @@ impl Operation for Range {
             .with("count", self.count)
     }
 
-    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         Ok(indexed::start(
             RowNumbers {
                 range: *self,

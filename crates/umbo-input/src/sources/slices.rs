@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::cardinality::Cardinality;
 use crate::elements::element_buffer::{BufferPool, ElementBuffer};
 use crate::elements::spec::{ElementSpec, LeafSpec};
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::given::{Given, Stop};
 use crate::passes::position::{Rounds, StateReader, StateWriter};
 use crate::passes::signature::Signature;
@@ -69,7 +69,7 @@ impl Arrays {
 }
 
 /// A pass over the row numbers [0, `rows`), in order.
-pub(crate) fn in_order(rows: u64) -> Box<dyn Pass<u64>> {
+pub(crate) fn in_order(rows: u64) -> Box<dyn IteratorStage<u64>> {
     indexed::start(Ok, rows)
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn in_order(rows: u64) -> Box<dyn Pass<u64>> {
 pub(crate) fn elements(
     arrays: &Arc<Arrays>,
     spec: &ElementSpec,
-    order: Box<dyn Pass<u64>>,
-) -> Box<dyn Pass<Value>> {
+    order: Box<dyn IteratorStage<u64>>,
+) -> Box<dyn IteratorStage<Value>> {
     let (arrays, spec, pool) = (Arc::clone(arrays), spec.clone(), BufferPool::new());
     Box::new(ElementsPass {
         arrays,
@@ -90,12 +90,12 @@ pub(crate) fn elements(
 
 struct ElementsPass {
     arrays: Arc<Arrays>,
-    order: Box<dyn Pass<u64>>,
+    order: Box<dyn IteratorStage<u64>>,
     spec: ElementSpec,
     pool: BufferPool<ElementBuffer>,
 }
 
-impl Pass<Value> for ElementsPass {
+impl IteratorStage<Value> for ElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         // The buffer is claimed first, so that no row is lost if there is no memory.
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;

@@ -2,10 +2,10 @@
 
 use crate::dataset::{Dataset, Operation};
 use crate::elements::stack::Stack;
-use crate::facts::{Batched, Facts, RowFacts};
-use crate::passes::numbering::Numbering;
+use crate::passes::batch_counter::BatchCounter;
 use crate::passes::signature::Signature;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::{Batched, DatasetProperties, RowFacts};
 use crate::transforms::batch_parameters::BatchParameters;
 use crate::transforms::suspects::check_remainder;
 use crate::{passes::gathered, transforms::batch_rows};
@@ -60,19 +60,19 @@ struct Batch {
 }
 
 impl Operation for Batch {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
-        facts.replace(self.batch.spec(&first.spec)?);
-        facts.cardinality = first.cardinality.map(|count| self.batch.batches(count));
-        facts.batches = Some(self.batch.size);
-        facts.batched = Some(match first.batched {
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let (first, mut properties) = (inputs[0], DatasetProperties::above(inputs)?);
+        properties.replace(self.batch.spec(&first.spec)?);
+        properties.cardinality = first.cardinality.map(|count| self.batch.batches(count));
+        properties.batches = Some(self.batch.size);
+        properties.batched = Some(match first.batched {
             None | Some(Batched::Never) => Batched::Once,
             Some(Batched::Once | Batched::Twice) => Batched::Twice,
         });
         // Who pads sorts elements by length, perhaps, and shuffles batches of about the same
         // lengths.
-        facts.order.batch(self.batch.size > 1 && !self.pads);
-        Ok(facts)
+        properties.order.batch(self.batch.size > 1 && !self.pads);
+        Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
@@ -85,10 +85,10 @@ impl Operation for Batch {
             .with("drop_remainder", self.batch.drop_remainder)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let (spec, input) = (dataset.element_spec(), dataset.input());
         if let Some(RowFacts { arrays, in_order }) =
-            input.facts().rows.as_ref().filter(|_| !self.pads)
+            input.properties().rows.as_ref().filter(|_| !self.pads)
         {
             let order = if *in_order {
                 None
@@ -101,7 +101,7 @@ impl Operation for Batch {
         Ok(gathered::start(
             self.batch,
             spec,
-            Numbering::new(None, 0),
+            BatchCounter::new(None, 0),
             stack,
             input.start()?,
         ))

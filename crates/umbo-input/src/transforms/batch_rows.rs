@@ -7,7 +7,7 @@ use crate::elements::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::elements::spec::ElementSpec;
 use crate::passes::given::{Given, Stop};
 use crate::passes::position::{Rounds, StateReader, StateWriter, unfit};
-use crate::passes::{Pass, skip_each};
+use crate::passes::{IteratorStage, skip_each};
 use crate::sources::slices::Arrays;
 use crate::transforms::batch_parameters::BatchParameters;
 use umbo_base::error::{Result, memory};
@@ -22,8 +22,8 @@ pub(crate) fn start(
     spec: &ElementSpec,
     arrays: &Arc<Arrays>,
     count: Cardinality,
-    order: Option<Box<dyn Pass<u64>>>,
-) -> Result<Box<dyn Pass<Value>>> {
+    order: Option<Box<dyn IteratorStage<u64>>>,
+) -> Result<Box<dyn IteratorStage<Value>>> {
     let capacity = count
         .bound()
         .map_or(batch.size, |count| count.min(batch.size));
@@ -45,7 +45,7 @@ enum Order {
     /// The arrays' own order: batches are ranges.
     Own { next: u64 },
     /// Any other order.
-    Any(Box<dyn Pass<u64>>),
+    Any(Box<dyn IteratorStage<u64>>),
 }
 
 struct BatchRowsPass {
@@ -78,7 +78,7 @@ impl BatchRowsPass {
     }
 }
 
-impl Pass<Value> for BatchRowsPass {
+impl IteratorStage<Value> for BatchRowsPass {
     fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
         let Order::Own { next } = &mut self.order else {
             return skip_each(self, left, stop);

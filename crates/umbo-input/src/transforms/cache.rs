@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
-use crate::facts::Facts;
 use crate::passes::given::Given;
 use crate::passes::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::passes::signature::Signature;
-use crate::passes::{Item, Pass};
+use crate::passes::{Item, IteratorStage};
+use crate::properties::DatasetProperties;
 use crate::transforms::reorder::Reorder;
 use crate::transforms::suspects::FirstRound;
 use umbo_base::error::memory::reserve;
@@ -45,14 +45,18 @@ impl Reorder for Cache {
         Signature::new("cache")
     }
 
-    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        facts.reorder(input.cardinality);
-        facts.rows.clone_from(&input.rows);
-        facts.order.cache(&self.0);
+    fn reorder(&self, input: &DatasetProperties, properties: &mut DatasetProperties) -> Result<()> {
+        properties.reorder(input.cardinality);
+        properties.rows.clone_from(&input.rows);
+        properties.order.cache(&self.0);
         Ok(())
     }
 
-    fn pass<T: Item>(&self, cardinality: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+    fn pass<T: Item>(
+        &self,
+        cardinality: Cardinality,
+        input: Box<dyn IteratorStage<T>>,
+    ) -> Box<dyn IteratorStage<T>> {
         let mut pass = CachePass {
             first: Arc::clone(&self.0),
             own: None,
@@ -96,7 +100,7 @@ struct CachePass<T> {
     replay: ReplayLog,
     /// Whether this round cannot be kept, because an element failed or there was no memory for it.
     failed: bool,
-    input: Box<dyn Pass<T>>,
+    input: Box<dyn IteratorStage<T>>,
 }
 
 impl<T: Item> CachePass<T> {
@@ -166,7 +170,7 @@ impl<T: Item> CachePass<T> {
     }
 }
 
-impl<T: Item> Pass<T> for CachePass<T> {
+impl<T: Item> IteratorStage<T> for CachePass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         if let Some(kept) = &self.replaying {
             let item = kept.items.get(self.next).cloned();
@@ -303,7 +307,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
         self.input.go_back(to)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<T>)) {
         visit(&mut *self.input);
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
-use crate::facts::{Facts, common_batch_size, common_batched};
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::given::Stop;
 use crate::passes::position::{StateReader, StateWriter};
 use crate::passes::signature::Signature;
+use crate::properties::{DatasetProperties, common_batch_size, common_batched};
 use crate::sources::file_shares;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
@@ -30,21 +30,21 @@ impl Dataset {
 struct Concatenate;
 
 impl Operation for Concatenate {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let mut facts = Facts::above(inputs)?;
-        facts.replace(spec(inputs)?);
-        facts.cardinality = total(inputs);
-        facts.batches = common_batch_size(inputs);
-        facts.batched = common_batched(inputs);
-        facts.files = file_shares::joined(inputs);
-        Ok(facts)
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let mut properties = DatasetProperties::above(inputs)?;
+        properties.replace(spec(inputs)?);
+        properties.cardinality = total(inputs);
+        properties.batches = common_batch_size(inputs);
+        properties.batched = common_batched(inputs);
+        properties.files = file_shares::joined(inputs);
+        Ok(properties)
     }
 
     fn signature(&self, inputs: usize) -> Signature {
         Signature::new("concatenate").with("inputs", inputs)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         Ok(Box::new(ConcatenatePass {
             inputs: dataset.start_inputs()?,
             current: 0,
@@ -53,7 +53,7 @@ impl Operation for Concatenate {
 }
 
 /// The spec that the elements of all datasets have in common.
-fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
+fn spec(inputs: &[&DatasetProperties]) -> Result<ElementSpec> {
     let first = &inputs[0].spec;
     let mut specs = inputs.iter().map(|input| &input.spec).enumerate();
     specs.try_fold(first.clone(), |common, (position, spec)| {
@@ -68,7 +68,7 @@ fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
 }
 
 /// How many elements the datasets have together.
-fn total(inputs: &[&Facts]) -> Cardinality {
+fn total(inputs: &[&DatasetProperties]) -> Cardinality {
     inputs
         .iter()
         .map(|input| input.cardinality)
@@ -85,11 +85,11 @@ fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
 }
 
 struct ConcatenatePass {
-    inputs: Vec<Box<dyn Pass<Value>>>,
+    inputs: Vec<Box<dyn IteratorStage<Value>>>,
     current: usize,
 }
 
-impl Pass<Value> for ConcatenatePass {
+impl IteratorStage<Value> for ConcatenatePass {
     fn next(&mut self) -> Result<Option<Value>> {
         while let Some(input) = self.inputs.get_mut(self.current) {
             if let Some(element) = input.next()? {
@@ -147,7 +147,7 @@ impl Pass<Value> for ConcatenatePass {
             .try_for_each(|input| input.restore(from))
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 }

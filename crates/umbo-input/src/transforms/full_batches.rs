@@ -4,10 +4,10 @@ use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::leaves::Leaves;
 use crate::elements::spec::ElementSpec;
-use crate::facts::Facts;
 use crate::passes::position::{StateReader, StateWriter};
 use crate::passes::signature::Signature;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::DatasetProperties;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
 
@@ -28,24 +28,24 @@ struct FullBatches {
 }
 
 impl Operation for FullBatches {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let mut facts = Facts::above(inputs)?;
-        facts.reorder(match inputs[0].cardinality {
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let mut properties = DatasetProperties::above(inputs)?;
+        properties.reorder(match inputs[0].cardinality {
             Cardinality::Exact(0) => Cardinality::Exact(0),
             // Of repeated or concatenated batches nobody knows how many are smaller.
             other => other.of_unknown_end(),
         });
-        facts.spec = facts
+        properties.spec = properties
             .spec
             .map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.with_rows(Some(self.rows)))))?;
-        Ok(facts)
+        Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         Signature::new("full_batches").with("rows", self.rows)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let leaves = Leaves::of(dataset.element_spec());
         Ok(Box::new(FullBatchesPass {
             rows: self.rows,
@@ -58,7 +58,7 @@ impl Operation for FullBatches {
 struct FullBatchesPass {
     rows: usize,
     leaves: Leaves,
-    input: Box<dyn Pass<Value>>,
+    input: Box<dyn IteratorStage<Value>>,
 }
 
 impl FullBatchesPass {
@@ -74,7 +74,7 @@ impl FullBatchesPass {
     }
 }
 
-impl Pass<Value> for FullBatchesPass {
+impl IteratorStage<Value> for FullBatchesPass {
     fn next(&mut self) -> Result<Option<Value>> {
         while let Some(batch) = self.input.next()? {
             if self.is_full(&batch)? {
@@ -96,7 +96,7 @@ impl Pass<Value> for FullBatchesPass {
         self.input.restore(from)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 }

@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use crate::arguments::in_range;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::spec::ElementSpec;
-use crate::facts::Facts;
 use crate::passes::given::{Effect, Given};
-use crate::passes::held::Held;
+use crate::passes::pending_item::PendingItem;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::reentrancy::CallStack;
 use crate::passes::signature::Signature;
-use crate::passes::work::WorkChain;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::DatasetProperties;
 use umbo_base::error::memory::exhausted;
 use umbo_base::error::{Error, Result, Status};
 use umbo_executor::pool::{Outcome, Pool};
@@ -94,26 +94,26 @@ impl Map {
 }
 
 impl Operation for Map {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let mut facts = Facts::above(inputs)?;
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let mut properties = DatasetProperties::above(inputs)?;
         // The result for a batch is assumed to be a batch with the same number of rows.
-        facts.set_file_rows(inputs[0].rows_of_batches());
-        facts.replace(self.spec.clone());
-        facts.order.forget_batches();
-        facts.has_functions = true;
-        Ok(facts)
+        properties.set_file_rows(inputs[0].rows_of_batches());
+        properties.replace(self.spec.clone());
+        properties.order.forget_batches();
+        properties.has_functions = true;
+        Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         Signature::new("map").with("element_spec", &self.spec)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let (mut input, map) = (dataset.input().start()?, self.clone());
         if self.calls <= 1 {
             return Ok(Box::new(EachPass {
                 map,
-                held: Held::of(&*input),
+                held: PendingItem::of(&*input),
                 input,
             }));
         }
@@ -125,7 +125,7 @@ impl Operation for Map {
             .try_reserve_exact(self.calls + 1)
             .map_err(no_memory)?;
         input.reserve(self.calls);
-        let caller = Arc::new(Mutex::new(WorkChain::EMPTY));
+        let caller = Arc::new(Mutex::new(CallStack::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
             let _inside = of_calls.lock().enter();
@@ -162,11 +162,11 @@ impl Operation for Map {
 struct EachPass {
     map: Map,
     /// The element whose call failed for lack of memory.
-    held: Held<Value>,
-    input: Box<dyn Pass<Value>>,
+    held: PendingItem<Value>,
+    input: Box<dyn IteratorStage<Value>>,
 }
 
-impl Pass<Value> for EachPass {
+impl IteratorStage<Value> for EachPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let Some(element) = self.held.next(&mut *self.input)? else {
             return Ok(None);
@@ -195,7 +195,7 @@ impl Pass<Value> for EachPass {
         self.held.go_back(&mut *self.input, to)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 }
@@ -211,7 +211,7 @@ enum Called {
 struct ParallelPass {
     pool: Pool<Value, Called>,
     /// The iterators inside of which the thread that waits for the calls is.
-    caller: Arc<Mutex<WorkChain>>,
+    caller: Arc<Mutex<CallStack>>,
     calls: usize,
     /// Elements with which the function was not yet called. There are some only if the calls could
     /// not be made.
@@ -233,7 +233,7 @@ struct ParallelPass {
     /// When the input's elements are given, and when the results are.
     of_input: Given,
     given: Given,
-    input: Box<dyn Pass<Value>>,
+    input: Box<dyn IteratorStage<Value>>,
 }
 
 impl ParallelPass {
@@ -244,7 +244,7 @@ impl ParallelPass {
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
             // Unwind safety: a pass in which a panic occurred continues after it.
-            self.note_place();
+            self.record_place();
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
                 Ok(Ok(None)) => self.ended = true,
@@ -274,11 +274,11 @@ impl ParallelPass {
 
     /// Puts the calls inside of the iterators inside of which this thread is.
     fn enter(&self) {
-        *self.caller.lock() = WorkChain::current();
+        *self.caller.lock() = CallStack::current();
     }
 
     /// Notes the place of the input, if no result waits.
-    fn note_place(&mut self) {
+    fn record_place(&mut self) {
         if self.behind.is_empty() {
             self.at.note(&mut *self.input);
         }
@@ -306,7 +306,7 @@ impl ParallelPass {
     }
 }
 
-impl Pass<Value> for ParallelPass {
+impl IteratorStage<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
         if !self.again.is_empty() {
             self.work_again()?;
@@ -368,7 +368,7 @@ impl Pass<Value> for ParallelPass {
         self.input.announce(&self.of_input.below(given));
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 }

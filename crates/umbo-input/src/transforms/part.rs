@@ -3,11 +3,11 @@
 use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
-use crate::facts::Facts;
 use crate::passes::given::{Given, Stop};
 use crate::passes::position::{StateReader, StateWriter};
 use crate::passes::signature::Signature;
-use crate::passes::{Item, Pass, skip_each};
+use crate::passes::{Item, IteratorStage, skip_each};
+use crate::properties::DatasetProperties;
 use crate::transforms::reorder::Reorder;
 use crate::transforms::suspects::{PartDoubts, PartKind};
 use umbo_base::error::{Error, Result};
@@ -71,7 +71,7 @@ impl Dataset {
     }
 
     fn part_of(&self, part: Part) -> Result<Dataset> {
-        let order = &self.facts().order;
+        let order = &self.properties().order;
         if let Some(kind) = part.kind() {
             order.part(kind)?;
         }
@@ -163,21 +163,21 @@ impl Reorder for PartOf {
         }
     }
 
-    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+    fn reorder(&self, input: &DatasetProperties, properties: &mut DatasetProperties) -> Result<()> {
         let Part {
             first,
             every,
             count,
         } = self.part;
-        facts.reorder(self.part.cardinality(input.cardinality));
+        properties.reorder(self.part.cardinality(input.cardinality));
         if self.part.kind().is_some() {
-            facts.order.forget_shuffle();
+            properties.order.forget_shuffle();
         }
         if every == 1 {
-            facts.take_rows(input, first..first.saturating_add(count))?;
+            properties.take_rows(input, first..first.saturating_add(count))?;
         }
         if self.part != Part::ALL {
-            facts.need_all_files(match self.part {
+            properties.need_all_files(match self.part {
                 Part {
                     first: 0, every: 1, ..
                 } => "take",
@@ -188,7 +188,11 @@ impl Reorder for PartOf {
         Ok(())
     }
 
-    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+    fn pass<T: Item>(
+        &self,
+        _count: Cardinality,
+        input: Box<dyn IteratorStage<T>>,
+    ) -> Box<dyn IteratorStage<T>> {
         let PartOf { part, doubts } = self.clone();
         let (skip, left, stop) = (part.first, part.count, Stop::default());
         Box::new(PartPass {
@@ -211,7 +215,7 @@ struct PartPass<T> {
     doubts: PartDoubts,
     /// Whether a request is still to be answered.
     stop: Stop,
-    input: Box<dyn Pass<T>>,
+    input: Box<dyn IteratorStage<T>>,
 }
 
 impl<T: Send> PartPass<T> {
@@ -234,7 +238,7 @@ impl<T: Send> PartPass<T> {
     }
 }
 
-impl<T: Send> Pass<T> for PartPass<T> {
+impl<T: Send> IteratorStage<T> for PartPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         if self.left == 0 {
             return Ok(None);
@@ -323,7 +327,7 @@ impl<T: Send> Pass<T> for PartPass<T> {
         self.input.restore(from)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<T>)) {
         visit(&mut *self.input);
     }
 

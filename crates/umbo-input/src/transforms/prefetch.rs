@@ -9,14 +9,14 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
-use crate::facts::Facts;
 use crate::passes::given::{Effect, Given};
-use crate::passes::held::lacks_memory;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::passes::reentrancy::{self, CallStack, IteratorId};
 use crate::passes::signature::Signature;
-use crate::passes::work::{self, WorkChain, WorkNode};
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::DatasetProperties;
 use umbo_base::error::Result;
 use umbo_base::error::memory::exhausted;
 use umbo_base::observe::{self, Phase};
@@ -37,10 +37,10 @@ pub(crate) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Res
 /// made on request. Positions have the same form in both cases, because the choice may depend on
 /// the devices.
 pub(crate) fn ahead(
-    mut input: Box<dyn Pass<Value>>,
+    mut input: Box<dyn IteratorStage<Value>>,
     depth: usize,
     cardinality: Cardinality,
-) -> Result<Box<dyn Pass<Value>>> {
+) -> Result<Box<dyn IteratorStage<Value>>> {
     if depth == 0 {
         return Ok(input);
     }
@@ -55,13 +55,13 @@ pub(crate) fn ahead(
     // One for each element that waits, one that the producer writes, and one that the consumer
     // replaces.
     let places = (0..depth + 2).map(|_| Place::with_room_of(&at)).collect();
-    let state = Mutex::new(WaitingFor {
+    let state = Mutex::new(QueueState {
         queue,
         places,
-        ..WaitingFor::default()
+        ..QueueState::default()
     });
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
-    let (node, input) = (WorkNode::new(), Mutex::new(input));
+    let (node, input) = (IteratorId::new(), Mutex::new(input));
     let of_input = Given::later();
     let ring = Arc::new(Ring {
         node,
@@ -96,10 +96,10 @@ impl Dataset {
 struct Prefetch(usize);
 
 impl Operation for Prefetch {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        Ok(Facts {
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        Ok(DatasetProperties {
             rows: None,
-            ..Facts::above(inputs)?
+            ..DatasetProperties::above(inputs)?
         })
     }
 
@@ -107,7 +107,7 @@ impl Operation for Prefetch {
         Signature::new("prefetch")
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         ahead(
             dataset.input().start()?,
             self.0,
@@ -120,13 +120,13 @@ impl Operation for Prefetch {
 /// while `state` is locked: no element is made or dropped.
 struct Ring {
     /// The node that the producer's thread enters.
-    node: WorkNode,
+    node: IteratorId,
     depth: usize,
     /// Locked while an element is made, until it waits in the queue.
-    input: Mutex<Box<dyn Pass<Value>>>,
+    input: Mutex<Box<dyn IteratorStage<Value>>>,
     /// When the input's elements are given.
     of_input: Given,
-    state: Mutex<WaitingFor>,
+    state: Mutex<QueueState>,
     /// The consumer waits here for an element or the end.
     arrived: Condvar,
     /// The producer waits here for free space, or for the request to go on or to stop.
@@ -143,7 +143,7 @@ struct Made {
 }
 
 #[derive(Default)]
-struct WaitingFor {
+struct QueueState {
     queue: VecDeque<Made>,
     /// Unused memory for places.
     places: Vec<Place>,
@@ -173,7 +173,7 @@ impl PrefetchPass {
         if self.thread.is_some() {
             return Ok(());
         }
-        let chain = WorkChain::current().with(self.ring.node)?;
+        let chain = CallStack::current().with(self.ring.node)?;
         self.at.note(&mut **self.ring.input.lock());
         let ring = Arc::clone(&self.ring);
         let options = thread::ThreadOptions::new("umbo-prefetch", Purpose::Prefetch);
@@ -198,7 +198,7 @@ impl PrefetchPass {
     }
 }
 
-impl Pass<Value> for PrefetchPass {
+impl IteratorStage<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
         if self.given.is_none() {
             return self.ring.input.lock().next();
@@ -274,11 +274,11 @@ impl Pass<Value> for PrefetchPass {
         self.ring.state.lock().ended = true;
         self.release();
         let back = input.go_back(to);
-        self.at.note_rounds(&mut **input);
+        self.at.record_rounds(&mut **input);
         back
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut **self.ring.input.lock());
     }
 
@@ -301,7 +301,7 @@ impl Drop for PrefetchPass {
         self.ring.wanted.notify_one();
         // The thread may be this one, or wait for this one. Then it cannot be joined, and ends by
         // itself as soon as it can.
-        if !work::is_inside(self.ring.node) {
+        if !reentrancy::is_inside(self.ring.node) {
             // A panic of the thread was reported through the ring, unless no request came after it.
             let _ = thread.join();
         }

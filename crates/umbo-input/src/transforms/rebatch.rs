@@ -8,12 +8,12 @@ use crate::elements::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::elements::leaves::{LeafOf, Leaves};
 use crate::elements::spec::{ElementSpec, LeafSpec};
 use crate::elements::window::Window;
-use crate::facts::{Batched, Facts};
-use crate::passes::held::lacks_memory;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::passes::signature::Signature;
-use crate::passes::{Pass, Pipeline};
+use crate::passes::{IteratorStage, Pipeline};
+use crate::properties::{Batched, DatasetProperties};
 use umbo_base::error::{Error, Result};
 use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
@@ -80,17 +80,17 @@ impl Rebatch {
 }
 
 impl Operation for Rebatch {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
-        facts.replace(self.spec(&first.spec)?);
-        facts.order.batch(false);
-        facts.cardinality = first.cardinality.of_unknown_end();
-        facts.set_file_rows(self.rows());
-        facts.batched = first
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let (first, mut properties) = (inputs[0], DatasetProperties::above(inputs)?);
+        properties.replace(self.spec(&first.spec)?);
+        properties.order.batch(false);
+        properties.cardinality = first.cardinality.of_unknown_end();
+        properties.set_file_rows(self.rows());
+        properties.batched = first
             .batched
             .filter(|&times| times == Batched::Twice)
             .or(Some(Batched::Once));
-        Ok(facts)
+        Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
@@ -99,7 +99,7 @@ impl Operation for Rebatch {
             .with("drop_remainder", self.drop_remainder)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let (spec, input) = (dataset.element_spec(), dataset.input().start()?);
         Ok(Box::new(RebatchPass {
             rebatch: self.clone(),
@@ -132,7 +132,7 @@ struct RebatchPass {
     /// The log that leads to these batches. Each has a segment of its own.
     replay: ReplayLog,
     window: Window,
-    input: Box<dyn Pass<Value>>,
+    input: Box<dyn IteratorStage<Value>>,
     pool: BufferPool<ElementBuffer>,
 }
 
@@ -230,7 +230,7 @@ impl RebatchPass {
     }
 }
 
-impl Pass<Value> for RebatchPass {
+impl IteratorStage<Value> for RebatchPass {
     fn next(&mut self) -> Result<Option<Value>> {
         if self.ended {
             return Ok(None);
@@ -314,7 +314,7 @@ impl Pass<Value> for RebatchPass {
         self.input.reserve(items);
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 }

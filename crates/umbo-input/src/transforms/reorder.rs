@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
-use crate::facts::Facts;
 use crate::passes::position::Description;
 use crate::passes::signature::Signature;
-use crate::passes::{Item, Pass, Pipeline};
+use crate::passes::{Item, IteratorStage, Pipeline};
+use crate::properties::DatasetProperties;
 use crate::sources::file_shares::FileShare;
 use umbo_base::error::Result;
 use umbo_tensor::values::Value;
@@ -17,11 +17,15 @@ pub(crate) trait Reorder: Clone + Send + Sync + 'static {
     /// The same as [`Operation::signature`].
     fn signature(&self) -> Signature;
 
-    /// Changes `facts` from those of `input` to those of the result.
-    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()>;
+    /// Changes `properties` from those of `input` to those of the result.
+    fn reorder(&self, input: &DatasetProperties, properties: &mut DatasetProperties) -> Result<()>;
 
     /// A pass over the resulting items. `input` has `count` items.
-    fn pass<T: Item>(&self, count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>>;
+    fn pass<T: Item>(
+        &self,
+        count: Cardinality,
+        input: Box<dyn IteratorStage<T>>,
+    ) -> Box<dyn IteratorStage<T>>;
 
     /// The same operation, without anything shared with passes of this one.
     fn anew(&self) -> Self {
@@ -33,21 +37,21 @@ pub(crate) trait Reorder: Clone + Send + Sync + 'static {
 }
 
 impl<R: Reorder> Operation for R {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let mut facts = Facts::above(inputs)?;
-        self.reorder(inputs[0], &mut facts)?;
-        Ok(facts)
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let mut properties = DatasetProperties::above(inputs)?;
+        self.reorder(inputs[0], &mut properties)?;
+        Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
         Reorder::signature(self)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         Ok(self.pass(dataset.input().cardinality(), dataset.input().start()?))
     }
 
-    fn start_rows(&self, dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
+    fn start_rows(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<u64>>> {
         Ok(self.pass(dataset.input().cardinality(), dataset.input().start_rows()?))
     }
 

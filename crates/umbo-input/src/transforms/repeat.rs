@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
-use crate::facts::Facts;
 use crate::passes::given::Stop;
-use crate::passes::held::lacks_memory;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::signature::Signature;
-use crate::passes::{Item, Pass};
+use crate::passes::{Item, IteratorStage};
+use crate::properties::DatasetProperties;
 use crate::transforms::reorder::Reorder;
 use umbo_base::error::{Error, Result};
 
@@ -40,13 +40,17 @@ impl Reorder for Repeat {
         Signature::new("repeat").with("rounds", self.0)
     }
 
-    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        facts.reorder(repeated(input.cardinality, self.0));
-        facts.order.forget_shuffle();
+    fn reorder(&self, input: &DatasetProperties, properties: &mut DatasetProperties) -> Result<()> {
+        properties.reorder(repeated(input.cardinality, self.0));
+        properties.order.forget_shuffle();
         Ok(())
     }
 
-    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+    fn pass<T: Item>(
+        &self,
+        _count: Cardinality,
+        input: Box<dyn IteratorStage<T>>,
+    ) -> Box<dyn IteratorStage<T>> {
         Box::new(RepeatPass {
             rounds: self.0,
             left: self.0,
@@ -81,7 +85,7 @@ struct RepeatPass<T> {
     left: Option<u64>,
     /// Whether the present round has yielded nothing so far.
     empty: bool,
-    input: Box<dyn Pass<T>>,
+    input: Box<dyn IteratorStage<T>>,
 }
 
 impl<T> RepeatPass<T> {
@@ -121,7 +125,7 @@ impl<T> RepeatPass<T> {
     }
 }
 
-impl<T: Send> Pass<T> for RepeatPass<T> {
+impl<T: Send> IteratorStage<T> for RepeatPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         while self.left != Some(0) {
             if let Some(item) = self.input.next()? {
@@ -193,7 +197,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.input.restore(from)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<T>)) {
         visit(&mut *self.input);
     }
 }

@@ -9,12 +9,12 @@ use rand_chacha::ChaCha8Rng;
 use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
-use crate::facts::Facts;
 use crate::passes::given::Given;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::passes::signature::Signature;
-use crate::passes::{Item, Pass};
+use crate::passes::{Item, IteratorStage};
+use crate::properties::DatasetProperties;
 use crate::transforms::reorder::Reorder;
 use umbo_base::error::{Error, Result, memory};
 
@@ -108,9 +108,9 @@ impl Reorder for Shuffle {
             .with("keep_order_each_pass", self.keep_order)
     }
 
-    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        facts.reorder(input.cardinality);
-        facts
+    fn reorder(&self, input: &DatasetProperties, properties: &mut DatasetProperties) -> Result<()> {
+        properties.reorder(input.cardinality);
+        properties
             .order
             .shuffle(!self.keep_order, self.limit == usize::MAX);
         Ok(())
@@ -119,8 +119,8 @@ impl Reorder for Shuffle {
     fn pass<T: Item>(
         &self,
         cardinality: Cardinality,
-        mut input: Box<dyn Pass<T>>,
-    ) -> Box<dyn Pass<T>> {
+        mut input: Box<dyn IteratorStage<T>>,
+    ) -> Box<dyn IteratorStage<T>> {
         let expected = cardinality.bound().unwrap_or(0).min(self.limit);
         input.reserve(expected);
         Box::new(ShufflePass {
@@ -173,7 +173,7 @@ struct ShufflePass<T> {
     replay: ReplayLog,
     filled: bool,
     input_ended: bool,
-    input: Box<dyn Pass<T>>,
+    input: Box<dyn IteratorStage<T>>,
 }
 
 impl<T: Send> ShufflePass<T> {
@@ -265,7 +265,7 @@ fn draw<T>(random: &mut ChaCha8Rng, buffer: &mut Vec<T>, successor: Option<T>) -
     }
 }
 
-impl<T: Send> Pass<T> for ShufflePass<T> {
+impl<T: Send> IteratorStage<T> for ShufflePass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         if !self.filled {
             self.fill()?;
@@ -343,7 +343,7 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.input.go_back(to)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<T>)) {
         visit(&mut *self.input);
     }
 

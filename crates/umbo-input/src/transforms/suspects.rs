@@ -64,7 +64,7 @@ pub(crate) enum PartKind {
 }
 
 impl OrderFacts {
-    /// The facts of what is made of all `inputs`.
+    /// The properties of what is made of all `inputs`.
     pub(crate) fn of<'a>(inputs: impl Iterator<Item = &'a OrderFacts> + Clone) -> OrderFacts {
         OrderFacts {
             is_shuffled: inputs.clone().any(|input| input.is_shuffled),
@@ -148,7 +148,7 @@ impl OrderFacts {
                  shuffle with keep_order_each_pass, or shuffle the parts"
             )
         };
-        strict::suspect(false, |what| Error::invalid("dataset", what), what)
+        strict::warn_or_fail(false, |what| Error::invalid("dataset", what), what)
     }
 }
 
@@ -209,7 +209,7 @@ impl PartDoubts {
         if self.told.swap(true, Ordering::Relaxed) && !strict::is_on() {
             return Ok(());
         }
-        strict::suspect(false, Error::precondition, || words.to_owned())
+        strict::warn_or_fail(false, Error::precondition, || words.to_owned())
     }
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn check_shuffled_batches(order: &OrderFacts, is_strict: bool) -> Res
          every pass; shuffle before batch"
             .to_owned()
     };
-    strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)
+    strict::warn_or_fail(is_strict, |what| Error::invalid("dataset", what), what)
 }
 
 /// Warns if nothing is left of a dataset of `elements` in batches.
@@ -237,7 +237,7 @@ pub(crate) fn check_remainder(batch: BatchParameters, elements: Cardinality) -> 
                     batch.size
                 )
             };
-            strict::suspect(false, |what| Error::invalid("element_count", what), what)
+            strict::warn_or_fail(false, |what| Error::invalid("element_count", what), what)
         }
         _ => Ok(()),
     }

@@ -7,11 +7,11 @@ use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::elements::element_buffer::{BufferPool, Reusable, in_use};
 use crate::elements::spec::ElementSpec;
-use crate::facts::{Facts, RowFacts, common_batch_size, common_batched};
-use crate::passes::Pass;
-use crate::passes::held::{Filled, Held};
+use crate::passes::IteratorStage;
+use crate::passes::pending_item::{Filled, PendingItem};
 use crate::passes::position::{Rounds, StateReader, StateWriter};
 use crate::passes::signature::Signature;
+use crate::properties::{DatasetProperties, RowFacts, common_batch_size, common_batched};
 use crate::sources::slices::Arrays;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
@@ -60,30 +60,33 @@ struct Zip {
 }
 
 impl Operation for Zip {
-    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
-        let mut facts = Facts::above(inputs)?;
+    fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
+        let mut properties = DatasetProperties::above(inputs)?;
         let specs = inputs.iter().map(|input| input.spec.clone());
-        facts.replace(match &self.names {
+        properties.replace(match &self.names {
             None => ElementSpec::tuple(specs.collect())?,
             Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect())?,
         });
-        facts.cardinality = shortest(inputs);
-        facts.batches = common_batch_size(inputs);
-        facts.batched = common_batched(inputs);
-        facts.rows = rows(inputs)?;
-        facts.files = inputs.iter().find_map(|input| input.files.clone());
+        properties.cardinality = shortest(inputs);
+        properties.batches = common_batch_size(inputs);
+        properties.batched = common_batched(inputs);
+        properties.rows = rows(inputs)?;
+        properties.files = inputs.iter().find_map(|input| input.files.clone());
         // Only a pass over all files determines which elements are combined.
-        facts.need_all_files("zip");
-        Ok(facts)
+        properties.need_all_files("zip");
+        Ok(properties)
     }
 
     fn signature(&self, inputs: usize) -> Signature {
         Signature::new("zip").with("inputs", inputs)
     }
 
-    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let inputs = dataset.start_inputs()?;
-        let taken = inputs.iter().map(|input| Held::of(&**input)).collect();
+        let taken = inputs
+            .iter()
+            .map(|input| PendingItem::of(&**input))
+            .collect();
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
@@ -99,7 +102,7 @@ impl Operation for Zip {
 }
 
 /// The arrays of all datasets, if the elements of each dataset are all rows of some arrays.
-fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
+fn rows(inputs: &[&DatasetProperties]) -> Result<Option<RowFacts>> {
     let all = || inputs.iter().map_while(|input| input.rows_in_order());
     if all().count() < inputs.len() {
         return Ok(None);
@@ -131,14 +134,14 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
                      is left out"
                 )
             };
-            strict::suspect(false, |what| Error::invalid("datasets", what), what)
+            strict::warn_or_fail(false, |what| Error::invalid("datasets", what), what)
         }
         _ => Ok(()),
     }
 }
 
 /// How many elements come before the first of the datasets ends.
-fn shortest(inputs: &[&Facts]) -> Cardinality {
+fn shortest(inputs: &[&DatasetProperties]) -> Cardinality {
     inputs
         .iter()
         .map(|input| input.cardinality)
@@ -159,10 +162,10 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 
 struct ZipPass {
     zip: Zip,
-    inputs: Vec<Box<dyn Pass<Value>>>,
+    inputs: Vec<Box<dyn IteratorStage<Value>>>,
     /// The inputs' items for the current element. They stay if another input lacks memory, so that
     /// the inputs stay in step.
-    taken: Vec<Held<Value>>,
+    taken: Vec<PendingItem<Value>>,
     /// The first failure among these items. It is returned once all inputs have passed theirs
     /// over.
     failure: Option<Outcome<Error>>,
@@ -218,7 +221,7 @@ impl ZipPass {
     }
 }
 
-impl Pass<Value> for ZipPass {
+impl IteratorStage<Value> for ZipPass {
     fn next(&mut self) -> Result<Option<Value>> {
         match self.state {
             State::Paired => {}
@@ -287,7 +290,7 @@ impl Pass<Value> for ZipPass {
         inputs.try_for_each(|(input, taken)| taken.go_back(&mut **input, to))
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 

@@ -60,7 +60,7 @@ impl<'a> WeightedSum<'a> {
         } else {
             each.run(
                 instructions,
-                Every::<G, T> {
+                GeneralSum::<G, T> {
                     sum: self,
                     finish,
                     elements: PhantomData,
@@ -92,7 +92,7 @@ impl<'a> WeightedSum<'a> {
         };
         let (contributions, factor) = (self.contributions, finish.factors[0]);
         let products = products_of::<G>(contributions);
-        let fresh = Fresh::<G, T> {
+        let fresh = ScaledSum::<G, T> {
             contributions,
             products,
             reciprocal,
@@ -101,10 +101,10 @@ impl<'a> WeightedSum<'a> {
         };
         match contributions {
             [a] if is_short::<T>(contributions, reciprocal) => {
-                each.run(instructions, Short::new([a], &fresh));
+                each.run(instructions, FewTermsSum::new([a], &fresh));
             }
             [a, b] if is_short::<T>(contributions, reciprocal) => {
-                each.run(instructions, Short::new([a, b], &fresh));
+                each.run(instructions, FewTermsSum::new([a, b], &fresh));
             }
             _ => each.run(instructions, fresh),
         }
@@ -113,7 +113,7 @@ impl<'a> WeightedSum<'a> {
 
 /// The way for every sum.
 #[derive(Clone, Copy)]
-struct Every<'s, 'a, G, T> {
+struct GeneralSum<'s, 'a, G, T> {
     sum: &'s WeightedSum<'a>,
     finish: Finish<T>,
     elements: PhantomData<fn() -> G>,
@@ -122,7 +122,7 @@ struct Every<'s, 'a, G, T> {
 /// The way for sums that start from zero, are multiplied with a number, rounded, and then
 /// multiplied with a factor.
 #[derive(Clone, Copy)]
-struct Fresh<'s, 'a, G, T> {
+struct ScaledSum<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
     products: Products,
     reciprocal: f64,
@@ -133,19 +133,19 @@ struct Fresh<'s, 'a, G, T> {
 /// The way for sums of one or two contributions if adding them in their own type gives the bits of
 /// the float64 way ([`is_short`]).
 #[derive(Clone, Copy)]
-struct Short<'s, 'a, G, T, const TERMS: usize> {
+struct FewTermsSum<'s, 'a, G, T, const TERMS: usize> {
     first: [*const G; TERMS],
     scale: T,
     factor: T,
     /// What rare blocks need. As a value it would be written to memory for each block, or take
     /// registers in the loop.
-    fresh: &'s Fresh<'s, 'a, G, T>,
+    fresh: &'s ScaledSum<'s, 'a, G, T>,
 }
 
-impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
+impl<G: GradientElement, T: Real> MakeGradients<T> for GeneralSum<'_, '_, G, T> {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Every {
+        let GeneralSum {
             sum:
                 WeightedSum {
                     accumulated,
@@ -185,10 +185,10 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
     }
 }
 
-impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
+impl<G: GradientElement, T: Real> MakeGradients<T> for ScaledSum<'_, '_, G, T> {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh {
+        let ScaledSum {
             contributions,
             products,
             reciprocal,
@@ -198,7 +198,7 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
         let terms = contributions.iter().map(|part| {
             let first = first::<G>(part).wrapping_add(start);
             if N == BLOCK {
-                ask(first);
+                prefetch_ahead(first);
             }
             (part.factor, first)
         });
@@ -221,11 +221,11 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
     }
 }
 
-impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
+impl<'s, 'a, G, T: Real, const TERMS: usize> FewTermsSum<'s, 'a, G, T, TERMS> {
     /// The short way for the sum of `fresh`, which has these `contributions`.
-    fn new(contributions: [&Contribution<'_>; TERMS], fresh: &'s Fresh<'s, 'a, G, T>) -> Self {
+    fn new(contributions: [&Contribution<'_>; TERMS], fresh: &'s ScaledSum<'s, 'a, G, T>) -> Self {
         let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
-        Short {
+        FewTermsSum {
             first: contributions.map(first),
             scale,
             factor: fresh.factor,
@@ -235,7 +235,7 @@ impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
 }
 
 impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
-    for Short<'_, '_, G, T, TERMS>
+    for FewTermsSum<'_, '_, G, T, TERMS>
 {
     const ARRAYS: usize = TERMS;
 
@@ -243,12 +243,12 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
     fn prefetch(self, start: usize) {
         self.first
             .iter()
-            .for_each(|first| ask(first.wrapping_add(start)));
+            .for_each(|first| prefetch_ahead(first.wrapping_add(start)));
     }
 
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Short {
+        let FewTermsSum {
             first,
             scale,
             factor,
@@ -291,7 +291,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
     }
 }
 
-impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
+impl<G: GradientElement, T: Real> ScaledSum<'_, '_, G, T> {
     /// The elements from `start` on, as a call that is not inlined, for rare cases.
     ///
     /// # Safety
@@ -309,7 +309,7 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     /// As for [`MakeGradients::block`].
     #[inline(always)]
     unsafe fn added<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh {
+        let ScaledSum {
             contributions,
             reciprocal,
             factor,
@@ -327,15 +327,15 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
 
 /// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as
 /// all gradients in it were finite, and is NaN from the first that was not.
-pub(super) struct Traces<T> {
+pub(super) struct FiniteMask<T> {
     blocks: [T; BLOCK],
     single: [T; 1],
 }
 
-impl<T: Real> Traces<T> {
+impl<T: Real> FiniteMask<T> {
     #[inline(always)]
-    pub(super) fn new() -> Traces<T> {
-        Traces {
+    pub(super) fn new() -> FiniteMask<T> {
+        FiniteMask {
             blocks: [T::from_f64(0.0); BLOCK],
             single: [T::from_f64(0.0)],
         }
@@ -343,12 +343,12 @@ impl<T: Real> Traces<T> {
 
     #[inline(always)]
     pub(super) fn see_block(&mut self, gradient: [T; BLOCK]) {
-        leave(&mut self.blocks, gradient);
+        mark_non_finite(&mut self.blocks, gradient);
     }
 
     #[inline(always)]
     pub(super) fn see(&mut self, gradient: [T; 1]) {
-        leave(&mut self.single, gradient);
+        mark_non_finite(&mut self.single, gradient);
     }
 
     /// Sets the flag if a gradient was not finite.
@@ -370,7 +370,7 @@ impl<T: Real> Traces<T> {
 
 /// Adds 0 to the lane of a finite element, and NaN to the lane of any other.
 #[inline(always)]
-fn leave<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
+fn mark_non_finite<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
     let zero = T::from_f64(0.0);
     for (trace, gradient) in traces.iter_mut().zip(gradient) {
         *trace = *trace + gradient * zero;
@@ -385,7 +385,7 @@ fn first<G>(part: &Contribution<'_>) -> *const G {
 
 /// Prefetches the block that comes some blocks after the one from here on.
 #[inline(always)]
-fn ask<G>(from: *const G) {
+fn prefetch_ahead<G>(from: *const G) {
     prefetch(
         from.cast::<u8>().wrapping_add(BYTES_AHEAD),
         BLOCK * size_of::<G>(),

@@ -12,7 +12,7 @@ use crate::float::real::Real;
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::prefetch::{BYTES_AHEAD, prefetch};
 use crate::update::formula::Formula;
-use crate::update::gradients::{GradientLoop, MakeGradients, Traces};
+use crate::update::gradients::{FiniteMask, GradientLoop, MakeGradients};
 use crate::update::pass::{TILE, UpdatePass};
 use crate::update::tiles::Tile;
 
@@ -109,7 +109,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
             slots,
             formula,
         };
-        let mut traces = Traces::new();
+        let mut traces = FiniteMask::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // Processors predict passes over three arrays well enough, and prefetching these makes

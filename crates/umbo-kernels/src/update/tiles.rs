@@ -12,7 +12,7 @@ use crate::float::lanes::BLOCK;
 use crate::float::real::{Real, for_gradient, for_real};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
 use crate::prefetch::{ROWS_AHEAD, prefetch};
-use crate::update::gradients::{GradientLoop, MakeGradients, Traces};
+use crate::update::gradients::{FiniteMask, GradientLoop, MakeGradients};
 use crate::update::pass::{PassRows, TILE, UpdatePass};
 use crate::update::weighted_sum::{Finish, WeightedSum};
 use crate::view::SpanMut;
@@ -109,7 +109,7 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
             not_finite,
             ..
         } = self;
-        let mut traces = Traces::new();
+        let mut traces = FiniteMask::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: the elements are in the range, and the code that created this guaranteed the

@@ -3,14 +3,14 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::apply::launcher::{ApplyLauncher, Keep};
+use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::launchers::launcher_of;
-use crate::apply::means::Means;
 use crate::apply::non_finite::{not_finite, warn_of};
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::report::{ApplyOptions, ApplyReport};
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::ApplyWork;
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::Exchange;
 use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
@@ -56,9 +56,9 @@ struct PreparedApply {
     unscale: f64,
     outcome: ApplyDecision,
     measured: GradientFindings,
-    work: ApplyWork,
+    work: ApplyWorkspace,
     /// The launcher that works on the variables.
-    launcher: &'static dyn ApplyLauncher,
+    launcher: &'static dyn ApplyBackend,
 }
 
 enum ApplyDecision {
@@ -208,9 +208,9 @@ impl ApplyAction {
     fn prepare_accumulation(
         &self,
         state: &OptimizerMemory,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
     ) -> Result<()> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), &self.gradients);
@@ -239,9 +239,9 @@ impl ApplyAction {
     fn prepare_update(
         &self,
         state: &mut OptimizerMemory,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
         learning_rate: f64,
         exchange: &Exchange<'_>,
     ) -> Result<(ApplyDecision, GradientFindings)> {
@@ -272,13 +272,13 @@ impl ApplyAction {
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
-        let means = Means {
+        let means = UpdateContext {
             variables: &state.variables,
             sources,
             rule,
             clipping,
         };
-        let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
+        let options = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
             self.add_options(state, plan, work, learning_rate, add);
         };
         if let Err(error) = exchange.reserve_update(prepared, work, means, launcher, &options) {
@@ -299,7 +299,7 @@ impl ApplyAction {
         &self,
         state: &OptimizerMemory,
         plan: &TreatmentPlan,
-        work: &ApplyWork,
+        work: &ApplyWorkspace,
         learning_rate: f64,
         add: &mut AddQuantity<'_>,
     ) {
@@ -378,9 +378,9 @@ impl ApplyAction {
     fn measure(
         &self,
         state: &OptimizerMemory,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
     ) -> Result<GradientFindings> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
@@ -421,7 +421,7 @@ impl CommitAction for ApplyAction {
                 self.prepared = Some(prepared);
             }
             Err(error) => {
-                self.gradients.note_refused();
+                self.gradients.record_refused();
                 return Err(error);
             }
         }
@@ -532,7 +532,7 @@ impl Drop for ApplyAction {
             work.drop_updates(&mut state.variables);
             state.give_back(work);
             // Another rank failed, or another change at the same commit point.
-            self.gradients.note_refused();
+            self.gradients.record_refused();
             self.gradients.release(None);
         }
         // Nobody reads the applied gradients any more. Releasing them may run the caller's code,

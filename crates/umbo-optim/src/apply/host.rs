@@ -8,10 +8,10 @@
 use std::array;
 use std::sync::atomic::AtomicU64;
 
-use crate::apply::launcher::{ApplyLauncher, Keep};
-use crate::apply::means::Means;
+use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::{ApplyWorkspace, PreparedUpdate, UpdateGroup};
 use crate::exchange::buffers::{AlignedBytes, BLOCK, copy};
 use crate::exchange::shards::{ReceivedShard, Shards};
 use umbo_base::error::{Result, memory};
@@ -30,12 +30,12 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::variable::Variable;
 
 /// The workers.
-pub(crate) struct Host;
+pub(crate) struct CpuBackend;
 
-impl ApplyLauncher for Host {
+impl ApplyBackend for CpuBackend {
     fn measure(
         &'static self,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         keep: Keep,
     ) -> Result<()> {
@@ -72,7 +72,7 @@ impl ApplyLauncher for Host {
             [const { AtomicU64::new(0) }; 2]
         });
 
-        let ApplyWork {
+        let ApplyWorkspace {
             items,
             pieces,
             sums,
@@ -103,7 +103,7 @@ impl ApplyLauncher for Host {
         Ok(())
     }
 
-    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
+    fn sum(&'static self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()> {
         work.pieces.clear();
         for item in &work.items {
             let rows_are_kept = sources.accumulation.memory(item.index).is_none();
@@ -116,7 +116,7 @@ impl ApplyLauncher for Host {
                 + size_of::<f64>();
             work.pieces.push(elements, BLOCK, bytes);
         }
-        let ApplyWork {
+        let ApplyWorkspace {
             items,
             pieces,
             contributions,
@@ -125,7 +125,7 @@ impl ApplyLauncher for Host {
         pieces.for_each_range(contributions.len(), &|range| {
             let contributions = &mut *contributions[range.worker()].lock();
             for (item, part) in range.parts() {
-                let ApplyItem { index, fresh, .. } = items[item];
+                let UpdateGroup { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else {
                     continue;
                 };
@@ -143,14 +143,14 @@ impl ApplyLauncher for Host {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
-        let ApplyWork {
+    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
+        let ApplyWorkspace {
             items,
             pieces,
             contributions,
             ..
         } = work;
-        let Means { sources, rule, .. } = means;
+        let UpdateContext { sources, rule, .. } = means;
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
@@ -166,7 +166,7 @@ impl ApplyLauncher for Host {
             };
             if item.count == 1 {
                 update.copies = variable.begin_update(update.buffer, rows.is_none());
-            } else if work.changes != Variable::changes() {
+            } else if work.changes != Variable::layout_epoch() {
                 // Low-precision copies that were requested during the update are made again at the
                 // next request.
                 for variable in all {
@@ -226,7 +226,7 @@ impl ApplyLauncher for Host {
         Ok(())
     }
 
-    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
         let mut pieces = Pieces::default();
         for ReceivedShard { elements, .. } in all {
             pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
@@ -278,7 +278,7 @@ impl ApplyLauncher for Host {
     }
 }
 
-impl ApplyItem {
+impl UpdateGroup {
     /// How its gradient is cut into chunks when it is measured. It is not cut if the ranks have
     /// measured it when they added it up.
     fn chunks(&self, sources: &GradientSources<'_>) -> Chunks {
@@ -297,7 +297,7 @@ impl ApplyItem {
 /// Replaces `contributions` by those of the last run to the variables of an item.
 fn collect(
     sources: &GradientSources<'_>,
-    item: &ApplyItem,
+    item: &UpdateGroup,
     contributions: &mut Vec<Contribution<'static>>,
 ) {
     sources.collect(item.index, contributions);
@@ -312,8 +312,8 @@ fn collect(
 /// the variable. The operands of the gradient are collected into `contributions`.
 #[inline(always)]
 pub(crate) fn with_pass<R>(
-    means: Means<'_>,
-    item: &ApplyItem,
+    means: UpdateContext<'_>,
+    item: &UpdateGroup,
     contributions: &mut Vec<Contribution<'static>>,
     streaming: bool,
     run: impl FnOnce(&PreparedUpdate, UpdatePass<'_>) -> R,

@@ -1,9 +1,9 @@
 //! Launchers: what works on the variables of an apply. In host memory these are the workers, else
 //! the GPU that holds the variables.
 
-use crate::apply::means::Means;
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::ApplyWork;
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::between_gpus::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
@@ -22,31 +22,31 @@ pub(crate) enum Keep {
 
 /// Carries out the operations of an apply on all of its variables. Each call takes the whole table
 /// of them, `work`, whose items are selected or prepared. The bits are the same for all launchers.
-pub(crate) trait ApplyLauncher: Sync {
-    /// Measures the squares of the variables' gradients, for [`ApplyWork::for_each_squares`].
+pub(crate) trait ApplyBackend: Sync {
+    /// Measures the squares of the variables' gradients, for [`ApplyWorkspace::for_each_squares`].
     fn measure(
         &'static self,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         keep: Keep,
     ) -> Result<()>;
 
     /// Reserves the memory for `sum`, which then cannot fail for lack of it.
-    fn reserve_sum(&'static self, _: &mut ApplyWork, _: &GradientSources<'_>) -> Result<()> {
+    fn reserve_sum(&'static self, _: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
         Ok(())
     }
 
     /// Adds the last run's contributions to the sums, which are claimed.
-    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()>;
+    fn sum(&'static self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()>;
 
     /// Does the part of the prepared updates that can fail.
-    fn reserve_update(&'static self, _: &mut ApplyWork, _: Means<'_>) -> Result<()> {
+    fn reserve_update(&'static self, _: &mut ApplyWorkspace, _: UpdateContext<'_>) -> Result<()> {
         Ok(())
     }
 
     /// Carries out the prepared updates, and notes in the items which gradients were not finite. If
     /// it fails, weights may be partly written.
-    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()>;
+    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()>;
 
     /// Copies the part of its gradients that this rank sends in a round to `send`.
     fn pack(
@@ -59,7 +59,7 @@ pub(crate) trait ApplyLauncher: Sync {
 
     /// Copies the received elements to their destinations. Nobody reads or writes these
     /// destinations during the call.
-    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
+    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
 
     /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all
     /// of its elements, or those of the contributed rows.

@@ -5,13 +5,13 @@ pub(crate) mod gpu_operands;
 pub(crate) mod host;
 pub(crate) mod launcher;
 pub(crate) mod launchers;
-pub(crate) mod means;
 pub(crate) mod non_finite;
 pub(crate) mod on_gpu;
 pub(crate) mod phase;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod sources;
+pub(crate) mod update_context;
 pub(crate) mod work;
 pub(crate) mod workspace;
 

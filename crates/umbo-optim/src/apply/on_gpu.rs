@@ -9,10 +9,10 @@
 use std::sync::atomic::Ordering;
 
 use crate::apply::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopies};
-use crate::apply::launcher::{ApplyLauncher, Keep};
-use crate::apply::means::Means;
+use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::{ApplyItem, ApplyWork};
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::{ApplyWorkspace, UpdateGroup};
 use crate::exchange::between_gpus::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
@@ -23,17 +23,17 @@ use umbo_kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepar
 use umbo_kernels::update::squares::Squares;
 use umbo_tensor::{DType, Shape, Tensor};
 
-impl ApplyWork {
+impl ApplyWorkspace {
     fn take_ready(&mut self) -> Result<GpuMemory> {
         let ready = self.ready.take();
         ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
     }
 }
 
-impl ApplyLauncher for Gpu {
+impl ApplyBackend for Gpu {
     fn measure(
         &'static self,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         _: Keep,
     ) -> Result<()> {
@@ -63,7 +63,7 @@ impl ApplyLauncher for Gpu {
 
     fn reserve_sum(
         &'static self,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         sources: &GradientSources<'_>,
     ) -> Result<()> {
         let indices = work.items.iter().map(|item| item.index);
@@ -88,21 +88,25 @@ impl ApplyLauncher for Gpu {
         Ok(())
     }
 
-    fn sum(&'static self, work: &mut ApplyWork, _: &GradientSources<'_>) -> Result<()> {
+    fn sum(&'static self, work: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
         let ready = work.take_ready()?;
         // SAFETY: as when it was prepared.
         unsafe { ready.launches.launch() }?;
         self.synchronize()
     }
 
-    fn reserve_update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
-        let Means {
+    fn reserve_update(
+        &'static self,
+        work: &mut ApplyWorkspace,
+        means: UpdateContext<'_>,
+    ) -> Result<()> {
+        let UpdateContext {
             variables,
             sources,
             clipping,
             ..
         } = means;
-        let prepared: Vec<_> = ApplyItem::prepared(&work.items).collect();
+        let prepared: Vec<_> = UpdateGroup::prepared(&work.items).collect();
         // A rule of the program's works on copies, of all variables.
         let of_program = prepared
             .iter()
@@ -169,7 +173,7 @@ impl ApplyLauncher for Gpu {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
+    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
         let GpuMemory {
             launches,
             flags,
@@ -177,7 +181,7 @@ impl ApplyLauncher for Gpu {
             _copies,
         } = work.take_ready()?;
         let sources = means.sources;
-        for (index, update) in ApplyItem::prepared(&work.items) {
+        for (index, update) in UpdateGroup::prepared(&work.items) {
             sources.variables()[index].begin_update(update.buffer, sources.rows(index).is_none());
         }
         // SAFETY: as when it was prepared.
@@ -204,7 +208,7 @@ impl ApplyLauncher for Gpu {
         shards.pack_on_gpu(self, round, sources, send)
     }
 
-    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
         all.iter().try_for_each(
             |ReceivedShard {
                  elements,

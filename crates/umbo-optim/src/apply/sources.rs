@@ -58,7 +58,7 @@ impl<'a> GradientSources<'a> {
     /// Where an exchange writes the gradient of variable `index`, which is not row-sparse, and
     /// later its new weights. If the variable is sharded, that is the first replica's gradient,
     /// if it is as large and in host memory.
-    pub(crate) fn landing(&mut self, index: usize, divides: bool) -> Result<Tensor> {
+    pub(crate) fn receive_buffer(&mut self, index: usize, divides: bool) -> Result<Tensor> {
         let variable = &self.gradients.variables()[index];
         let buffer = self
             .gradients
@@ -67,9 +67,9 @@ impl<'a> GradientSources<'a> {
             .map(|own| &own.buffers[index]);
         if let (true, Some(GradientBuffer::Dense(dense))) = (divides, buffer)
             && self.gradients.dtype(index) == variable.dtype()
-            && let Some(landing) = dense.landing()
+            && let Some(receive_buffer) = dense.receive_buffer()
         {
-            return Ok(landing.clone());
+            return Ok(receive_buffer.clone());
         }
         self.accumulation.reserve_gradient(index, variable)?;
         let none = || Error::Internal(format!("{variable:?} has no room for its gradient"));

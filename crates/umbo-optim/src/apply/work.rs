@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::apply::launcher::ApplyLauncher;
-use crate::apply::means::Means;
+use crate::apply::launcher::ApplyBackend;
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::{ApplyWorkspace, PreparedUpdate, UpdateGroup};
 use crate::exchange::new_weights::put_weights;
 use crate::exchange::shards::Shards;
 use crate::exchange::slots;
@@ -25,7 +25,7 @@ use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::buffer::OfCopies;
 use umbo_tensor::values::variable::Variable;
 
-impl ApplyWork {
+impl ApplyWorkspace {
     /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
     /// all memory except that of sums and states. If `states` are given, small variables that
     /// follow each other in memory, in all operands of an update by `rule`, become one item.
@@ -62,10 +62,10 @@ impl ApplyWork {
             if rule.measures() && sources.is_row_sparse(index) {
                 return Err(needs_all_rows(&sources.variables()[index], rule));
             }
-            self.items.push(ApplyItem {
+            self.items.push(UpdateGroup {
                 index,
                 count,
-                ..ApplyItem::default()
+                ..UpdateGroup::default()
             });
             Ok(())
         };
@@ -154,7 +154,7 @@ impl ApplyWork {
 
     /// Which variables are selected.
     pub(crate) fn indices(&self) -> Vec<usize> {
-        self.items.iter().flat_map(ApplyItem::variables).collect()
+        self.items.iter().flat_map(UpdateGroup::variables).collect()
     }
 
     /// How many variables are selected.
@@ -162,10 +162,10 @@ impl ApplyWork {
         self.items.iter().map(|item| item.count).sum()
     }
 
-    /// Makes memory for the sums that [`ApplyWork::accumulate`] adds to.
+    /// Makes memory for the sums that [`ApplyWorkspace::accumulate`] adds to.
     pub(crate) fn reserve_sums(&self, sources: &mut GradientSources<'_>) -> Result<()> {
         let variables = sources.variables();
-        for &ApplyItem { index, .. } in &self.items {
+        for &UpdateGroup { index, .. } in &self.items {
             sources.accumulation.reserve(index, &variables[index])?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl ApplyWork {
     /// Adds the last run's contributions to the sums, which it claims.
     pub(crate) fn accumulate(
         &mut self,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
         sources: &mut GradientSources<'_>,
     ) -> Result<()> {
         for item in &mut self.items {
@@ -184,7 +184,7 @@ impl ApplyWork {
     }
 
     /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be
-    /// carried out ([`ApplyWork::update`]) or dropped ([`ApplyWork::drop_updates`]).
+    /// carried out ([`ApplyWorkspace::update`]) or dropped ([`ApplyWorkspace::drop_updates`]).
     pub(crate) fn prepare(
         &mut self,
         state: &mut OptimizerMemory,
@@ -243,12 +243,12 @@ impl ApplyWork {
     /// If it fails, weights may be partly written.
     pub(crate) fn update(
         &mut self,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
         variables: &mut Variables,
         sources: &GradientSources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
     ) -> Result<Option<usize>> {
-        let means = Means {
+        let means = UpdateContext {
             variables,
             sources,
             rule,
@@ -290,7 +290,7 @@ impl ApplyWork {
     }
 }
 
-impl ApplyItem {
+impl UpdateGroup {
     /// The first variable of an item whose gradient is not finite. If the item has several
     /// variables, their gradient still exists.
     fn first_not_finite(&self, sources: &GradientSources<'_>, clipping: Clipping) -> Option<usize> {

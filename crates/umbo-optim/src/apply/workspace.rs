@@ -21,8 +21,8 @@ use umbo_tensor::values::variable::Variable;
 /// The memory that an apply works in. The next apply uses it again, so that a steady step allocates
 /// nothing.
 #[derive(Default)]
-pub(crate) struct ApplyWork {
-    pub(crate) items: Vec<ApplyItem>,
+pub(crate) struct ApplyWorkspace {
+    pub(crate) items: Vec<UpdateGroup>,
     /// What [`Variable::changes`] was when items of several variables were selected.
     pub(crate) changes: u64,
     pub(crate) pieces: Pieces,
@@ -46,7 +46,7 @@ pub(crate) struct ExchangeMemory {
 
 /// One variable of an apply, or several that are updated as one.
 #[derive(Default)]
-pub(crate) struct ApplyItem {
+pub(crate) struct UpdateGroup {
     /// The index of its first variable among those of the gradients.
     pub(crate) index: usize,
     /// How many variables it has. They have the same number of elements, and follow each other in
@@ -69,7 +69,7 @@ pub(crate) struct ApplyItem {
     pub(crate) update: Option<PreparedUpdate>,
 }
 
-impl ApplyWork {
+impl ApplyWorkspace {
     /// Calls `inspect` with the index of each variable and the squares of its gradient, which was
     /// measured.
     pub(crate) fn for_each_squares(&self, mut inspect: impl FnMut(usize, Squares)) {
@@ -87,7 +87,7 @@ impl ApplyWork {
     }
 }
 
-impl ApplyItem {
+impl UpdateGroup {
     /// The elements that an update covers, of `variable` and of the item's other variables.
     pub(crate) fn own(&self, variable: &Variable) -> Range<usize> {
         let sharding = variable.sharding().filter(|_| self.divided);
@@ -103,7 +103,9 @@ impl ApplyItem {
     }
 
     /// The variables of `items` whose updates were prepared, and these.
-    pub(crate) fn prepared(items: &[ApplyItem]) -> impl Iterator<Item = (usize, &PreparedUpdate)> {
+    pub(crate) fn prepared(
+        items: &[UpdateGroup],
+    ) -> impl Iterator<Item = (usize, &PreparedUpdate)> {
         items
             .iter()
             .filter_map(|item| Some((item.index, item.update.as_ref()?)))

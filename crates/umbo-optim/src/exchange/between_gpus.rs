@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use super::buffers::padded;
-use super::sent::Sent;
 use super::shards::{ShardRange, Shards};
+use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
 use umbo_comm::communicator::{Incoming, Outgoing};
@@ -112,7 +112,8 @@ impl Shards {
                 accumulated: None,
                 divisor: sources.divisor,
             };
-            let (Sent::Sum, [first, others @ ..]) = (item.sent, contributions.as_slice()) else {
+            let (WireForm::Sum, [first, others @ ..]) = (item.sent, contributions.as_slice())
+            else {
                 gradients.push((gradient, to));
                 continue;
             };
@@ -152,7 +153,7 @@ impl Shards {
             self.gathered(0, places(gathered.address()))
         {
             let item = &self.items[*item];
-            let Some(to) = item.landing.as_ref().map(|to| to.place().address) else {
+            let Some(to) = item.receive_buffer.as_ref().map(|to| to.place().address) else {
                 continue;
             };
             let layout = Layout::row_major(Shape::new(&[range.len()])?);

@@ -36,20 +36,20 @@ pub(super) mod buffers;
 pub(super) mod new_weights;
 mod on_gpu;
 mod participation;
-mod sent;
 pub(super) mod shards;
 pub(super) mod slots;
 mod sparse_rows;
 mod sums;
+mod wire_form;
 
 use std::fmt;
 
-use crate::apply::launcher::ApplyLauncher;
+use crate::apply::launcher::ApplyBackend;
 use crate::apply::launchers::launcher_of;
-use crate::apply::means::Means;
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
-use crate::apply::workspace::{ApplyWork, ExchangeMemory};
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory};
 use crate::gradients::Gradients;
 use crate::rules::UpdateRule;
 use crate::state::OptimizerMemory;
@@ -61,9 +61,9 @@ use umbo_strategy::ranks::{
 use umbo_tensor::Tensor;
 
 use participation::Participation;
-use sent::sums_are_sent;
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
+use wire_form::sums_are_sent;
 
 /// Which gradients an apply takes, and which part of the variables this rank updates with them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -224,15 +224,15 @@ impl<'a> Exchange<'a> {
     pub fn exchange(
         &self,
         sources: &mut GradientSources<'_>,
-        work: &mut ApplyWork,
+        work: &mut ApplyWorkspace,
         (state, plan): (&mut OptimizerMemory, &mut TreatmentPlan),
         rule: &dyn UpdateRule,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
         measures: bool,
     ) -> Result<()> {
         if self.route == Route::Own {
             sources.merge_own_rows(&|index| plan.updates(index))?;
-            state.variables.note_plain();
+            state.variables.refresh_layout();
             let states = Some(&state.variables);
             let has = |index| self.has_variable(sources, index);
             return work.select(sources, plan, rule, states, has);
@@ -255,7 +255,7 @@ impl<'a> Exchange<'a> {
             };
             let (ranks, participation) = (self.ranks, &self.participation);
             let mut shards = Shards::new(ranks, participation, sources, &work.indices(), round);
-            shards.land(|index| sources.landing(index, divides))?;
+            shards.set_receive_buffers(|index| sources.receive_buffer(index, divides))?;
             if self.route == Route::WholeOnGpus {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
@@ -314,10 +314,10 @@ impl<'a> Exchange<'a> {
     pub fn reserve_update(
         &self,
         prepared: Result<()>,
-        work: &mut ApplyWork,
-        means: Means<'_>,
-        launcher: &'static dyn ApplyLauncher,
-        options: &dyn Fn(&ApplyWork, &mut AddQuantity<'_>),
+        work: &mut ApplyWorkspace,
+        means: UpdateContext<'_>,
+        launcher: &'static dyn ApplyBackend,
+        options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
     ) -> Result<()> {
         if self.route != Route::Parts {
             return prepared.and_then(|()| launcher.reserve_update(work, means));
@@ -355,7 +355,7 @@ impl<'a> Exchange<'a> {
             let (ranks, participation) = (self.ranks, &self.participation);
             let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
             let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
-            shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
+            shards.set_receive_buffers(|_| Tensor::uninitialized(dtype, shape, device))?;
             shards.reserve(&mut memory.send, &mut memory.receive)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))
         };
@@ -368,14 +368,17 @@ impl<'a> Exchange<'a> {
             return Ok(None);
         }
         shards.exchange(&mut collective, sources, launcher, &mut memory, true)?;
-        Ok(shards.items.first().and_then(|item| item.landing.clone()))
+        Ok(shards
+            .items
+            .first()
+            .and_then(|item| item.receive_buffer.clone()))
     }
 }
 
 /// Adds which variables are frozen and which are selected: a rank that froze other variables would
 /// send other bytes.
 fn add_selected(
-    work: &ApplyWork,
+    work: &ApplyWorkspace,
     plan: &TreatmentPlan,
     sources: &GradientSources<'_>,
     add: &mut AddQuantity<'_>,

@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering;
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, take};
 use super::shards::{ShardRange, Shards};
 use crate::apply::host::with_pass;
-use crate::apply::launcher::ApplyLauncher;
-use crate::apply::means::Means;
-use crate::apply::workspace::{ApplyItem, ApplyWork, ExchangeMemory};
+use crate::apply::launcher::ApplyBackend;
+use crate::apply::update_context::UpdateContext;
+use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory, UpdateGroup};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
 use umbo_executor::pieces::Pieces;
@@ -34,8 +34,8 @@ impl Shards {
     pub fn measure(
         &self,
         collective: &mut Collective<'_>,
-        items: &mut [ApplyItem],
-        means: Means<'_>,
+        items: &mut [UpdateGroup],
+        means: UpdateContext<'_>,
         memory: &mut ExchangeMemory,
     ) -> Result<()> {
         let mut sums = self.sums.as_slice();
@@ -63,24 +63,24 @@ impl Shards {
     pub fn exchange_weights(
         &self,
         collective: &mut Collective<'_>,
-        work: &mut ApplyWork,
-        means: Means<'_>,
-        launcher: &'static dyn ApplyLauncher,
+        work: &mut ApplyWorkspace,
+        means: UpdateContext<'_>,
+        launcher: &'static dyn ApplyBackend,
     ) -> Result<()> {
-        let ApplyWork {
+        let ApplyWorkspace {
             items,
             contributions,
             exchange,
             ..
         } = work;
         let ExchangeMemory { send, receive, .. } = exchange;
-        let items: Vec<&ApplyItem> = divided(items).collect();
+        let items: Vec<&UpdateGroup> = divided(items).collect();
         let mut landed = Ok(());
         for round in 0..self.rounds {
             self.try_update(round, &items, means, contributions, send);
             let mut all = self.all_gather(collective, round, (send, receive))?;
             all.retain(|(rank, ..)| *rank != self.rank);
-            landed = landed.and(launcher.land(&self.landings(&all)));
+            landed = landed.and(launcher.scatter(&self.receive_buffers(&all)));
             let mut end = 0;
             for count in self.gathered_counts(round) {
                 end += count;
@@ -102,8 +102,8 @@ impl Shards {
     fn try_update(
         &self,
         round: usize,
-        items: &[&ApplyItem],
-        means: Means<'_>,
+        items: &[&UpdateGroup],
+        means: UpdateContext<'_>,
         contributions: &[Mutex<Vec<Contribution<'static>>>],
         send: &mut AlignedBytes,
     ) {
@@ -134,7 +134,7 @@ impl Shards {
 
 /// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the
 /// gradient, to the variables.
-pub(crate) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
+pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
     let (mut others, mut pieces) = (Vec::new(), Pieces::default());
     for item in divided(items) {
         let (Some(update), Some(landed)) = (&item.update, item.gradient) else {
@@ -167,6 +167,6 @@ pub(crate) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
 }
 
 /// The variables of an apply that are sharded over the ranks.
-fn divided(items: &[ApplyItem]) -> impl Iterator<Item = &ApplyItem> {
+fn divided(items: &[UpdateGroup]) -> impl Iterator<Item = &UpdateGroup> {
     items.iter().filter(|item| item.divided)
 }

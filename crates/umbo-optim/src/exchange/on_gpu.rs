@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use super::buffers::{AlignedBytes, padded};
-use super::sent::Sent;
 use super::shards::{ShardRange, Shards};
+use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
 use umbo_device::cuda::gpu::Gpu;
@@ -98,7 +98,7 @@ impl Shards {
             .map(|item| sources.contributions_on_gpu(item.index))
             .collect();
         let mut to = start;
-        for rank in 0..self.stretches.len() {
+        for rank in 0..self.shard_ranges.len() {
             for ShardRange { item, range, .. } in self.of(rank, round) {
                 let (item, contributions) = (&self.items[*item], &of_items[*item]);
                 let elements = range.len();
@@ -114,7 +114,7 @@ impl Shards {
                             gradient: gradient + offset,
                             factor,
                         });
-                if item.sent == Sent::Sum {
+                if item.sent == WireForm::Sum {
                     let accumulated = sources.accumulation.of_variable(item.index);
                     let offset = (range.start * size_of::<f64>()) as Address;
                     let accumulated = accumulated.map(|sum| sum.place().address + offset);

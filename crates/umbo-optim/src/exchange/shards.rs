@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::buffers::{AlignedBytes, WORD, padded};
 use super::participation::{Participation, RankParticipation};
-use super::sent::Sent;
+use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::{Result, memory};
 use umbo_kernels::dtype::DType;
@@ -34,7 +34,7 @@ pub(crate) struct Shards {
     pub(super) rank: usize,
     pub(crate) items: Vec<ShardedVariable>,
     /// For each rank, the ranges of its part, in order; a round has some of them.
-    pub(super) stretches: Vec<Vec<ShardRange>>,
+    pub(super) shard_ranges: Vec<Vec<ShardRange>>,
     pub(super) rounds: usize,
     /// The sums of the tiles of this rank's part.
     pub(super) sums: Vec<ChunkSums<SUMS>>,
@@ -56,12 +56,12 @@ pub(crate) struct ShardedVariable {
     pub(super) index: usize,
     /// Of the variable.
     pub(super) dtype: DType,
-    pub(super) sent: Sent,
+    pub(super) sent: WireForm,
     /// How its elements are divided over the ranks.
     pub(super) sharding: VariableSharding,
     pub(super) elements: usize,
     /// The destination of this rank's part of the gradient, or of the gradients of all parts.
-    pub(super) landing: Option<Tensor>,
+    pub(super) receive_buffer: Option<Tensor>,
 }
 
 /// Elements received from a rank, from element `first` of a variable on, and their destination.
@@ -73,7 +73,7 @@ pub(crate) struct ReceivedShard<'a> {
 
 /// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at
 /// tile boundaries.
-fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
+fn shard_ranges(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
     let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
     for (item, of) in items.iter().enumerate() {
         let mut rest = of.sharding.of(rank);
@@ -124,14 +124,14 @@ impl Shards {
             );
             let sharding = variables[index].sharding().cloned();
             let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
-            let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
+            let sent = WireForm::of_dense(ranks, sources, sources.gradient_dtype(dtype));
             ShardedVariable {
                 index,
                 dtype,
                 sent,
                 sharding,
                 elements,
-                landing: None,
+                receive_buffer: None,
             }
         });
         let items: Vec<ShardedVariable> = items.collect();
@@ -144,40 +144,40 @@ impl Shards {
         };
         let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
         let most = most.max(1) * TILE;
-        let stretches: Vec<_> = (0..size)
-            .map(|rank| stretches(&items, rank, most))
+        let shard_ranges: Vec<_> = (0..size)
+            .map(|rank| shard_ranges(&items, rank, most))
             .collect();
-        let last = stretches.iter().filter_map(|of_rank| of_rank.last());
+        let last = shard_ranges.iter().filter_map(|of_rank| of_rank.last());
         Shards {
             participation: participation.clone(),
             rank,
             rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
             items,
-            stretches,
+            shard_ranges,
             sums: Vec::new(),
         }
     }
 
     /// The ranges of rank `rank`'s part in round `round`.
     pub(super) fn of(&self, rank: usize, round: usize) -> &[ShardRange] {
-        let all = &self.stretches[rank];
-        let start = all.partition_point(|stretch| stretch.round < round);
-        &all[start..all.partition_point(|stretch| stretch.round <= round)]
+        let all = &self.shard_ranges[rank];
+        let start = all.partition_point(|shard_range| shard_range.round < round);
+        &all[start..all.partition_point(|shard_range| shard_range.round <= round)]
     }
 
     /// How many bytes rank `from` sends to rank `to` in a round.
     fn sent(&self, from: usize, to: usize, round: usize) -> usize {
         let from = &self.participation.ranks()[from];
-        let bytes = |stretch: &ShardRange| {
-            let item = &self.items[stretch.item];
-            item.sent_by(from) * padded(stretch.range.len() * item.wire_size())
+        let bytes = |shard_range: &ShardRange| {
+            let item = &self.items[shard_range.item];
+            item.sent_by(from) * padded(shard_range.range.len() * item.wire_size())
         };
         self.of(to, round).iter().map(bytes).sum()
     }
 
     /// How many bytes this rank sends to each, and receives from each, in a round.
     pub(super) fn counts(&self, round: usize) -> (Vec<usize>, Vec<usize>) {
-        let ranks = 0..self.stretches.len();
+        let ranks = 0..self.shard_ranges.len();
         let send = ranks
             .clone()
             .map(|to| self.sent(self.rank, to, round))
@@ -193,10 +193,10 @@ impl Shards {
     /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8
     /// more.
     pub(super) fn gathered_counts(&self, round: usize) -> Vec<usize> {
-        let bytes = |stretch: &ShardRange| {
-            padded(stretch.range.len() * self.items[stretch.item].dtype.size())
+        let bytes = |shard_range: &ShardRange| {
+            padded(shard_range.range.len() * self.items[shard_range.item].dtype.size())
         };
-        let ranks = 0..self.stretches.len();
+        let ranks = 0..self.shard_ranges.len();
         ranks
             .map(|rank| self.of(rank, round).iter().map(bytes).sum::<usize>() + WORD)
             .collect()
@@ -215,10 +215,10 @@ impl Shards {
         let mut all: Vec<Vec<(P, f64)>> = Vec::new();
         all.resize_with(own.len(), Vec::new);
         for from in self.participation.ranks() {
-            for (stretch, places) in own.iter().zip(&mut all) {
-                let item = &self.items[stretch.item];
+            for (shard_range, places) in own.iter().zip(&mut all) {
+                let item = &self.items[shard_range.item];
                 for factor in item.factors(from, sources) {
-                    places.push((next(item.sent.dtype(), stretch.range.len()), factor));
+                    places.push((next(item.sent.dtype(), shard_range.range.len()), factor));
                 }
             }
         }
@@ -233,7 +233,7 @@ impl Shards {
         mut next: impl FnMut(DType, usize) -> P,
     ) -> Vec<(usize, &ShardRange, P)> {
         let mut all = Vec::new();
-        for rank in 0..self.stretches.len() {
+        for rank in 0..self.shard_ranges.len() {
             for range in self.of(rank, round) {
                 all.push((
                     rank,
@@ -248,17 +248,20 @@ impl Shards {
 
     /// How many bytes the sums of the tiles of each rank's part have.
     pub(super) fn sum_counts(&self) -> Vec<usize> {
-        let tiles = |stretch: &ShardRange| stretch.range.len().div_ceil(TILE);
-        let of_ranks = self.stretches.iter();
+        let tiles = |shard_range: &ShardRange| shard_range.range.len().div_ceil(TILE);
+        let of_ranks = self.shard_ranges.iter();
         of_ranks
             .map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD)
             .collect()
     }
 
-    /// Sets the destination of each variable's gradient to what `landing` returns.
-    pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
+    /// Sets the destination of each variable's gradient to what `receive_buffer` returns.
+    pub fn set_receive_buffers(
+        &mut self,
+        mut receive_buffer: impl FnMut(usize) -> Result<Tensor>,
+    ) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| {
-            item.landing = Some(landing(item.index)?);
+            item.receive_buffer = Some(receive_buffer(item.index)?);
             Ok(())
         })
     }
@@ -291,7 +294,7 @@ impl ShardedVariable {
     pub fn gradient(&self) -> Option<Span<'static>> {
         // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in
         // them.
-        self.landing
+        self.receive_buffer
             .as_ref()?
             .span()
             .ok()
@@ -305,8 +308,8 @@ impl ShardedVariable {
     /// How many contributions, or sums, rank `from` sends.
     fn sent_by(&self, from: &RankParticipation) -> usize {
         match self.sent {
-            Sent::Sum => usize::from(from.wrote(self.index)),
-            Sent::Contributions(_) => from.writers(self.index).count(),
+            WireForm::Sum => usize::from(from.wrote(self.index)),
+            WireForm::Contributions(_) => from.writers(self.index).count(),
         }
     }
 
@@ -317,8 +320,8 @@ impl ShardedVariable {
         sources: &GradientSources<'_>,
     ) -> Vec<f64> {
         match self.sent {
-            Sent::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
-            Sent::Contributions(_) => from
+            WireForm::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
+            WireForm::Contributions(_) => from
                 .writers(self.index)
                 .map(|of| sources.factor(of.weight))
                 .collect(),

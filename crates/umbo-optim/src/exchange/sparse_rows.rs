@@ -6,7 +6,7 @@
 )]
 
 use super::participation::Participation;
-use super::sent::Sent;
+use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use crate::gradients::row_sums::RowSource;
 use crate::gradients::rows::ReplicaRows;
@@ -43,8 +43,8 @@ pub(super) fn pack(
 }
 
 /// The form in which the rows of variable `index` are sent.
-fn sent(sources: &GradientSources<'_>, index: usize) -> Sent {
-    Sent::of_rows(
+fn sent(sources: &GradientSources<'_>, index: usize) -> WireForm {
+    WireForm::of_rows(
         sources,
         sources.gradient_dtype(sources.variables()[index].dtype()),
     )
@@ -53,7 +53,7 @@ fn sent(sources: &GradientSources<'_>, index: usize) -> Sent {
 /// Encodes the rows of variable `index`: each replica's rows unsummed, or the sum of them and of
 /// the earlier runs.
 fn pack_variable(sources: &GradientSources<'_>, index: usize, to: &mut Writer) -> Result<()> {
-    if sent(sources, index) == Sent::Sum {
+    if sent(sources, index) == WireForm::Sum {
         let merged = sources.accumulation.rows(index);
         to.number(u64::from(merged.is_some()))?;
         if let Some(merged) = merged {

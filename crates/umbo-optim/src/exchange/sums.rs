@@ -9,9 +9,9 @@ use std::array;
 use std::sync::atomic::Ordering;
 
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, padded, take};
-use super::sent::Sent;
 use super::shards::{ReceivedShard, ShardRange, Shards};
-use crate::apply::launcher::ApplyLauncher;
+use super::wire_form::WireForm;
+use crate::apply::launcher::ApplyBackend;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ExchangeMemory;
 use umbo_base::error::Result;
@@ -33,11 +33,11 @@ impl Shards {
     pub fn pack(&self, round: usize, sources: &GradientSources<'_>, send: &mut AlignedBytes) {
         let mut to = send.bytes_mut();
         let mut contributions = Vec::new();
-        for rank in 0..self.stretches.len() {
+        for rank in 0..self.shard_ranges.len() {
             for ShardRange { item, range, .. } in self.of(rank, round) {
                 let item = &self.items[*item];
                 sources.collect_own(item.index, &mut contributions);
-                let Sent::Contributions(dtype) = item.sent else {
+                let WireForm::Contributions(dtype) = item.sent else {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let place = take(&mut to, DType::Float64, range.len());
@@ -70,7 +70,7 @@ impl Shards {
         &self,
         collective: &mut Collective<'_>,
         sources: &GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
+        launcher: &'static dyn ApplyBackend,
         ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
         gathers: bool,
     ) -> Result<()> {
@@ -95,7 +95,7 @@ impl Shards {
                 // SAFETY: the old contents were sent, and the exchange has exclusive access to the
                 // gradients.
                 Some(unsafe {
-                    item.landing
+                    item.receive_buffer
                         .as_ref()?
                         .assume_exclusive()
                         .into_span()
@@ -107,19 +107,19 @@ impl Shards {
             self.add_up(round, sources, receive, &places);
             if gathers {
                 let received = self.all_gather(collective, round, (send, receive))?;
-                done = done.and(launcher.land(&self.landings(&received)));
+                done = done.and(launcher.scatter(&self.receive_buffers(&received)));
             }
         }
         done
     }
 
     /// Received elements, with their destinations.
-    pub(super) fn landings<'a>(
+    pub(super) fn receive_buffers<'a>(
         &'a self,
         received: &[(usize, &ShardRange, Span<'a>)],
     ) -> Vec<ReceivedShard<'a>> {
         let landed = |(_, ShardRange { item, range, .. }, elements): &(_, &ShardRange, _)| {
-            let to = self.items[*item].landing.as_ref()?;
+            let to = self.items[*item].receive_buffer.as_ref()?;
             Some(ReceivedShard {
                 elements: *elements,
                 to,
@@ -177,10 +177,10 @@ impl Shards {
             .map(|item| OfTiles::new(item.elements))
             .collect();
         let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
-        for stretch in self.stretches.iter().flatten() {
-            for tile in tiles.by_ref().take(stretch.range.len().div_ceil(TILE)) {
+        for shard_range in self.shard_ranges.iter().flatten() {
+            for tile in tiles.by_ref().take(shard_range.range.len().div_ceil(TILE)) {
                 let (words, _) = tile.as_chunks::<WORD>();
-                totals[stretch.item].add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
+                totals[shard_range.item].add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
             }
         }
         Ok(totals.into_iter().map(OfTiles::total).collect())
@@ -203,10 +203,10 @@ impl Shards {
             received.iter().map(|of| contributions(of)).collect();
         let mut pieces = Pieces::default();
         let own = self.of(self.rank, round);
-        for (stretch, terms) in own.iter().zip(&terms) {
-            let item = &self.items[stretch.item];
+        for (shard_range, terms) in own.iter().zip(&terms) {
+            let item = &self.items[shard_range.item];
             let bytes = terms.len() * item.wire_size() + item.dtype.size();
-            pieces.push(stretch.range.len(), TILE, bytes);
+            pieces.push(shard_range.range.len(), TILE, bytes);
         }
         pieces.for_each_range(workers::count(), &|range| {
             for (at, part) in range.parts() {
@@ -223,8 +223,8 @@ impl Shards {
                 let Some(to) = &places[at] else { continue };
                 let (instructions, elements) = (Instructions::chosen(), range.len());
                 let before = match item.sent {
-                    Sent::Contributions(_) => None,
-                    Sent::Sum => {
+                    WireForm::Contributions(_) => None,
+                    WireForm::Sum => {
                         let others = terms.get(1..).unwrap_or_default();
                         terms = &[];
                         let first = received[at].first().map(|(first, _)| first);

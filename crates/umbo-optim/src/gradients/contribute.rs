@@ -20,7 +20,7 @@ impl Gradients {
         index: usize,
         mode: GradientMode,
     ) -> Result<&Tensor> {
-        let (replica, step) = self.take_part(context)?;
+        let (replica, step) = self.join_current_step(context)?;
         self.view(replica, step, index, mode)
     }
 
@@ -32,7 +32,7 @@ impl Gradients {
         index: usize,
         rows: usize,
     ) -> Result<AddedRows> {
-        let (replica, step) = self.take_part(context)?;
+        let (replica, step) = self.join_current_step(context)?;
         self.add_rows(replica, step, index, rows)
     }
 
@@ -44,7 +44,7 @@ impl Gradients {
         context: &ReplicaContext,
         weight: Option<f64>,
     ) -> Result<()> {
-        let (replica, step) = self.take_part(context)?;
+        let (replica, step) = self.join_current_step(context)?;
         let weight = match weight {
             Some(weight) => weight,
             None => context.local_examples("submit with a weight")? as f64,
@@ -54,7 +54,7 @@ impl Gradients {
 
     /// Lets the gradients take part in the outcome of the context's step. Returns the replica and
     /// the step, for functions that write.
-    pub fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<(usize, u64)> {
+    pub fn join_current_step(self: &Arc<Self>, context: &ReplicaContext) -> Result<(usize, u64)> {
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(
@@ -69,7 +69,7 @@ impl Gradients {
                 "ctx: the default context is in no run; replicas write gradients inside of a run",
             ));
         }
-        self.note_step(step, context.step_number());
+        self.record_step(step, context.step_number());
         // A thread that sees that the gradients take part may write, since the step's outcome
         // includes them.
         if !self.takes_part_in(step) {

@@ -29,7 +29,7 @@ impl Gradients {
         index: usize,
         gradient: Tensor,
     ) -> Result<()> {
-        let (replica, step) = self.take_part(context)?;
+        let (replica, step) = self.join_current_step(context)?;
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
         let GradientBuffer::Dense(dense) = buffer else {
@@ -108,14 +108,14 @@ impl Gradients {
     /// An apply does not change a variable to which no replica contributes. Fails as
     /// [`Gradients::view_in`] does.
     pub fn discard_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
-        let (replica, step) = self.take_part(context)?;
+        let (replica, step) = self.join_current_step(context)?;
         let (buffer, viewed) = self.writable(replica, step, index)?;
         if !viewed.in_step(index, step) {
             return Ok(());
         }
         viewed.forget(index);
         self.replicas[replica]
-            .withdrew
+            .discarded_in
             .store(step, Ordering::Release);
         match buffer {
             GradientBuffer::Dense(dense) => drop(dense.lent.take()),

@@ -21,7 +21,7 @@ impl Gradients {
     }
 
     /// A step is known to users by the number `shown`.
-    pub(crate) fn note_step(&self, step: u64, shown: u64) {
+    pub(crate) fn record_step(&self, step: u64, shown: u64) {
         // Only a value that differs is written, so that replicas do not write shared memory.
         let later = step - shown;
         if self.later.load(Ordering::Relaxed) != later {
@@ -38,7 +38,7 @@ impl Gradients {
     /// Returns true to exactly one caller a step, who then lets the gradients take part in the
     /// step's commit. Call it before a replica's [`Gradients::view`] or [`Gradients::submit`];
     /// after the first call it costs one load.
-    pub fn first_touch(&self, step: u64) -> bool {
+    pub fn try_begin_step(&self, step: u64) -> bool {
         let mut state = self.state.load(Ordering::Acquire);
         while unpack(state).0 < step {
             let fresh = pack(step, StepPhase::InFlight);
@@ -75,7 +75,7 @@ impl Gradients {
     }
 
     /// Notes that an apply of the waiting contributions has failed: the next step may replace them.
-    pub(crate) fn note_refused(&self) {
+    pub(crate) fn record_refused(&self) {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         if phase == StepPhase::Ready {
             self.refused.store(step, Ordering::Release);
@@ -239,7 +239,7 @@ impl Drop for Claim<'_> {
 
 impl StepParticipant for Gradients {
     fn join(&self, step: u64) -> bool {
-        self.first_touch(step)
+        self.try_begin_step(step)
     }
 
     fn commit(&self, step: u64) {

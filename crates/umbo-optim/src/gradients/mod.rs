@@ -3,12 +3,12 @@
 //! submits.
 
 pub(crate) mod accumulation;
+pub(crate) mod attached;
 pub(crate) mod contribute;
 pub(crate) mod contributions;
 pub(crate) mod guard;
 pub mod inspection;
 pub(crate) mod lending;
-pub(crate) mod lent;
 pub(crate) mod lifecycle;
 pub(crate) mod options;
 pub mod reduced;

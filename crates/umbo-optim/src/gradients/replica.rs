@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::gradients::attached::AttachedGradient;
 use crate::gradients::guard::Guard;
-use crate::gradients::lent::LentSlot;
 use crate::gradients::options::GradientsOptions;
 use crate::gradients::rows::ReplicaRows;
 use umbo_base::error::{Error, Result};
@@ -34,7 +34,7 @@ pub(crate) struct Replica {
     pub(crate) has_rows: bool,
     pub(crate) viewed: Viewed,
     /// The last step in which this replica withdrew a gradient that it had viewed or lent.
-    pub(crate) withdrew: AtomicU64,
+    pub(crate) discarded_in: AtomicU64,
     /// The last step in which this replica submitted.
     pub(crate) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
@@ -58,7 +58,7 @@ pub(crate) struct DenseBuffer {
     /// The elements that an apply in host memory reads.
     span: Option<Span<'static>>,
     /// The gradient that the replica has lent instead.
-    pub(crate) lent: LentSlot,
+    pub(crate) lent: AttachedGradient,
     /// The checks of strict mode.
     pub(crate) guard: Option<Guard>,
 }
@@ -86,7 +86,7 @@ impl DenseBuffer {
             tensor,
             mirror,
             span,
-            lent: LentSlot::default(),
+            lent: AttachedGradient::default(),
             guard,
         })
     }
@@ -126,7 +126,7 @@ impl DenseBuffer {
 
     /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the
     /// gradients to write.
-    pub(crate) fn landing(&self) -> Option<&Tensor> {
+    pub(crate) fn receive_buffer(&self) -> Option<&Tensor> {
         Some(self.own()).filter(|own| own.device().is_host_memory())
     }
 
@@ -244,7 +244,7 @@ impl Replica {
             is_trial: AtomicBool::new(false),
             buffers,
             viewed: Viewed::new(variables.len()),
-            withdrew: AtomicU64::new(0),
+            discarded_in: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
             weight: AtomicU64::new(0),
         })

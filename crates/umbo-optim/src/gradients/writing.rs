@@ -203,8 +203,8 @@ impl Gradients {
     fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
         let (wrote, _) = own.viewed.any_and_all(&(0..own.buffers.len()), step);
-        let is_meant =
-            own.is_trial.load(Ordering::Acquire) || own.withdrew.load(Ordering::Acquire) == step;
+        let is_meant = own.is_trial.load(Ordering::Acquire)
+            || own.discarded_in.load(Ordering::Acquire) == step;
         if wrote || is_meant || !own.buffers.iter().any(is_dense) {
             return Ok(());
         }

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use crate::apply::gpu_operands::VariableCopies;
-use crate::apply::means::Means;
+use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::PreparedUpdate;
 use crate::rules::{CustomKernel, CustomUpdate};
 use umbo_base::error::{Error, Result};
@@ -23,12 +23,12 @@ impl VariableCopies {
     /// Memory for the copies of variable `index`, with anything in it.
     pub(crate) fn new(
         gpu: &'static Gpu,
-        means: Means<'_>,
+        means: UpdateContext<'_>,
         index: usize,
         update: &PreparedUpdate,
     ) -> Result<VariableCopies> {
         custom_kernel(means, update, index)?;
-        let Means {
+        let UpdateContext {
             variables, sources, ..
         } = means;
         let variable = &sources.variables()[index];
@@ -108,7 +108,7 @@ pub(crate) fn copy_out(gpu: &'static Gpu, all: &[VariableCopies]) -> Result<()> 
 /// fails, nothing has changed.
 pub(crate) fn compute<'u>(
     gpu: &'static Gpu,
-    means: Means<'_>,
+    means: UpdateContext<'_>,
     prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
     all: &[VariableCopies],
 ) -> Result<PreparedLaunches> {
@@ -164,7 +164,7 @@ pub(crate) fn address_of(variable: &Variable, buffer: usize) -> Address {
 
 /// The rule's kernel, or the reason why it has none.
 fn custom_kernel<'a>(
-    Means { rule, sources, .. }: Means<'a>,
+    UpdateContext { rule, sources, .. }: UpdateContext<'a>,
     update: &PreparedUpdate,
     index: usize,
 ) -> Result<CustomKernel<'a>> {

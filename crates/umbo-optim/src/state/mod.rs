@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::apply::plan::{Treatment, TreatmentPlan};
 use crate::apply::report::ApplyReport;
-use crate::apply::workspace::ApplyWork;
+use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::slots;
 use crate::gradients::Gradients;
 use crate::rules::{Rates, UpdateRule, check_not_negative};
@@ -72,7 +72,7 @@ pub(crate) struct OptimizerMemory {
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
     /// The memory that applies worked in, for the next ones.
-    works: Vec<ApplyWork>,
+    works: Vec<ApplyWorkspace>,
 }
 
 impl Optimizer {
@@ -291,7 +291,7 @@ impl Optimizer {
         if variable.sharding().is_some()
             && let Some(strategy) = Strategy::with_id(self.strategy)
         {
-            let _quiet = strategy.quiet()?;
+            let _quiet = strategy.lock_between_steps()?;
             let kept = find(&self.lock())?;
             return slots::whole(strategy.ranks(), name, &kept);
         }
@@ -355,12 +355,12 @@ impl OptimizerMemory {
     }
 
     /// Takes the memory for an apply to work in. The apply returns it at its end.
-    pub(crate) fn take_work(&mut self) -> ApplyWork {
+    pub(crate) fn take_work(&mut self) -> ApplyWorkspace {
         self.works.pop().unwrap_or_default()
     }
 
     /// Keeps the memory that an apply worked in.
-    pub(crate) fn give_back(&mut self, mut work: ApplyWork) {
+    pub(crate) fn give_back(&mut self, mut work: ApplyWorkspace) {
         // Received elements are in the gradients' memory, which may be freed earlier.
         work.exchange.shards = None;
         self.works.push(work);

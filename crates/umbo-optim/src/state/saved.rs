@@ -186,7 +186,7 @@ impl Optimizer {
         let value = copy_to(value, variable.device())?;
         self.between_steps(|state| {
             let position = state.variables.known(variable, self.rule())?;
-            let kept = part_of(&value, &state.variables.state(position).extent)?;
+            let kept = part_of(&value, &state.variables.state(position).shard_range)?;
             state.variables.put_slot(position, index, &kept)?;
             let updates = &mut state.variables.updates[position];
             *updates = (*updates).max(1);
@@ -253,7 +253,7 @@ impl Optimizer {
                 "optimizer: its strategy was released; keep that until the last apply",
             )
         })?;
-        let _quiet = strategy.quiet()?;
+        let _quiet = strategy.lock_between_steps()?;
         change(&mut self.lock())
     }
 

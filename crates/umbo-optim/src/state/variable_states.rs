@@ -41,7 +41,7 @@ pub(crate) struct Variables {
     pub(crate) running: Vec<Running>,
     /// Whether an update was prepared and is neither committed nor dropped.
     pub(crate) claimed: Vec<bool>,
-    /// Whether the variable was [plain](Variable::is_plain) when `changes` was noted.
+    /// Whether the variable was [plain](Variable::is_single_buffered) when `changes` was noted.
     plain: Vec<bool>,
     pub(crate) changes: u64,
     /// Grows when a state is made, or when it moves.
@@ -59,7 +59,7 @@ pub(crate) struct StoredState {
     weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
     /// The elements that the slots cover: all, or this rank's part.
-    pub(crate) extent: Range<usize>,
+    pub(crate) shard_range: Range<usize>,
     /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
     /// The variable is not read for this: it may be one of thousands.
     is_counted: bool,
@@ -71,13 +71,13 @@ pub(crate) struct LocalSlot {
     /// The whole slot has the variable's shape; a part is contiguous.
     pub(crate) tensor: Tensor,
     /// Which elements.
-    pub(crate) extent: Range<usize>,
+    pub(crate) shard_range: Range<usize>,
 }
 
 impl LocalSlot {
     /// Whether it is all of them.
     pub(crate) fn is_whole(&self) -> bool {
-        self.extent.len() == self.variable.shape().elements()
+        self.shard_range.len() == self.variable.shape().elements()
     }
 
     /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
@@ -86,10 +86,10 @@ impl LocalSlot {
         let Some(sharding) = self.variable.sharding() else {
             return Ok(self.tensor.clone());
         };
-        let (own, extent) = (sharding.own(), &self.extent);
+        let (own, shard_range) = (sharding.own(), &self.shard_range);
         part_of(
             &self.tensor,
-            &(own.start - extent.start..own.end - extent.start),
+            &(own.start - shard_range.start..own.end - shard_range.start),
         )
     }
 }
@@ -137,20 +137,23 @@ impl Variables {
             .zip(&this.slots)
             .chain([(weights[0], weights[1])]);
         !this.is_counted
-            && [before.extent.len(), this.extent.len()] == [this.elements(); 2]
+            && [before.shard_range.len(), this.shard_range.len()] == [this.elements(); 2]
             && pairs.all(|(before, this)| slab::follows(before, this))
     }
 
     /// Notes which variables are plain, before [`Variables::are_alike`].
-    pub(crate) fn note_plain(&mut self) {
-        let changes = Variable::changes();
+    pub(crate) fn refresh_layout(&mut self) {
+        let changes = Variable::layout_epoch();
         if self.changes == changes && self.plain.len() == self.states.len() {
             return;
         }
         self.changes = changes;
         self.plain.clear();
-        self.plain
-            .extend(self.states.iter().map(|state| state.variable.is_plain()));
+        self.plain.extend(
+            self.states
+                .iter()
+                .map(|state| state.variable.is_single_buffered()),
+        );
     }
 
     /// Whether one update may be of all variables at these positions, each of which follows the one
@@ -179,7 +182,7 @@ impl Variables {
         // Those that follow another are not counted.
         let state = &self.states[position];
         if state.is_counted {
-            state.variable.note_update_ahead(claimed);
+            state.variable.record_update_ahead(claimed);
         }
     }
 
@@ -266,7 +269,7 @@ impl Variables {
     ) -> Result<usize> {
         let (position, own) = (self.known(variable, rule)?, own_part(variable));
         let state = &self.states[position];
-        if state.extent != own {
+        if state.shard_range != own {
             let parts = state.slots.iter().map(|slot| part_of(slot, &own));
             let parts = parts.collect::<Result<Vec<_>>>()?;
             self.replace(position, rule, own, &parts)?;
@@ -275,17 +278,23 @@ impl Variables {
     }
 
     /// Replaces the slots of the variable at `position` by copies of these, which cover the
-    /// elements in `extent`.
+    /// elements in `shard_range`.
     pub(crate) fn replace(
         &mut self,
         position: usize,
         rule: &dyn UpdateRule,
-        extent: Range<usize>,
+        shard_range: Range<usize>,
         of: &[Tensor],
     ) -> Result<()> {
         let (variable, mut slots) = (self.states[position].variable.clone(), Vec::new());
         for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
-            let fresh = allocate(&mut self.slabs[index], &variable, index, slot, extent.len())?;
+            let fresh = allocate(
+                &mut self.slabs[index],
+                &variable,
+                index,
+                slot,
+                shard_range.len(),
+            )?;
             // SAFETY: the tensor is new.
             unsafe { fresh.assume_exclusive() }.copy_from(&of.reshape(fresh.shape())?)?;
             slots.push(fresh);
@@ -298,17 +307,17 @@ impl Variables {
             .for_each(|(of, span)| *of = span);
         self.revision += 1;
         let state = &mut self.states[position];
-        (state.slots, state.extent) = (slots, extent);
+        (state.slots, state.shard_range) = (slots, shard_range);
         Ok(())
     }
 
-    /// The position of the state of `variable`, which is made of the elements in `extent` if there
-    /// is none. An existing state may cover others.
+    /// The position of the state of `variable`, which is made of the elements in `shard_range` if
+    /// there is none. An existing state may cover others.
     pub(crate) fn known_or(
         &mut self,
         variable: &Variable,
         rule: &dyn UpdateRule,
-        extent: Range<usize>,
+        shard_range: Range<usize>,
     ) -> Result<usize> {
         if let Some(position) = self.position(variable) {
             return Ok(position);
@@ -324,7 +333,7 @@ impl Variables {
                 variable,
                 index,
                 slot,
-                extent.len(),
+                shard_range.len(),
             )?);
         }
         let position = self.states.len();
@@ -338,13 +347,13 @@ impl Variables {
             variable: variable.clone(),
             weights: [None, None],
             slots,
-            extent,
+            shard_range,
         });
         self.updates.push(0);
         self.running.push(rule.initial_running());
         self.claimed.push(false);
         self.revision += 1;
-        variable.note_changes();
+        variable.advance_layout_epoch();
         self.positions.insert(variable.key(), position);
         Ok(position)
     }
@@ -383,7 +392,7 @@ impl StoredState {
 
     /// Whether the slots are of all of them.
     pub(crate) fn is_whole(&self) -> bool {
-        self.extent.len() == self.elements()
+        self.shard_range.len() == self.elements()
     }
 
     /// The addresses of the slots of a variable on a GPU.
@@ -393,11 +402,11 @@ impl StoredState {
 
     /// Slot `index`, whatever it holds.
     pub(crate) fn kept(&self, index: usize) -> LocalSlot {
-        let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
+        let (tensor, shard_range) = (self.slots[index].clone(), self.shard_range.clone());
         LocalSlot {
             variable: self.variable.clone(),
             tensor,
-            extent,
+            shard_range,
         }
     }
 }

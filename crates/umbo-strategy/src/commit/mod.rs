@@ -1,7 +1,7 @@
 //! The commit point: where what a step changed becomes central state, or none of it does.
 
+pub mod exclusion;
 pub(crate) mod point;
-pub mod quiet;
 pub(crate) mod transaction;
 
 use umbo_base::error::{Error, Result};

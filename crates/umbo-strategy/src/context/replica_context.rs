@@ -134,7 +134,7 @@ impl ReplicaContext {
     }
 
     /// This replica is about to add to `metrics`, which matters to a trial alone.
-    pub fn note_additions<A: Additions + 'static>(&self, metrics: &Arc<A>) -> Result<()> {
+    pub fn record_additions<A: Additions + 'static>(&self, metrics: &Arc<A>) -> Result<()> {
         match &self.watcher {
             Some(watcher) => watcher.adds_to(Arc::clone(metrics) as _),
             None => Ok(()),

@@ -19,7 +19,7 @@ const TEXT_AT: usize = WORDS * size_of::<u64>();
 /// How long a text may be.
 const TEXT: usize = BYTES - TEXT_AT;
 
-listed! {
+enum_with_all! {
     /// The purpose of a collective.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(u8)]

@@ -85,7 +85,7 @@ impl Strategy {
             .ok()
             .and_then(|made| made.0.devices.layout.replicas_in_sync);
         let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
-        observe::note_rank(ranks.rank() as u32);
+        observe::record_rank(ranks.rank() as u32);
         if made.0.ranks.set(ranks).is_err() {
             return Err(Error::Internal(
                 "a strategy has joined its ranks twice".into(),
@@ -109,7 +109,7 @@ impl Strategy {
     /// The strategy with this id, which has joined no ranks.
     fn alone(id: u64, mut options: Options) -> Result<Strategy> {
         environment::apply();
-        fork::note_use();
+        fork::record_use();
         let layout = options.resolved_layout()?;
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
         let part = options
@@ -260,7 +260,7 @@ impl Strategy {
     }
 
     /// Adds one to the list. Those that are gone are forgotten when the list is full.
-    pub(crate) fn note_made(&self, variable: &Variable) {
+    pub(crate) fn record_made(&self, variable: &Variable) {
         let mut variables = self.0.variables.lock();
         if variables.len() == variables.capacity() {
             variables.retain(WeakVariable::is_alive);

@@ -14,13 +14,13 @@ use std::ptr;
 /// A value that the coordinator and one replica use in turn: the replica from when the step is
 /// posted to it until it arrives in a merge call or finishes, else the coordinator.
 #[derive(Default)]
-pub(crate) struct InTurn<T>(UnsafeCell<T>);
+pub(crate) struct TurnCell<T>(UnsafeCell<T>);
 
 // SAFETY: one thread at a time uses it, as callers of `get` promise, and hands it on by the
 // rendezvous.
-unsafe impl<T: Send> Sync for InTurn<T> {}
+unsafe impl<T: Send> Sync for TurnCell<T> {}
 
-impl<T> InTurn<T> {
+impl<T> TurnCell<T> {
     /// # Safety
     /// It is the caller's turn as long as the reference lives, and the caller has no other one.
     #[expect(clippy::mut_from_ref, reason = "turns are taken, not borrowed")]

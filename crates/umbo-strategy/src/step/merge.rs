@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 pub use super::operation::Operation;
 use super::panic::caught;
-use super::slot::Direct;
+use super::slot::InlineReduction;
 pub use super::slot::{Merge, MergeCall};
 use crate::context::{
     Current, Frame, check_depth, current, mixing, with_current_replica, with_frame,
@@ -43,7 +43,7 @@ impl ReplicaContext {
         &self,
         operation: Operation,
         arguments: Option<Value>,
-        direct: Option<Direct>,
+        direct: Option<InlineReduction>,
         merge: Merge,
     ) -> Result<Option<Value>> {
         self.check_current()?;

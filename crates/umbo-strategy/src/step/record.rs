@@ -46,7 +46,7 @@ pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Se
 pub type RunUserData = Box<dyn Any + Send>;
 
 /// Is called for everything that the callbacks of a trial read or add to.
-pub trait Watcher: Send + Sync {
+pub trait TrialObserver: Send + Sync {
     /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same
     /// time.
     fn reads(&self, variable: &Variable) -> Result<()>;
@@ -64,7 +64,7 @@ pub struct ReplicaContext {
     pub(crate) replica: usize,
     pub(crate) number: StepNumber,
     /// Called for what the callback reads, if the step is a trial.
-    pub(crate) watcher: Option<Arc<dyn Watcher>>,
+    pub(crate) watcher: Option<Arc<dyn TrialObserver>>,
     /// Whether the callback runs on the coordinator's thread.
     pub(crate) inline: bool,
     pub(crate) position: BatchPosition,
@@ -161,7 +161,7 @@ impl Task {
 pub(crate) struct StepPosition {
     pub number: StepNumber,
     /// Called for what callbacks read, if the step is a trial.
-    pub watcher: Option<Arc<dyn Watcher>>,
+    pub watcher: Option<Arc<dyn TrialObserver>>,
     /// 0 for the outermost run.
     pub depth: usize,
     pub limits: Limits,

@@ -21,7 +21,8 @@ use crate::context::{
 use crate::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use crate::setup::central_storage::Strategy;
 use crate::step::{
-    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
+    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task,
+    TrialObserver,
 };
 use umbo_base::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use umbo_base::observe::log::{self, Level};
@@ -29,7 +30,7 @@ use umbo_base::observe::{self, Phase as Time};
 use umbo_tensor::values::Value;
 
 /// How a step has ended.
-enum Ending {
+enum StepExit {
     /// All callbacks have returned.
     Finished,
     /// Its limits were reached before, for this reason. The coordinator is still present.
@@ -70,7 +71,7 @@ impl Strategy {
         &self,
         function: &FunctionFor<'_>,
         arguments: Option<Value>,
-        watcher: Arc<dyn Watcher>,
+        watcher: Arc<dyn TrialObserver>,
     ) -> Result<Option<Value>> {
         // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
         let callback = unsafe { Callback::borrowed(function) };
@@ -128,7 +129,7 @@ impl Strategy {
         self.open_transaction(number.id);
         let record = self.record(0);
         match self.carry_out(&record, task) {
-            Ending::Finished => {
+            StepExit::Finished => {
                 let outcome = self.outcome(&record);
                 let result = self.conclude(&mut lock, number, is_trial, Some(&record), outcome);
                 let deferred_drops = record.clear();
@@ -146,7 +147,7 @@ impl Strategy {
                 self.log_outcome(number.shown, result.as_ref().err());
                 result
             }
-            Ending::Abandoned(why) => {
+            StepExit::Abandoned(why) => {
                 record.keep(self.roll_back(number.id));
                 let error = self.fail_on_all_ranks(self.abandoned(&record, why));
                 if !is_trial {
@@ -204,7 +205,7 @@ impl Strategy {
         };
         let record = self.record(task.place.depth);
         match self.carry_out(&record, task) {
-            Ending::Finished => {
+            StepExit::Finished => {
                 let result = self.outcome(&record);
                 if result.is_ok() {
                     self.add_nested_metrics(&record);
@@ -212,7 +213,7 @@ impl Strategy {
                 drop(record.clear());
                 result
             }
-            Ending::Abandoned(why) => {
+            StepExit::Abandoned(why) => {
                 let error = self.abandoned(&record, why);
                 record.leave();
                 Err(error)
@@ -221,7 +222,7 @@ impl Strategy {
     }
 
     /// Opens the step and has it run to one of its endings.
-    fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> Ending {
+    fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> StepExit {
         let (inline, limits) = (task.is_inline(), task.place.limits.clone());
         record.creations.open(creators(self));
         record.open(task);
@@ -230,7 +231,7 @@ impl Strategy {
             .cancellation
             .as_ref()
             .map(|token| token.listen(Arc::clone(record) as _));
-        let present = Present(record);
+        let present = AbandonOnUnwind(record);
         record.dispatch(usize::from(inline));
         if inline {
             record.execute(0);
@@ -242,7 +243,7 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or abandons the step and returns the
     /// reason.
-    fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
+    fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> StepExit {
         loop {
             let threads = &self.inner().threads;
             let spin = match inline {
@@ -257,12 +258,12 @@ impl Strategy {
                     .wait_for_all(spin, limits.deadline, || limits.exceeded().is_some())
             };
             match outcome {
-                WaitOutcome::Finished => return Ending::Finished,
+                WaitOutcome::Finished => return StepExit::Finished,
                 WaitOutcome::Waiting => record.serve(),
                 WaitOutcome::Abandoned => {
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
-                    return Ending::Abandoned(limits.exceeded().unwrap_or_else(|| {
+                    return StepExit::Abandoned(limits.exceeded().unwrap_or_else(|| {
                         Error::Internal("a run was given up without a reason".into())
                     }));
                 }
@@ -526,9 +527,9 @@ fn failed(failures: Vec<ReplicaFailure>, summary: String, status: Option<Status>
 /// The coordinator's presence in an open step. If this library panics there, replicas may still be
 /// in their callbacks, which may borrow from the stack that is about to unwind: they are waited
 /// for.
-struct Present<'a>(&'a Arc<StepRecord>);
+struct AbandonOnUnwind<'a>(&'a Arc<StepRecord>);
 
-impl Drop for Present<'_> {
+impl Drop for AbandonOnUnwind<'_> {
     fn drop(&mut self) {
         const LOOK: Duration = Duration::from_millis(1);
         let record = self.0;

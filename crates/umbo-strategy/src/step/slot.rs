@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::lending::InTurn;
+use super::lending::TurnCell;
 use super::operation::Operation;
 use super::scratch::Scratch;
 use crate::context::metrics::MetricTable;
@@ -32,14 +32,14 @@ pub struct MergeCall {
     /// The arguments of the merge function.
     pub arguments: Option<Value>,
     /// The arguments of a merge function that may also write the replica's result.
-    pub(crate) direct: Option<Direct>,
+    pub(crate) direct: Option<InlineReduction>,
     pub(crate) merge: Option<Merge>,
     pub(crate) reply: Option<Result<Option<Value>>>,
 }
 
 /// A tensor that a replica contributes, and one that it has made for its result: so the coordinator
 /// reads the elements directly, and neither makes nor drops another thread's tensors.
-pub(crate) struct Direct {
+pub(crate) struct InlineReduction {
     /// The elements of the arguments, and of the output.
     pub from: View<'static>,
     pub to: ViewMut<'static>,
@@ -50,15 +50,15 @@ pub(crate) struct Direct {
 /// returns nothing takes no lock here, and writes no cache line that the coordinator reads.
 pub(crate) struct ReplicaSlot<R> {
     /// The replica's task; written by the coordinator.
-    pub task: InTurn<Option<R>>,
+    pub task: TurnCell<Option<R>>,
     /// The replica whose thread runs the callback: this one, or an earlier one on the same device.
     pub thread: AtomicUsize,
     /// The callback's error, or its result, if it returned one.
-    pub outcome: InTurn<Option<Result<Value>>>,
+    pub outcome: TurnCell<Option<Result<Value>>>,
     /// The merge call in which the replica waits.
-    pub call: InTurn<Option<MergeCall>>,
+    pub call: TurnCell<Option<MergeCall>>,
     /// How many merge calls the replica has made. Only the replica reads it.
-    pub sequence: InTurn<u64>,
+    pub sequence: TurnCell<u64>,
     /// Whether the callback failed.
     pub failed: AtomicBool,
     /// The library has asked the replica to stop.
@@ -71,11 +71,11 @@ pub(crate) struct ReplicaSlot<R> {
 impl<R> ReplicaSlot<R> {
     pub fn on(replica: usize, device: DeviceId, strict: bool) -> ReplicaSlot<R> {
         ReplicaSlot {
-            task: InTurn::default(),
+            task: TurnCell::default(),
             thread: AtomicUsize::new(replica),
-            outcome: InTurn::default(),
-            call: InTurn::default(),
-            sequence: InTurn::default(),
+            outcome: TurnCell::default(),
+            call: TurnCell::default(),
+            sequence: TurnCell::default(),
             failed: AtomicBool::new(false),
             stop_requested: AtomicBool::new(false),
             used: AtomicBool::new(true),

@@ -17,7 +17,7 @@ use crate::setup::central_storage::Strategy;
 use crate::step::ReplicaContext;
 use crate::step::merge::MergeCall;
 use crate::step::operation::Operation;
-use crate::step::slot::Direct;
+use crate::step::slot::InlineReduction;
 use crate::{values::sparse, variables};
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
@@ -453,7 +453,7 @@ impl ReplicaContext {
 
     /// A small tensor in host memory with one for its result. Large ones have more to gain from
     /// being made one after the other.
-    fn direct(&self, op: ReduceOp, value: &Value) -> Result<Option<Direct>> {
+    fn direct(&self, op: ReduceOp, value: &Value) -> Result<Option<InlineReduction>> {
         let device = self.device();
         let Value::Tensor(tensor) = value else {
             return Ok(None);
@@ -474,7 +474,7 @@ impl ReplicaContext {
                 output.assume_exclusive().into_view()?.held(),
             )
         };
-        Ok(Some(Direct {
+        Ok(Some(InlineReduction {
             from,
             to,
             output: Some(output),
@@ -509,7 +509,7 @@ impl ReplicaContext {
         &self,
         operation: Operation,
         value: Value,
-        direct: Option<Direct>,
+        direct: Option<InlineReduction>,
         combine: impl FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
     ) -> Result<Value> {
         // The run fails with what one of its operations has to say, which therefore says which it

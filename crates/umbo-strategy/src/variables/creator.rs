@@ -206,7 +206,7 @@ pub(crate) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
     };
     let variable = Variable::divided(spec, value, owner.keeper(), sharding);
     if !owner.is_default() {
-        owner.note_made(&variable);
+        owner.record_made(&variable);
     }
     Ok(variable)
 }

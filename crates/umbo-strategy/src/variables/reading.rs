@@ -153,7 +153,7 @@ fn guarded<'a>(
 
 /// Keeps a variable that a callback reads until the callback returns. The memory of the same
 /// strategy's variables is kept anyway. A trial of the callback records the variable.
-fn note_read(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
+fn record_read(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
     let Some(context) = context else {
         return Ok(());
     };
@@ -181,7 +181,7 @@ pub unsafe fn current_copy<'a>(
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<Option<&'a Tensor>> {
-    note_read(context, variable)?;
+    record_read(context, variable)?;
     check_readable(variable, dtype)?;
     let (buffer, device) = seen(context, variable);
     // SAFETY: the caller's promise.
@@ -203,7 +203,7 @@ pub unsafe fn refreshed_copy<'a>(
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<&'a Tensor> {
-    note_read(context, variable)?;
+    record_read(context, variable)?;
     check_readable(variable, dtype)?;
     // A writer in a step waits for all replicas first. Committed values do not change while the
     // lock is held.

@@ -201,7 +201,7 @@ fn warn_of_components(variable: &Variable, what: &str, parts: &PerReplica) -> Re
             variable.name()
         )
     };
-    strict::suspect(is_strict, |what| Error::invalid("value", what), warning)
+    strict::warn_or_fail(is_strict, |what| Error::invalid("value", what), warning)
 }
 
 /// Checks that `tensor`, which is to be written to `variable`, has its dtype.

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::values::copies::{Copies, VariableCopy, memory_of};
-use crate::values::shown::Shown;
+use crate::values::strict_view_log::StrictViewLog;
 use crate::{DType, Tensor};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
@@ -48,7 +48,7 @@ pub(super) struct VariableBuffer {
     /// Held while a copy is made or brought up to date.
     converting: Mutex<()>,
     /// What a strict strategy has shown of the elements and the copies.
-    pub(super) shown: Mutex<Shown>,
+    pub(super) shown: Mutex<StrictViewLog>,
 }
 
 impl VariableBuffer {

@@ -7,7 +7,7 @@ pub mod initial;
 pub mod limits;
 pub mod nest;
 pub mod sharding;
-mod shown;
+mod strict_view_log;
 mod text;
 pub(crate) mod trial;
 pub mod variable;

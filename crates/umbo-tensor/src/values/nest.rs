@@ -95,11 +95,11 @@ impl<T> Nest<T> {
         if let Some(names) = self.names() {
             return self.items.get(names.iter().position(|name| name == step)?);
         }
-        let is_plain = step.bytes().all(|digit| digit.is_ascii_digit())
+        let is_single_buffered = step.bytes().all(|digit| digit.is_ascii_digit())
             && (step == "0" || !step.starts_with('0'));
         step.parse()
             .ok()
-            .filter(|_| is_plain)
+            .filter(|_| is_single_buffered)
             .and_then(|index: usize| self.items.get(index))
     }
 

@@ -31,8 +31,8 @@ pub trait Keeper: Send + Sync {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
 }
 
-/// How often a variable that optimizers update has become [plain](Variable::is_plain), or stopped
-/// to be. An apply to thousands of small variables reads this number, and not all of them.
+/// How often a variable that optimizers update has become [plain](Variable::is_single_buffered), or
+/// stopped to be. An apply to thousands of small variables reads this number, and not all of them.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// A variable. Cloning makes another reference to the same variable.
@@ -262,7 +262,7 @@ impl Variable {
 
     /// If a GPU holds the variable, or ranks divide it: counts an apply as prepared, or no longer
     /// as prepared once it is done or dropped.
-    pub fn note_update_ahead(&self, is_prepared: bool) {
+    pub fn record_update_ahead(&self, is_prepared: bool) {
         if self.0.device.is_host_memory() && self.sharding().is_none() {
             return;
         }
@@ -286,15 +286,15 @@ impl Variable {
     }
 
     /// How often variables have become plain, or stopped to be, of those for which
-    /// [`Variable::note_changes`] was called. Read this before [`Variable::is_plain`]: while
+    /// [`Variable::advance_layout_epoch`] was called. Read this before [`Variable::is_single_buffered`]: while
     /// the number stays, so do the answers.
-    pub fn changes() -> u64 {
+    pub fn layout_epoch() -> u64 {
         CHANGES.load(Ordering::Acquire)
     }
 
-    /// From now on, changes of [`Variable::is_plain`] count. The caller excludes that a step or an
-    /// assignment changes the variable meanwhile.
-    pub fn note_changes(&self) {
+    /// From now on, changes of [`Variable::is_single_buffered`] count. The caller excludes that a
+    /// step or an assignment changes the variable meanwhile.
+    pub fn advance_layout_epoch(&self) {
         self.0.is_observed.store(true, Ordering::Release);
     }
 
@@ -307,7 +307,7 @@ impl Variable {
     }
 
     /// Whether updates write only the first of the two buffers.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_single_buffered(&self) -> bool {
         self.visible_buffer() == 0 && !self.0.has_copies.load(Ordering::Acquire)
     }
 

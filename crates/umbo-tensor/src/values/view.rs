@@ -10,7 +10,7 @@
     reason = "a variable gets its value back when no callback is at it"
 )]
 
-use super::shown::ShownMemory;
+use super::strict_view_log::ShownMemory;
 use super::variable::Variable;
 use crate::Tensor;
 use crate::red_zone::Region;

@@ -5,7 +5,7 @@ use crate::red_zone::Region;
 
 /// The parts of a buffer and its copies that callbacks see.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct StrictViewLog {
     pub kept: Vec<ShownMemory>,
     /// How many views there are.
     pub views: usize,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::distribution::options::DistributeOptions;
 use crate::elements::spec::ElementSpec;
-use crate::facts::Files;
-use crate::passes::Pass;
-use crate::passes::held::Held;
+use crate::passes::IteratorStage;
+use crate::passes::pending_item::PendingItem;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
+use crate::properties::Files;
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
 use umbo_strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks};
@@ -62,30 +62,30 @@ impl fmt::Display for RankGroup {
 
 /// Returns elements as long as any rank has one. The ranks communicate for each element. A rank
 /// whose dataset has ended gets elements without rows.
-pub(crate) struct InStepPass {
+pub(crate) struct RankSynchronizedPass {
     group: RankGroup,
     spec: ElementSpec,
     /// The device of each replica's component.
     devices: Arc<[DeviceId]>,
     /// The current element. It stays if the ranks cannot agree.
-    taken: Held<Value>,
+    taken: PendingItem<Value>,
     /// The element without rows that replaces a missing one.
     nothing: Option<Value>,
     ended: bool,
-    input: Box<dyn Pass<Value>>,
+    input: Box<dyn IteratorStage<Value>>,
 }
 
-impl InStepPass {
+impl RankSynchronizedPass {
     /// A pass over elements like `spec`, for replicas on `devices`.
     pub(crate) fn new(
         group: RankGroup,
         spec: ElementSpec,
         devices: Arc<[DeviceId]>,
-        mut input: Box<dyn Pass<Value>>,
-    ) -> InStepPass {
+        mut input: Box<dyn IteratorStage<Value>>,
+    ) -> RankSynchronizedPass {
         input.reserve(1);
-        let (taken, nothing) = (Held::of(&*input), None);
-        InStepPass {
+        let (taken, nothing) = (PendingItem::of(&*input), None);
+        RankSynchronizedPass {
             group,
             spec,
             devices,
@@ -107,7 +107,7 @@ impl InStepPass {
     }
 }
 
-impl Pass<Value> for InStepPass {
+impl IteratorStage<Value> for RankSynchronizedPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let own = self.take();
         let has = self.taken.is_some();
@@ -175,7 +175,7 @@ impl Pass<Value> for InStepPass {
         self.taken.go_back(&mut *self.input, to)
     }
 
-    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn IteratorStage<Value>)) {
         visit(&mut *self.input);
     }
 }

@@ -18,7 +18,7 @@ use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// A variable and its committed value.
-pub(super) struct Watched {
+pub(super) struct VariableSnapshot {
     variable: Variable,
     was: Tensor,
 }
@@ -36,12 +36,13 @@ pub(super) struct WrittenVariable {
     pub values: (String, String),
 }
 
-impl Watched {
-    /// Copies the present value of `variable`. Nobody may assign it until [`Watched::restored`].
-    pub fn new(variable: &Variable) -> Result<Watched> {
+impl VariableSnapshot {
+    /// Copies the present value of `variable`. Nobody may assign it until
+    /// [`VariableSnapshot::restored`].
+    pub fn new(variable: &Variable) -> Result<VariableSnapshot> {
         // SAFETY: the caller promises that nobody writes the variable before or while it is copied.
         let was = copy_to(unsafe { variable.committed() }, variable.device())?;
-        Ok(Watched {
+        Ok(VariableSnapshot {
             variable: variable.clone(),
             was,
         })

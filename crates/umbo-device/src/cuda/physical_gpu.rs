@@ -17,7 +17,7 @@ use umbo_base::error::{Error, Result};
 
 /// An opened physical GPU. Its primary context stays until the process ends.
 #[derive(Debug)]
-pub struct Card {
+pub struct PhysicalGpu {
     ordinal: u32,
     name: String,
     context: Arc<CudaContext>,
@@ -32,30 +32,30 @@ pub struct Card {
 }
 
 /// The cards that were opened in this process.
-static OPEN: Mutex<BTreeMap<u32, &'static Card>> = Mutex::new(BTreeMap::new());
+static OPEN: Mutex<BTreeMap<u32, &'static PhysicalGpu>> = Mutex::new(BTreeMap::new());
 
-/// Fails if a card was opened here and can no longer be used, like [`Card::check`].
+/// Fails if a card was opened here and can no longer be used, like [`PhysicalGpu::check`].
 pub(super) fn check_card(ordinal: u32) -> Result<()> {
     let known = OPEN.lock().get(&ordinal).copied();
-    known.map_or(Ok(()), Card::check)
+    known.map_or(Ok(()), PhysicalGpu::check)
 }
 
-impl Card {
+impl PhysicalGpu {
     /// The card with this number, which the driver has shown. It is opened if it was not.
-    pub(super) fn at(ordinal: u32) -> Result<&'static Card> {
+    pub(super) fn at(ordinal: u32) -> Result<&'static PhysicalGpu> {
         let known = OPEN.lock().get(&ordinal).copied();
         if let Some(card) = known {
             return Ok(card);
         }
         // No thread waits under the lock: if two threads open the same card, the second one drops
         // its own.
-        let opened: &'static Card = Box::leak(Box::new(Card::open(ordinal)?));
+        let opened: &'static PhysicalGpu = Box::leak(Box::new(PhysicalGpu::open(ordinal)?));
         Ok(*OPEN.lock().entry(ordinal).or_insert(opened))
     }
 
     /// Opens the card with this number, which the driver has shown. This takes a second and some of
     /// the card's memory if nobody in the process has opened it.
-    fn open(ordinal: u32) -> Result<Card> {
+    fn open(ordinal: u32) -> Result<PhysicalGpu> {
         let opened = with_primary(ordinal, |context| {
             Ok((
                 Arc::clone(context),
@@ -74,7 +74,7 @@ impl Card {
         // here.
         unsafe { context.disable_event_tracking() };
         let (used, kept, lost, kernels) = Default::default();
-        Ok(Card {
+        Ok(PhysicalGpu {
             ordinal,
             name,
             context,
@@ -127,7 +127,7 @@ impl Card {
         entered().map_err(|error| self.failed("making its context current", error))
     }
 
-    /// Fails if the card can no longer be used, like [`Card::enter`].
+    /// Fails if the card can no longer be used, like [`PhysicalGpu::enter`].
     pub fn check(&self) -> Result<()> {
         match self.lost.get() {
             Some(why) => Err(self.unavailable(why)),
@@ -191,7 +191,7 @@ impl Card {
 
     /// Notes that so many bytes more are in use, or fewer: the pool keeps free memory beside these,
     /// which the driver counts, too. The card's context is current.
-    pub(super) fn note_used(&self, change: i64) {
+    pub(super) fn record_used(&self, change: i64) {
         let change = change.cast_unsigned();
         let in_use = self
             .used

@@ -16,7 +16,7 @@ use umbo_tensor::collectives;
 use umbo_tensor::values::variable::Variable;
 
 /// No step of a strategy is in progress, and none begins as long as this lives.
-pub struct Quiet<'a> {
+pub struct StepExclusion<'a> {
     strategy: &'a Strategy,
     lock: StepGuard<'a>,
 }
@@ -26,9 +26,9 @@ impl Strategy {
     ///
     /// FAILED_PRECONDITION inside of a step of this strategy (it would wait for itself), in another
     /// strategy's context, and while the strategy drains.
-    pub fn quiet(&self) -> Result<Quiet<'_>> {
+    pub fn lock_between_steps(&self) -> Result<StepExclusion<'_>> {
         self.check_outside()?;
-        Ok(Quiet {
+        Ok(StepExclusion {
             strategy: self,
             lock: self.enter(&Limits::default())?,
         })
@@ -36,9 +36,9 @@ impl Strategy {
 
     /// As [`Strategy::quiet`], but fails with FAILED_PRECONDITION, which names the step, if a step
     /// is in progress on any thread.
-    pub fn quiet_now(&self) -> Result<Quiet<'_>> {
+    pub fn try_lock_between_steps(&self) -> Result<StepExclusion<'_>> {
         self.check_outside()?;
-        Ok(Quiet {
+        Ok(StepExclusion {
             strategy: self,
             lock: self.enter_now()?,
         })
@@ -55,7 +55,7 @@ impl Strategy {
     }
 }
 
-impl Quiet<'_> {
+impl StepExclusion<'_> {
     /// How many steps the strategy has begun: the number of the last one.
     pub fn steps(&self) -> u64 {
         self.lock.steps()
@@ -67,16 +67,16 @@ impl Quiet<'_> {
     }
 
     /// Does `change`, which replaces committed values; readers see all of it or nothing.
-    pub fn changing<R>(&self, change: impl FnOnce(&Changing<'_>) -> R) -> R {
+    pub fn changing<R>(&self, change: impl FnOnce(&WriteAccess<'_>) -> R) -> R {
         let _central = self.strategy.inner().steps.central.write();
-        change(&Changing(self.strategy))
+        change(&WriteAccess(self.strategy))
     }
 }
 
 /// The right to replace the committed values of a strategy's variables.
-pub struct Changing<'a>(&'a Strategy);
+pub struct WriteAccess<'a>(&'a Strategy);
 
-impl Changing<'_> {
+impl WriteAccess<'_> {
     /// Makes `value`, which is of the variable's dtype and shape, the committed value of
     /// `variable`.
     pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {

@@ -16,42 +16,42 @@ const MAX_DEPTH: usize = 32;
 
 /// An iterator, or a pass whose elements a thread makes ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorkNode(u64);
+pub(crate) struct IteratorId(u64);
 
-impl WorkNode {
+impl IteratorId {
     /// A node that differs from all others.
-    pub(crate) fn new() -> WorkNode {
+    pub(crate) fn new() -> IteratorId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        WorkNode(NEXT.fetch_add(1, Ordering::Relaxed))
+        IteratorId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// The nodes that a thread is inside of, from the outermost to the innermost. It has a fixed size
 /// and no destructor, so that it costs no memory.
 #[derive(Clone, Copy)]
-pub(crate) struct WorkChain {
-    nodes: [WorkNode; MAX_DEPTH],
+pub(crate) struct CallStack {
+    nodes: [IteratorId; MAX_DEPTH],
     count: usize,
 }
 
 thread_local! {
-    static CHAIN: RefCell<WorkChain> = const { RefCell::new(WorkChain::EMPTY) };
+    static CHAIN: RefCell<CallStack> = const { RefCell::new(CallStack::EMPTY) };
 }
 
-impl WorkChain {
+impl CallStack {
     /// A chain without nodes.
-    pub(crate) const EMPTY: WorkChain = WorkChain {
-        nodes: [WorkNode(0); MAX_DEPTH],
+    pub(crate) const EMPTY: CallStack = CallStack {
+        nodes: [IteratorId(0); MAX_DEPTH],
         count: 0,
     };
 
     /// The nodes that the calling thread is inside of.
-    pub(crate) fn current() -> WorkChain {
+    pub(crate) fn current() -> CallStack {
         CHAIN.with_borrow(|chain| *chain)
     }
 
     /// The same chain with `node` added. FAILED_PRECONDITION if it is full.
-    pub(crate) fn with(mut self, node: WorkNode) -> Result<WorkChain> {
+    pub(crate) fn with(mut self, node: IteratorId) -> Result<CallStack> {
         self.push(node).map(|()| self)
     }
 
@@ -65,11 +65,11 @@ impl WorkChain {
         InsideGuard { count: 0 }
     }
 
-    fn nodes(&self) -> &[WorkNode] {
+    fn nodes(&self) -> &[IteratorId] {
         &self.nodes[..self.count]
     }
 
-    fn push(&mut self, node: WorkNode) -> Result<()> {
+    fn push(&mut self, node: IteratorId) -> Result<()> {
         let Some(place) = self.nodes.get_mut(self.count) else {
             return Err(too_deep());
         };
@@ -101,12 +101,12 @@ impl Drop for InsideGuard {
 
 /// Whether the calling thread is inside of `node`, or works for a thread that is.
 #[inline]
-pub(crate) fn is_inside(node: WorkNode) -> bool {
+pub(crate) fn is_inside(node: IteratorId) -> bool {
     CHAIN.with_borrow(|chain| chain.nodes().contains(&node))
 }
 
 /// Enters an iterator. FAILED_PRECONDITION if the thread is inside of too many.
-pub(crate) fn enter(iterator: WorkNode) -> Result<InsideGuard> {
+pub(crate) fn enter(iterator: IteratorId) -> Result<InsideGuard> {
     CHAIN.with_borrow_mut(|chain| {
         let count = chain.count;
         chain.push(iterator).map(|()| InsideGuard { count })
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn a_thread_is_inside_of_what_it_has_entered() {
-        let (one, two, ahead) = (WorkNode::new(), WorkNode::new(), WorkNode::new());
+        let (one, two, ahead) = (IteratorId::new(), IteratorId::new(), IteratorId::new());
         let outer = enter(one).unwrap();
         assert!(is_inside(one) && !is_inside(two));
         {
             let _inner = enter(two).unwrap();
             assert!(is_inside(one) && is_inside(two));
-            let chain = WorkChain::current().with(ahead).unwrap();
+            let chain = CallStack::current().with(ahead).unwrap();
             std::thread::spawn(move || {
                 let inside = chain.enter();
                 assert!(is_inside(one) && is_inside(two) && is_inside(ahead));
@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn depth_has_an_end() {
         let inside: Vec<_> = (0..MAX_DEPTH)
-            .map(|_| enter(WorkNode::new()).unwrap())
+            .map(|_| enter(IteratorId::new()).unwrap())
             .collect();
-        let refused = enter(WorkNode::new()).map(drop).unwrap_err();
+        let refused = enter(IteratorId::new()).map(drop).unwrap_err();
         assert_eq!(refused.status(), Status::FailedPrecondition);
-        assert!(WorkChain::current().with(WorkNode::new()).is_err());
+        assert!(CallStack::current().with(IteratorId::new()).is_err());
         inside.into_iter().rev().for_each(drop);
-        assert_eq!(WorkChain::current().count, 0);
+        assert_eq!(CallStack::current().count, 0);
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 
 /// The folders that hold the checkpoints of one training.
-pub(super) struct Homes {
+pub(super) struct ClaimedFolders {
     training: u64,
     homes: Mutex<Vec<Home>>,
 }
@@ -51,16 +51,16 @@ fn next_moment() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-impl Default for Homes {
-    fn default() -> Homes {
-        Homes {
+impl Default for ClaimedFolders {
+    fn default() -> ClaimedFolders {
+        ClaimedFolders {
             training: next_moment(),
             homes: Mutex::default(),
         }
     }
 }
 
-impl Homes {
+impl ClaimedFolders {
     /// Whether the training is at home in this folder.
     pub fn has(&self, folder: &HeldFolder) -> bool {
         self.since(folder).is_some()

@@ -7,27 +7,27 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::passes::Pass;
+use crate::passes::IteratorStage;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
 use umbo_base::error::{Error, Result, Status};
 use umbo_executor::pool::Outcome;
 
 /// The next item, if it was already taken.
-pub(crate) struct Held<T> {
+pub(crate) struct PendingItem<T> {
     item: Option<T>,
-    /// Whether the next item failed and is passed over ([`Held::fill_or_pass_over`]).
+    /// Whether the next item failed and is passed over ([`PendingItem::fill_or_pass_over`]).
     is_passed_over: bool,
     /// The place of the input before the item that it returned last.
     before: Place,
 }
 
-impl<T> Held<T> {
+impl<T> PendingItem<T> {
     /// Holds no item of `input` yet.
-    pub(crate) fn of(input: &dyn Pass<T>) -> Held<T> {
+    pub(crate) fn of(input: &dyn IteratorStage<T>) -> PendingItem<T> {
         let mut at = Place::default();
         input.save(&mut at.position);
-        Held {
+        PendingItem {
             item: None,
             is_passed_over: false,
             before: Place::with_room_of(&at),
@@ -35,7 +35,7 @@ impl<T> Held<T> {
     }
 
     /// Holds the next item of `input`, unless one is held. Returns whether an item is held.
-    pub(crate) fn fill(&mut self, input: &mut dyn Pass<T>) -> Result<bool> {
+    pub(crate) fn fill(&mut self, input: &mut dyn IteratorStage<T>) -> Result<bool> {
         if self.item.is_none() {
             self.before.note(input);
             self.item = input.next()?;
@@ -43,10 +43,10 @@ impl<T> Held<T> {
         Ok(self.item.is_some())
     }
 
-    /// As [`Held::fill`], for an item that belongs to the items of other inputs. If it fails, and
-    /// not for lack of memory, its place is held until [`Held::take`], so that the items that
-    /// belong to it can be passed over, too.
-    pub(crate) fn fill_or_pass_over(&mut self, input: &mut dyn Pass<T>) -> Result<Filled> {
+    /// As [`PendingItem::fill`], for an item that belongs to the items of other inputs. If it
+    /// fails, and not for lack of memory, its place is held until [`PendingItem::take`], so
+    /// that the items that belong to it can be passed over, too.
+    pub(crate) fn fill_or_pass_over(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Filled> {
         if self.is_passed_over {
             return Ok(Filled::Place);
         }
@@ -74,7 +74,7 @@ impl<T> Held<T> {
     }
 
     /// The held item or, if there is none, the next one of `input`.
-    pub(crate) fn next(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+    pub(crate) fn next(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Option<T>> {
         self.fill(input)?;
         Ok(self.take())
     }
@@ -89,7 +89,7 @@ impl<T> Held<T> {
     }
 
     /// Saves the position of the pass over `input`.
-    pub(crate) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
+    pub(crate) fn save(&self, input: &dyn IteratorStage<T>, to: &mut StateWriter) {
         match self.has_taken() {
             true => to.extend(&self.before.position),
             false => input.save(to),
@@ -99,7 +99,7 @@ impl<T> Held<T> {
     /// Restores the saved position of `input`.
     pub(crate) fn restore(
         &mut self,
-        input: &mut dyn Pass<T>,
+        input: &mut dyn IteratorStage<T>,
         from: &mut StateReader<'_>,
     ) -> Result<()> {
         self.take();
@@ -107,7 +107,7 @@ impl<T> Held<T> {
     }
 
     /// Begins another round of `input`.
-    pub(crate) fn restart(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+    pub(crate) fn restart(&mut self, input: &mut dyn IteratorStage<T>) -> Result<()> {
         let has_taken = self.has_taken();
         self.take();
         match has_taken {
@@ -117,7 +117,7 @@ impl<T> Held<T> {
     }
 
     /// What later rounds of the pass over `input` depend on: those of its saved position.
-    pub(crate) fn rounds(&self, input: &mut dyn Pass<T>, to: &mut Rounds) {
+    pub(crate) fn rounds(&self, input: &mut dyn IteratorStage<T>, to: &mut Rounds) {
         match self.has_taken() {
             true => to.extend(&self.before.rounds),
             false => input.rounds(to),
@@ -127,7 +127,7 @@ impl<T> Held<T> {
     /// Undoes what has happened to `input` since then.
     pub(crate) fn go_back(
         &mut self,
-        input: &mut dyn Pass<T>,
+        input: &mut dyn IteratorStage<T>,
         to: &mut StateReader<'_>,
     ) -> Result<()> {
         self.take();
@@ -141,7 +141,7 @@ impl<T> Held<T> {
     }
 }
 
-/// What [`Held::fill_or_pass_over`] has brought.
+/// What [`PendingItem::fill_or_pass_over`] has brought.
 pub(crate) enum Filled {
     /// The next item, or its place if it failed in an earlier call.
     Place,

@@ -9,14 +9,14 @@ use umbo_kernels::view::SpanMut;
 
 /// What all updates of an apply share: state, gradients, rule and clipping.
 #[derive(Clone, Copy)]
-pub(crate) struct Means<'a> {
+pub(crate) struct UpdateContext<'a> {
     pub(crate) variables: &'a Variables,
     pub(crate) sources: &'a GradientSources<'a>,
     pub(crate) rule: &'a dyn UpdateRule,
     pub(crate) clipping: Clipping,
 }
 
-impl<'a> Means<'a> {
+impl<'a> UpdateContext<'a> {
     /// Weights and slots of the variable of `update`: all weights, and the slots of this rank's
     /// part.
     pub(crate) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {

@@ -18,12 +18,13 @@ const MAX_DEPTH: usize = 256;
 /// a dataset that is repeatedly joined with itself would take twice as much each time.
 const MAX_STAGES: usize = 1 << 16;
 
-/// What is known of a dataset without reading it. An operation begins with the facts of its first
-/// input. It calls [`Facts::replace`] if it makes other elements, [`Facts::reorder`] if items come
-/// in another order, and [`Facts::need_all_files`] if a share of the files would not make a share
+/// What is known of a dataset without reading it. An operation begins with the properties of its
+/// first input. It calls [`DatasetProperties::replace`] if it makes other elements,
+/// [`DatasetProperties::reorder`] if items come in another order, and
+/// [`DatasetProperties::need_all_files`] if a share of the files would not make a share
 /// of its elements.
 #[derive(Clone)]
-pub(crate) struct Facts {
+pub(crate) struct DatasetProperties {
     pub(crate) spec: ElementSpec,
     pub(crate) cardinality: Cardinality,
     /// The rows of a full batch, if the elements are batches and the spec does not contain it.
@@ -79,12 +80,12 @@ pub(crate) struct RowFacts {
     pub(crate) in_order: bool,
 }
 
-impl Facts {
-    /// The facts of a source of elements like `spec`.
-    pub(crate) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
+impl DatasetProperties {
+    /// The properties of a source of elements like `spec`.
+    pub(crate) fn source(spec: ElementSpec, cardinality: Cardinality) -> DatasetProperties {
         let (batches, batched, files, rows) = (None, None, None, None);
         let (order, has_functions) = (OrderFacts::default(), false);
-        Facts {
+        DatasetProperties {
             spec,
             cardinality,
             batches,
@@ -98,24 +99,24 @@ impl Facts {
         }
     }
 
-    /// The facts of the rows of `arrays`.
-    pub(crate) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
+    /// The properties of the rows of `arrays`.
+    pub(crate) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> DatasetProperties {
         let rows = Some(RowFacts {
             arrays: Arc::clone(arrays),
             in_order: true,
         });
         let batched = Some(Batched::Never);
-        Facts {
+        DatasetProperties {
             rows,
             batched,
-            ..Facts::source(spec, Cardinality::Exact(arrays.rows))
+            ..DatasetProperties::source(spec, Cardinality::Exact(arrays.rows))
         }
     }
 
-    /// The facts of the first of `inputs`, with one more operation, which is applied to all of
+    /// The properties of the first of `inputs`, with one more operation, which is applied to all of
     /// `inputs`. INVALID_ARGUMENT if too many operations are nested, or if there are too many
     /// in all.
-    pub(crate) fn above(inputs: &[&Facts]) -> Result<Facts> {
+    pub(crate) fn above(inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
         let (mut deepest, mut stages) = (0, 1_usize);
         for input in inputs {
             deepest = deepest.max(input.depth);
@@ -139,7 +140,7 @@ impl Facts {
         }
         let order = OrderFacts::of(inputs.iter().map(|input| &input.order));
         let has_functions = inputs.iter().any(|input| input.has_functions);
-        Ok(Facts {
+        Ok(DatasetProperties {
             depth: deepest + 1,
             stages,
             order,
@@ -171,7 +172,7 @@ impl Facts {
 
     /// Records that only the rows in `range` come, if those of `input` come in the arrays' own
     /// order.
-    pub(crate) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
+    pub(crate) fn take_rows(&mut self, input: &DatasetProperties, range: Range<u64>) -> Result<()> {
         if let Some(arrays) = input.rows_in_order() {
             let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
             self.rows = Some(RowFacts {
@@ -197,13 +198,13 @@ impl Facts {
 }
 
 /// How often the elements of all `inputs` were batched, if the answer is the same for all.
-pub(crate) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
+pub(crate) fn common_batched(inputs: &[&DatasetProperties]) -> Option<Batched> {
     let times = inputs.first()?.batched;
     times.filter(|_| inputs.iter().all(|input| input.batched == times))
 }
 
 /// The batch size of the datasets, if it is known and the same for all.
-pub(crate) fn common_batch_size(inputs: &[&Facts]) -> Option<usize> {
+pub(crate) fn common_batch_size(inputs: &[&DatasetProperties]) -> Option<usize> {
     let rows = inputs.first()?.batch_size();
     rows.filter(|_| inputs.iter().all(|input| input.batch_size() == rows))
 }

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use crate::distribution::sample;
-use crate::passes::Pass;
-use crate::passes::held::lacks_memory;
+use crate::passes::IteratorStage;
+use crate::passes::pending_item::lacks_memory;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter};
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
 use umbo_tensor::origin::{BatchShare, BatchSource, Origin};
 
 /// Numbers the elements of a pass. Elements that failed are counted too.
-pub(crate) struct Numbering {
+pub(crate) struct BatchCounter {
     round: u64,
     element: u64,
     /// The source of the elements, if ranks compare it, in two forms: for a pass with seeds of its
@@ -26,12 +26,12 @@ pub(crate) struct Numbering {
     sampled: u64,
 }
 
-impl Numbering {
+impl BatchCounter {
     /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines. In the first
     /// `sampled` elements of each round they also compare a sample of the rows.
-    pub(crate) fn new(pipeline: Option<&Description>, sampled: u64) -> Numbering {
+    pub(crate) fn new(pipeline: Option<&Description>, sampled: u64) -> BatchCounter {
         let source = pipeline.map(|pipeline| [pipeline.source(false), pipeline.source(true)]);
-        Numbering {
+        BatchCounter {
             round: 0,
             element: 0,
             source: source.map(|both| both.map(Arc::new)),
@@ -64,7 +64,7 @@ impl Numbering {
     }
 
     /// Notes the rounds of `input`, which has made what the next element is made of.
-    pub(crate) fn note<T>(&mut self, input: &mut dyn Pass<T>) {
+    pub(crate) fn note<T>(&mut self, input: &mut dyn IteratorStage<T>) {
         if self.source.is_some() {
             self.rounds.clear();
             input.rounds(&mut self.rounds);

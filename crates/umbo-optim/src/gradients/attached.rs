@@ -11,7 +11,7 @@ use umbo_tensor::Tensor;
 
 /// The gradient that a replica has lent for one variable, if any.
 #[derive(Default)]
-pub(crate) struct LentSlot {
+pub(crate) struct AttachedGradient {
     /// The step in which it was lent; 0 if nothing is lent. Step numbers start at 1.
     pub(crate) step: AtomicU64,
     /// The program's memory that holds it, and the step.
@@ -21,7 +21,7 @@ pub(crate) struct LentSlot {
 /// A lent gradient, and the step in which it was lent.
 pub(crate) type LentGradient = (Tensor, u64);
 
-impl LentSlot {
+impl AttachedGradient {
     /// Whether something was lent in `step`.
     pub(crate) fn is_of(&self, step: u64) -> bool {
         self.step.load(Ordering::Acquire) == step
