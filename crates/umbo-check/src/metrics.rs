@@ -28,7 +28,7 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(match *what {
             What::Cells { near, .. } => cells::judge(&case, near),
-            _ => case.judge(),
+            What::Mean(_) | What::Sum(_) => case.judge(),
         });
         known.push(id);
     }

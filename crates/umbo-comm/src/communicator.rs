@@ -197,7 +197,7 @@ pub trait Communicator: Send + Sync {
     }
 
     /// Makes a broadcast, a vote or a barrier for an engine that has none: out of gathering from
-    /// all ranks.
+    /// all ranks, which each engine has.
     fn by_all_gather(&self, call: EngineCall<'_>) -> Result<()> {
         let size = self.size();
         match call {
@@ -225,7 +225,10 @@ pub trait Communicator: Send + Sync {
                 }
                 Ok(())
             }
-            _ => self.vote(0).map(drop),
+            EngineCall::Barrier => self.vote(0).map(drop),
+            EngineCall::AllGather { .. } | EngineCall::AllToAll { .. } => Err(Error::Internal(
+                "an exchange is not made out of gathering".into(),
+            )),
         }
     }
 }

@@ -57,7 +57,7 @@ impl Cardinality {
     pub(crate) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
         match self {
             Cardinality::Exact(count) => Cardinality::Exact(map(count)),
-            other => other,
+            Cardinality::Endless | Cardinality::Unknown => self,
         }
     }
 }

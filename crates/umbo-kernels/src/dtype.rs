@@ -63,7 +63,7 @@ impl DType {
             DType::Bool => None,
             DType::Int8 | DType::UInt8 | DType::Int16 | DType::UInt16 => Some(DType::Float32),
             DType::Int32 | DType::UInt32 | DType::Int64 | DType::UInt64 => Some(DType::Float64),
-            float => Some(float),
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => Some(self),
         }
     }
 

@@ -106,7 +106,10 @@ impl MetricKind {
         match self {
             MetricKind::Confusion { classes } => Some([classes as usize; 2]),
             MetricKind::Auc { bins, .. } => Some([2, bins as usize]),
-            _ => None,
+            MetricKind::Sum
+            | MetricKind::Mean
+            | MetricKind::Count
+            | MetricKind::Accuracy { .. } => None,
         }
     }
 

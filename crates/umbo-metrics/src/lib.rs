@@ -12,6 +12,10 @@
 //! - [`saved`]: exports and imports of totals.
 
 #![deny(unsafe_code)]
+#![warn(
+    clippy::wildcard_enum_match_arm,
+    reason = "whoever adds a kind of metric is told by the compiler where it has to be treated"
+)]
 #![allow(
     rustdoc::private_intra_doc_links,
     reason = "these pages are for those who change the core: they are made with private items"

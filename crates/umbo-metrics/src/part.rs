@@ -93,7 +93,7 @@ impl AddedToEntry {
                 self.hits = self.hits.saturating_add(hits);
                 self.of = self.of.saturating_add(of);
             }
-            kind => {
+            kind @ (MetricKind::Confusion { .. } | MetricKind::Auc { .. }) => {
                 let name = kind.name();
                 let problem = format!("is {name}, which takes labels and what was predicted");
                 return Err(Error::invalid("index", problem));
@@ -139,9 +139,11 @@ impl AddedToEntry {
         let columns = columns(predicted);
         let is_auc = matches!(self.kind, MetricKind::Auc { .. });
         self.check_columns(columns)?;
-        let padding = match self.kind {
-            MetricKind::Accuracy { classes: None } if columns.is_none() => largest(labels.dtype()),
-            _ => None,
+        let has_any_classes = self.kind == MetricKind::Accuracy { classes: None };
+        let padding = if has_any_classes && columns.is_none() {
+            largest(labels.dtype())
+        } else {
+            None
         };
         for first in (0..count).step_by(CHUNK) {
             let rows = CHUNK.min(count - first);
@@ -184,7 +186,7 @@ impl AddedToEntry {
             MetricKind::Confusion { classes } => Some(classes as usize),
             MetricKind::Accuracy { classes } => classes.map(|classes| classes as usize),
             MetricKind::Auc { .. } => Some(1),
-            _ => None,
+            MetricKind::Sum | MetricKind::Mean | MetricKind::Count => None,
         };
         match (columns, expected) {
             (Some(columns), Some(expected)) if columns != expected => Err(invalid!(
@@ -212,7 +214,10 @@ impl AddedToEntry {
                 let label = check_class(label, classes.into(), "labels", row)? as u32;
                 self.cells.push(label * classes + column);
             }
-            kind => {
+            kind @ (MetricKind::Sum
+            | MetricKind::Mean
+            | MetricKind::Count
+            | MetricKind::Auc { .. }) => {
                 let problem = format!("is {}, which takes no predicted classes", kind.name());
                 return Err(Error::invalid("index", problem));
             }
@@ -259,7 +264,8 @@ fn largest(dtype: DType) -> Option<i64> {
         DType::UInt32 => Some(u32::MAX.into()),
         // A number that does not fit is read as this one.
         DType::UInt64 => Some(i64::MAX),
-        _ => None,
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 | DType::Bool => None,
+        DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => None,
     }
 }
 

@@ -68,20 +68,17 @@ impl ClassCounts {
 impl Total {
     /// An empty total. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
     pub(super) fn new(kind: MetricKind) -> Result<Total> {
-        let Some([rows, columns]) = kind.cells() else {
-            return Ok(match kind {
-                MetricKind::Sum | MetricKind::Mean => Total::Numbers {
-                    sum: 0.0,
-                    weight: 0.0,
-                },
-                _ => Total::Counts { hits: 0, of: 0 },
-            });
-        };
-        Ok(Total::Cells(memory::filled(
-            rows * columns,
-            0,
-            "cells of a metric",
-        )?))
+        Ok(match kind {
+            MetricKind::Sum | MetricKind::Mean => Total::Numbers {
+                sum: 0.0,
+                weight: 0.0,
+            },
+            MetricKind::Count | MetricKind::Accuracy { .. } => Total::Counts { hits: 0, of: 0 },
+            MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
+                let cells = kind.cells().map_or(0, |[rows, columns]| rows * columns);
+                Total::Cells(memory::filled(cells, 0, "cells of a metric")?)
+            }
+        })
     }
 
     /// A copy. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
@@ -143,7 +140,11 @@ impl Total {
                         weight: cells.iter().sum::<i64>() as f64,
                     }
                 }
-                _ => pairs_in_order(cells),
+                MetricKind::Auc { .. } => pairs_in_order(cells),
+                MetricKind::Sum
+                | MetricKind::Mean
+                | MetricKind::Count
+                | MetricKind::Accuracy { .. } => unreachable!("{} has no cells", kind.name()),
             },
         }
     }
@@ -152,7 +153,7 @@ impl Total {
     pub(super) fn cells(&self) -> Option<&[i64]> {
         match self {
             Total::Cells(cells) => Some(cells),
-            _ => None,
+            Total::Numbers { .. } | Total::Counts { .. } => None,
         }
     }
 

@@ -55,7 +55,9 @@ impl Pattern {
             DType::Float16 => 0xFC25,
             DType::BFloat16 | DType::Float32 => 0xFFA5,
             DType::Float64 => 0xFFF5,
-            _ => NUMBER,
+            DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => NUMBER,
+            DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => NUMBER,
+            DType::Bool => NUMBER,
         };
         Pattern::new(half, half)
     }

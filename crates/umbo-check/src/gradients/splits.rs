@@ -271,7 +271,7 @@ impl GradientCase<'_> {
                 ". A callback that divides by a fixed number, such as the rows of a full part, \
                  looks the same"
             }
-            _ => "",
+            LossReduction::Mean | LossReduction::GlobalMean => "",
         };
         let text = format!(
             "{}the callback {does}, {declared} is declared; declare {name}, or {remedy}{fixed}",

@@ -118,9 +118,12 @@ fn read_entry(
         MetricKind::Sum | MetricKind::Mean => read_number(&json["sum"])
             .zip(read_number(&json["weight"]))
             .map(|(sum, weight)| Total::Numbers { sum, weight }),
-        _ => count("hits")
+        MetricKind::Count | MetricKind::Accuracy { .. } => count("hits")
             .zip(count("of"))
             .map(|(hits, of)| Total::Counts { hits, of }),
+        MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
+            unreachable!("{} has cells", kind.name())
+        }
     };
     if read.is_none() {
         saved.differs(format!(

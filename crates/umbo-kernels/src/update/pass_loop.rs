@@ -32,7 +32,10 @@ impl UpdatePass<'_> {
                 DType::BFloat16 => {
                     self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula);
                 }
-                _ => self.run_with::<F::Element, F, SLOTS>(formula),
+                same => {
+                    debug_assert_eq!(same, F::Element::DTYPE, "the type of the gradients");
+                    self.run_with::<F::Element, F, SLOTS>(formula);
+                }
             };
         }
         let goes_on = self.is_whole();

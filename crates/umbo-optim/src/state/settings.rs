@@ -66,7 +66,7 @@ impl LossScaling {
                     0,
                 )
             }
-            _ => (scale, applies),
+            LossScaling::Dynamic { .. } | LossScaling::Fixed(_) => (scale, applies),
         }
     }
 

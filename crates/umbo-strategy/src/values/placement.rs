@@ -133,7 +133,7 @@ fn devices_of(value: &PerReplica) -> Vec<DeviceId> {
     let device = |component: &Value| match component {
         Value::Tensor(tensor) => tensor.device(),
         Value::IndexedSlices(slices) => slices.device(),
-        _ => DeviceId::HOST,
+        Value::PerReplica(_) | Value::Nest(_) | Value::Variable(_) => DeviceId::HOST,
     };
     value.values().iter().map(device).collect()
 }

@@ -93,7 +93,7 @@ impl Distribution {
             Distribution::Uniform { mean, spread } | Distribution::Normal { mean, spread } => {
                 (mean, spread)
             }
-            _ => (0.0, 0.0),
+            Distribution::Zeros | Distribution::Glorot(_) | Distribution::He(_) => (0.0, 0.0),
         };
         if !mean.is_finite() {
             return Err(invalid!("initial_mean", "{mean}; must be finite"));

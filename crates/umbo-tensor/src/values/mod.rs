@@ -233,7 +233,10 @@ impl Value {
     fn size(&self) -> NestSize {
         match self {
             Value::Nest(nest) => nest.size(Value::size),
-            _ => NestSize::LEAF,
+            Value::Tensor(_)
+            | Value::PerReplica(_)
+            | Value::Variable(_)
+            | Value::IndexedSlices(_) => NestSize::LEAF,
         }
     }
 
