@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::communicator::{Communicator, EngineCall, MAX_RANKS, RankPlace, Vote};
+use super::communicator::{Communicator, EngineCall, RankPlace, Vote, check_size};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 
@@ -37,12 +37,7 @@ impl CheckedCommunicator {
             node_size,
             ..
         } = engine.place();
-        if size > MAX_RANKS {
-            return Err(invalid!(
-                "rank_count",
-                "{size}; at most {MAX_RANKS} ranks are supported"
-            ));
-        }
+        check_size(size)?;
         if rank >= size {
             return Err(invalid!("rank", "{rank} is not in [0, {size}), the ranks"));
         }
@@ -71,13 +66,13 @@ impl CheckedCommunicator {
                 receive,
                 receive_counts,
             } => {
-                self.check_counts(send_counts, &send.sizes(), "send_counts")?;
-                self.check_counts(receive_counts, &receive.sizes(), "receive_counts")?;
+                self.check_counts(send_counts, &send.sizes(), "send_bytes")?;
+                self.check_counts(receive_counts, &receive.sizes(), "receive_bytes")?;
                 let (sent, received) = (send_counts[own], receive_counts[own]);
                 if sent != received {
                     let problem =
                         format!("rank {own} sends itself {sent} bytes and receives {received}");
-                    return Err(Error::invalid("receive_counts", problem));
+                    return Err(Error::invalid("receive_bytes", problem));
                 }
             }
             EngineCall::AllGather {
@@ -85,12 +80,12 @@ impl CheckedCommunicator {
                 receive,
                 counts,
             } => {
-                self.check_counts(counts, &receive.sizes(), "counts")?;
+                self.check_counts(counts, &receive.sizes(), "bytes")?;
                 let sizes = send.sizes();
                 if !sizes.contains(&counts[own]) {
                     let (due, there) = (counts[own], sizes.end());
                     let problem = format!("rank {own} sends {there} bytes; {due} are expected");
-                    return Err(Error::invalid("counts", problem));
+                    return Err(Error::invalid("bytes", problem));
                 }
             }
             EngineCall::Broadcast { root, .. } if *root >= size => {

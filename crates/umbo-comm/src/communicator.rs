@@ -12,7 +12,18 @@ use umbo_device::cuda::memory::DeviceMemory;
 
 /// The most ranks of a training. Each rank keeps some words for every other one, and sends them in
 /// each collective.
-pub const MAX_RANKS: usize = 65_536;
+const MAX_RANKS: usize = 65_536;
+
+/// Refuses more ranks than there may be. Until then no list with a word for each rank is made.
+pub(crate) fn check_size(size: usize) -> Result<()> {
+    match size > MAX_RANKS {
+        true => Err(invalid!(
+            "rank_count",
+            "{size}; at most {MAX_RANKS} ranks are supported"
+        )),
+        false => Ok(()),
+    }
+}
 
 /// The least and the greatest of the ranks' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

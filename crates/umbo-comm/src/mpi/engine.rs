@@ -15,7 +15,7 @@ use super::functions::{BYTE, COMM_NULL, ERRORS_RETURN, Functions, INT64, MIN, RE
 use super::link::{Link, starts_of};
 use super::waiting::{Pending, WaitKind};
 use super::{MpiObject, lifetime};
-use crate::communicator::{Communicator, EngineCall, RankPlace, Vote};
+use crate::communicator::{Communicator, EngineCall, RankPlace, Vote, check_size};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 
@@ -130,6 +130,7 @@ impl MpiEngine {
                 .map_err(|_| Error::Unavailable(format!("MPI gives the rank or size {number}")))
         };
         (self.link.rank, self.link.size) = (natural(rank)?, natural(size)?);
+        check_size(self.link.size)?;
         let own = mpi.machine()?.to_ne_bytes();
         let mut machines = vec![0; own.len() * self.link.size];
         self.all_gather(&own, &mut machines, &vec![own.len(); self.link.size])?;
