@@ -13,6 +13,8 @@ mod generator;
 mod header;
 #[path = "c/generator/matrix.rs"]
 mod matrix;
+#[path = "c/generator/numbers.rs"]
+mod numbers;
 #[path = "header/rules.rs"]
 mod rules;
 #[path = "c/generator/sequences.rs"]

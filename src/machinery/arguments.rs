@@ -13,7 +13,9 @@ use umbo_core::input::Dataset;
 pub(crate) use super::constants::constant;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};
-pub(crate) use super::pointers::{Out, array, array_out, check, optional_array, optional_out, out};
+pub(crate) use super::pointers::{
+    Out, array, array_out, check, length, optional_array, optional_out, out,
+};
 pub(crate) use super::text::{buffer, long_text, optional_text, path, text};
 pub(crate) use crate::nouns::collective::reduction;
 pub(crate) use crate::nouns::device::device;
@@ -34,11 +36,9 @@ pub(crate) unsafe fn texts<'a>(
     argument: &'static str,
 ) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise is the same.
-    collect(unsafe {
-        array(pointer, count, argument)?
-            .iter()
-            .map(|&one| text(one, argument))
-    })
+    let texts = unsafe { array(pointer, count, argument) }?.iter();
+    // SAFETY: the caller promises that each element is NULL or leads to a text.
+    collect(texts.map(|&one| unsafe { text(one, argument) }), argument)
 }
 
 /// An array of paths.
@@ -51,11 +51,9 @@ pub(crate) unsafe fn paths<'a>(
     argument: &'static str,
 ) -> Result<Vec<&'a Path>> {
     // SAFETY: the caller's promise is the same.
-    collect(unsafe {
-        array(pointer, count, argument)?
-            .iter()
-            .map(|&one| path(one, argument))
-    })
+    let paths = unsafe { array(pointer, count, argument) }?.iter();
+    // SAFETY: the caller promises that each element is NULL or leads to a text.
+    collect(paths.map(|&one| unsafe { path(one, argument) }), argument)
 }
 
 /// As [`texts`]; NULL is none.
@@ -106,7 +104,10 @@ pub(crate) unsafe fn handles<H: AsHandle>(
 ) -> Result<Vec<<H::Opaque as Opaque>::Object>> {
     // SAFETY: the caller's promise is the same.
     let handles = unsafe { array(pointer, count, argument) }?;
-    collect(handles.iter().map(|one| get(one.handle(), argument)))
+    collect(
+        handles.iter().map(|one| get(one.handle(), argument)),
+        argument,
+    )
 }
 
 /// Lets `body` make another dataset of the one whose handle is in a place, and puts the handle of
@@ -194,7 +195,11 @@ pub(crate) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
     function.ok_or_else(|| invalid!(argument, "is NULL; a function is expected"))
 }
 
-/// A list as long as the caller's: RESOURCE_EXHAUSTED if there is no memory for it.
-pub(crate) fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
-    memory::collect(items, "items")
+/// A list as long as the caller's array `argument`: RESOURCE_EXHAUSTED if there is no memory for
+/// it.
+pub(crate) fn collect<T>(
+    items: impl ExactSizeIterator<Item = Result<T>>,
+    argument: &'static str,
+) -> Result<Vec<T>> {
+    memory::collect(items, format_args!("elements of {argument}"))
 }

@@ -51,6 +51,22 @@ pub(crate) unsafe fn array<'a, T>(
     (count, counted_by): (impl Into<i64>, &'static str),
     argument: &'static str,
 ) -> Result<&'a [T]> {
+    let elements = length::<T>((count, counted_by), argument)?;
+    if elements == 0 {
+        return Ok(&[]);
+    }
+    check(pointer, argument, "an array is expected")?;
+    // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
+    // promises that the elements are there.
+    Ok(unsafe { slice::from_raw_parts(pointer, elements) })
+}
+
+/// The number of elements of an array of `T`, which the caller knows by a name. It is not so large
+/// that no memory could have them.
+pub(crate) fn length<T>(
+    (count, counted_by): (impl Into<i64>, &'static str),
+    argument: &'static str,
+) -> Result<usize> {
     let count = count.into();
     let elements = usize::try_from(count).map_err(|_| {
         let problem = format!("{count}; must be 0 or more, the number of elements of {argument}");
@@ -63,13 +79,7 @@ pub(crate) unsafe fn array<'a, T>(
         let problem = format!("{count}; {argument} of so many elements cannot be in memory");
         return Err(Error::invalid(counted_by, problem));
     }
-    if elements == 0 {
-        return Ok(&[]);
-    }
-    check(pointer, argument, "an array is expected")?;
-    // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
-    // promises that the elements are there.
-    Ok(unsafe { slice::from_raw_parts(pointer, elements) })
+    Ok(elements)
 }
 
 /// As [`array`]; NULL is no array, however many elements it would have.

@@ -29,7 +29,7 @@ pub fn umbo_tensor_save_all(
     tensors: *const *const umbo_tensor,
     path: *const c_char,
 ) {
-    let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
+    let arrays = collect(names.into_iter().zip(&tensors).map(Ok), "names")?;
     arrays::save_npz(&arrays, path)
 }
 

@@ -219,7 +219,10 @@ pub fn umbo_checkpoint_load_weights(
             optional_texts(tensor_names, (count, "count"), "tensor_names")?,
         )
     };
-    let tensors = tensors.unwrap_or_else(|| names.clone());
-    let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
+    let pairs = names.iter().enumerate().map(|(at, &name)| {
+        let tensor = tensors.as_ref().map_or(name, |tensors| tensors[at]);
+        Ok((name, tensor))
+    });
+    let pairs = collect(pairs, "names")?;
     checkpoint.load_weights(path, Some(&pairs))
 }

@@ -50,11 +50,17 @@ pub(crate) unsafe fn reduction(
             "options.axes",
         )
     }?;
+    let axes = axes
+        .map(|axes| {
+            let axes = axes.iter().map(|&axis| Ok(i64::from(axis)));
+            collect(axes, "options.axes")
+        })
+        .transpose()?;
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
     let output = get_optional(given.output, "options.output")?;
     Ok(ReductionOptions {
-        axes: axes.map(|axes| axes.iter().copied().map(i64::from).collect()),
+        axes,
         destination: destination
             .map(|name| registry::REGISTRY.resolve(name, "options.destination"))
             .transpose()?,

@@ -250,7 +250,7 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
             optional_array(options.state_initials, count, "options.state_initials")?,
         )
     };
-    collect(names.iter().enumerate().map(|(position, &name)| {
+    let slots = names.iter().enumerate().map(|(position, &name)| {
         check(name, "options.state_names", "a name is expected")?;
         // SAFETY: the caller promises that each name is a text; NULL was refused.
         let name = unsafe { text(name, "options.state_names") }?.to_owned();
@@ -259,5 +259,6 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
             name: Cow::Owned(name),
             initial,
         })
-    }))
+    });
+    collect(slots, "options.state_names")
 }

@@ -1,7 +1,5 @@
 //! Datasets of files, which the caller's function opens.
 
-use std::ffi::CString;
-
 use crate::machinery::c_string::c_path;
 use crate::machinery::prelude::*;
 use umbo_core::input::{File, FilesOptions};
@@ -85,7 +83,7 @@ pub fn umbo_dataset_from_files(
     dataset: *mut *mut umbo_dataset,
 ) {
     let options = files_options(&options)?;
-    let names: Vec<CString> = paths.iter().map(|path| c_path(path)).collect();
+    let names = collect(paths.iter().map(|path| Ok(c_path(path))), "paths")?;
     let open = move |file: File<'_>| {
         let (path, index) = (names[file.number].as_ptr(), file.number as i64);
         let missing =

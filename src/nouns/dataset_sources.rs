@@ -69,6 +69,7 @@ pub fn umbo_dataset_from_arrays(
         views
             .iter()
             .map(|view| unsafe { tensor_of_view(view, "views") }),
+        "views",
     )?;
     dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
 }

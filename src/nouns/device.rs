@@ -185,6 +185,7 @@ pub fn umbo_set_logical_device_count(
     }
     // SAFETY: the caller promises as many numbers as logical devices.
     let limits = unsafe { array(memory_limits, (count, "count"), "memory_limits") }?;
-    let limits = collect(limits.iter().map(|&limit| Ok(Some(limit as u64))))?;
+    let limits = limits.iter().map(|&limit| Ok(Some(limit as u64)));
+    let limits = collect(limits, "memory_limits")?;
     registry::REGISTRY.split_gpu(physical_ordinal, &limits)
 }

@@ -32,14 +32,15 @@ pub fn umbo_element_spec_create_tensor(
     if shape.len() > MAX_RANK {
         return Err(invalid!("ndim", "{ndim}; at most {MAX_RANK} is supported"));
     }
-    let shape = collect(shape.iter().map(|&size| match size {
+    let shape = shape.iter().map(|&size| match size {
         UMBO_SIZE_UNKNOWN => Ok(None),
         size => usize::try_from(size).map(Some).map_err(|_| {
             let problem =
                 format!("a size of {size}; sizes are 0 or more, or UMBO_SIZE_UNKNOWN (-1)");
             Error::invalid("shape", problem)
         }),
-    }))?;
+    });
+    let shape = collect(shape, "shape")?;
     spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec {
         dtype,
         shape,
@@ -53,7 +54,8 @@ pub fn umbo_element_spec_create_tuple(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
-    let items = collect(items.iter().map(|&item| arguments::spec(item, "items")))?;
+    let items = items.iter().map(|&item| arguments::spec(item, "items"));
+    let items = collect(items, "items")?;
     spec.write(make(Arc::new(ElementSpec::tuple(items)?))?);
 }
 
@@ -67,11 +69,12 @@ pub fn umbo_element_spec_create_struct(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
-    let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+    let fields = names.iter().zip(items).map(|(&name, &item)| {
         // SAFETY: the caller promises that each name is NULL or a text.
         let name = unsafe { text(name, "names") }?;
         Ok((name.into(), arguments::spec(item, "items")?))
-    }))?;
+    });
+    let fields = collect(fields, "items")?;
     spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
 }
 

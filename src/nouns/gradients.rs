@@ -78,7 +78,8 @@ pub fn umbo_gradients_create(
     let row_sparse =
         unsafe { optional_array(options.row_sparse, (count, "count"), "options.row_sparse") }?;
     let choices = row_sparse.unwrap_or_default().iter();
-    let row_sparse = &*collect(choices.map(|&choice| flag(choice, "options.row_sparse")))?;
+    let choices = choices.map(|&choice| flag(choice, "options.row_sparse"));
+    let row_sparse = &*collect(choices, "options.row_sparse")?;
     let dtype = dtype_or_any(options.dtype, "dtype")?;
     let options = GradientsOptions {
         accumulation_steps,

@@ -107,7 +107,8 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
             optional_text(given.parameter_device, "options.parameter_device")?,
         )
     };
-    let names = names.into_iter().map(str::to_owned).collect();
+    let names = names.into_iter().map(|name| Ok(name.to_owned()));
+    let names = collect(names, "options.compute_devices")?;
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
         cpu_replicas: natural(given.cpu_replicas, "options.cpu_replicas")?,

@@ -42,11 +42,12 @@ pub fn umbo_value_create_struct(
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) {
-    let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+    let fields = names.iter().zip(items).map(|(&name, &item)| {
         // SAFETY: the caller promises that each name is NULL or a text.
         let name = unsafe { text(name, "names") }?;
         Ok((name.into(), get(item, "items")?))
-    }))?;
+    });
+    let fields = collect(fields, "items")?;
     value.write(make(Value::structure(fields)?)?);
 }
 

@@ -208,6 +208,7 @@ pub fn umbo_variable_assign_all(
         views
             .iter()
             .map(|view| unsafe { tensor_of_view(view, "views") }),
+        "views",
     )?;
     let weight = unless(weight, UMBO_AUTO);
     assign_all(&ctx, &variables, values, weight)
@@ -260,13 +261,14 @@ pub fn umbo_variable_create_in_memory(
             "initializer or initial is set, but the memory has the initial value"
         ));
     }
-    let tensors = collect(views.iter().enumerate().map(|(index, view)| {
+    let tensors = views.iter().enumerate().map(|(index, view)| {
         let new = new_variable(names.as_ref().map(|names| names[index]), &options)?;
         let owner = Box::new(Arc::clone(&owner));
         // SAFETY: the caller gives views whose elements are there until the owner is dropped.
         Ok((new, unsafe { tensor_over_view(view, "views", owner) }?))
-    }))?;
-    let handles = collect(views.iter().map(|_| reserve()))?;
+    });
+    let tensors = collect(tensors, "views")?;
+    let handles = collect(views.iter().map(|_| reserve()), "variables")?;
     // SAFETY: the caller keeps the header's promise on who writes and reads the memory.
     let made = unsafe { create_in_place(&strategy, tensors) }?;
     for (index, (handle, variable)) in handles.into_iter().zip(made).enumerate() {

@@ -105,6 +105,7 @@ pub fn umbo_strategy_batch_reduce_to(
                 let destination = unsafe { arguments::destination(destination, "destination") }?;
                 Ok((get(value, "values")?, destination))
             }),
+        "values",
     )?;
     results.write(make(
         strategy.batch_reduce_to(constant(op, "op")?, &pairs)?,

@@ -20,6 +20,7 @@ pub fn umbo_element_spec_create_list(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
-    let items = collect(items.iter().map(|&item| arguments::spec(item, "items")))?;
+    let items = items.iter().map(|&item| arguments::spec(item, "items"));
+    let items = collect(items, "items")?;
     spec.write(make(Arc::new(ElementSpec::list(items)?))?);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{cases, committed_headers, header, matrix, sequences};
+use crate::{cases, committed_headers, header, matrix, numbers, sequences};
 
 /// All headers.
 fn headers() -> header::Header {
@@ -45,6 +45,30 @@ fn the_matrix_calls_every_function_and_covers_every_callback() {
     header.callbacks.insert("umbo_unheard_of_fn".into());
     let problem = matrix::program(&header).expect_err("no context calls back like that");
     assert!(problem.contains("umbo_unheard_of_fn"), "{problem}");
+}
+
+#[test]
+fn the_numbers_are_given_to_every_integer() {
+    let header = headers();
+    let (program, count) = numbers::program(&header).expect("the tables have all types");
+    assert!(count > 200, "only {count} places found");
+    let integers = ["int32_t", "int64_t", "uint64_t", "size_t"];
+    for function in &header.functions {
+        for parameter in &function.parameters {
+            let line = format!("{{\"{}\", \"{}\", ", function.name, parameter.name);
+            let expected = integers.contains(&parameter.kind.as_str());
+            assert!(!expected || program.contains(&line), "{line} is left out");
+        }
+    }
+    for field in [
+        "axis_count",
+        "state_count",
+        "bin_count",
+        "thread_stack_bytes",
+        "shape",
+    ] {
+        assert!(program.contains(&format!("\", \"{field}\", ")), "{field}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod cases;
 mod forks;
 mod header;
 mod matrix;
+mod numbers;
 mod sequences;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, what, header, output] = arguments.as_slice() else {
-        eprintln!("usage: generator null_arguments|matrix|sequences|forks HEADER OUTPUT");
+        eprintln!("usage: generator null_arguments|matrix|numbers|sequences|forks HEADER OUTPUT");
         return ExitCode::FAILURE;
     };
     match generate(what, header, output) {
@@ -37,12 +38,15 @@ fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
     let (program, count) = match what {
         "null_arguments" => cases::program(&read)?,
         "matrix" => matrix::program(&read)?,
+        "numbers" => numbers::program(&read)?,
         "sequences" => sequences::program(&read)?,
         "forks" => forks::program(&read)?,
         _ => return Err("no such program".into()),
     };
     if count == 0 {
-        return Err(format!("{header}: declares no function that could be called"));
+        return Err(format!(
+            "{header}: declares no function that could be called"
+        ));
     }
     std::fs::write(output, program).map_err(|error| format!("{output}: {error}"))
 }

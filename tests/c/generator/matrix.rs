@@ -211,6 +211,10 @@ const NEED_NEW_OBJECTS: &[&str] = &[
 /// The program without what the header says, in the order in which its parts need each other.
 const FRAME: &str = concat!(
     include_str!("matrix/frame.c"),
+    include_str!("matrix/given.c"),
+    include_str!("matrix/report.c"),
+    include_str!("matrix/callbacks.c"),
+    include_str!("matrix/calls.c"),
     include_str!("matrix/objects.c"),
     include_str!("matrix/scene.c"),
     include_str!("matrix/steps.c"),
@@ -258,14 +262,20 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
     Ok((program, header.functions.len()))
 }
 
-/// The function that is called and its line in the table; for a release a second one, which gives
-/// up the last reference.
-fn write_call(
-    calls: &mut String,
-    table: &mut String,
-    header: &Header,
-    function: &Function,
-) -> Result<(), String> {
+/// What a call of a function takes.
+pub struct Prepared {
+    /// Declarations.
+    pub locals: String,
+    /// What has to happen before the call.
+    pub prelude: String,
+    /// An expression for each argument.
+    pub arguments: Vec<String>,
+    /// What gives up what the call makes.
+    pub cleanup: String,
+}
+
+/// Good arguments of a function.
+pub fn prepared(header: &Header, function: &Function) -> Result<Prepared, String> {
     let (mut locals, mut cleanup) = (String::new(), String::new());
     let mut arguments = Vec::new();
     for parameter in &function.parameters {
@@ -282,13 +292,35 @@ fn write_call(
             }
         }
     }
-    let name = &function.name;
-    let call = format!("{name}({})", arguments.join(", "));
-    let prelude: String = PRELUDES
+    let prelude = PRELUDES
         .iter()
-        .filter(|(known, _)| known == name)
+        .filter(|(known, _)| *known == function.name)
         .map(|(_, statement)| format!("    {statement}\n"))
         .collect();
+    Ok(Prepared {
+        locals,
+        prelude,
+        arguments,
+        cleanup,
+    })
+}
+
+/// The function that is called and its line in the table; for a release a second one, which gives
+/// up the last reference.
+fn write_call(
+    calls: &mut String,
+    table: &mut String,
+    header: &Header,
+    function: &Function,
+) -> Result<(), String> {
+    let Prepared {
+        locals,
+        prelude,
+        arguments,
+        cleanup,
+    } = prepared(header, function)?;
+    let name = &function.name;
+    let call = format!("{name}({})", arguments.join(", "));
     let (call, never) = match function.returns.as_str() {
         "umbo_status" => (
             format!("status = {call};"),

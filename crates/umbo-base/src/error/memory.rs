@@ -5,22 +5,24 @@
 //! allocated by these functions, or by `Vec::try_reserve`. All other allocations are small, and the
 //! process ends if the system refuses one.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 
 /// The error if there is no memory for `count` of `what`.
 #[cold]
-pub fn exhausted(count: usize, what: &str) -> Error {
+pub fn exhausted(count: usize, what: impl fmt::Display) -> Error {
     Error::ResourceExhausted(format!("memory for {count} {what}"))
 }
 
 /// Reserves memory for `more` elements in a list, so that adding them cannot fail. If there is no
 /// memory, returns RESOURCE_EXHAUSTED and leaves the list unchanged.
-pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: &str) -> Result<()> {
+pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: impl fmt::Display) -> Result<()> {
     list.try_reserve(more).map_err(|_| exhausted(more, what))
 }
 
 /// An empty list with capacity for `count` elements. RESOURCE_EXHAUSTED if there is no memory.
-pub fn list<T>(count: usize, what: &str) -> Result<Vec<T>> {
+pub fn list<T>(count: usize, what: impl fmt::Display) -> Result<Vec<T>> {
     let mut list = Vec::new();
     list.try_reserve_exact(count)
         .map_err(|_| exhausted(count, what))?;
@@ -28,7 +30,7 @@ pub fn list<T>(count: usize, what: &str) -> Result<Vec<T>> {
 }
 
 /// A list of `count` times this value. RESOURCE_EXHAUSTED if there is no memory.
-pub fn filled<T: Clone>(count: usize, value: T, what: &str) -> Result<Vec<T>> {
+pub fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>> {
     let mut all = list(count, what)?;
     all.resize(count, value);
     Ok(all)
@@ -36,7 +38,10 @@ pub fn filled<T: Clone>(count: usize, value: T, what: &str) -> Result<Vec<T>> {
 
 /// A list of the items of an iterator, whose number is known. RESOURCE_EXHAUSTED if there is no
 /// memory. If not, the error is that of the first item that failed.
-pub fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>, what: &str) -> Result<Vec<T>> {
+pub fn collect<T>(
+    items: impl ExactSizeIterator<Item = Result<T>>,
+    what: impl fmt::Display,
+) -> Result<Vec<T>> {
     let mut all = list(items.len(), what)?;
     for item in items {
         all.push(item?);

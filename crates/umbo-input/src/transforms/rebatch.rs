@@ -14,7 +14,7 @@ use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::passes::signature::Signature;
 use crate::passes::{IteratorStage, Pipeline};
 use crate::properties::{Batched, DatasetProperties};
-use umbo_base::error::{Error, Result};
+use umbo_base::error::{Error, Result, memory};
 use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
 
@@ -34,7 +34,7 @@ impl Dataset {
         let sizes = sizes
             .iter()
             .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
-        let sizes = sizes.collect::<Result<Vec<_>>>()?;
+        let sizes = memory::collect(sizes, "row_counts")?;
         if sizes.is_empty() {
             return Err(wrong("none; give one or more".into()));
         }

@@ -120,21 +120,6 @@ static int is_drawn(int context, int most) {
     return (context + gpu_seed + 1) % every == 0;
 }
 
-static void write_files(void) {
-    static const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
-    static const char npy[] =
-        "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
-    static const float number = 1;
-    FILE *file = fopen(IDX_FILE, "wb");
-    size_t length;
-    CHECK(file != NULL && fwrite(idx, sizeof(idx), 1, file) == 1 && fclose(file) == 0);
-    file = fopen(NPY_FILE, "wb");
-    CHECK(file != NULL && fwrite(npy, sizeof(npy) - 1, 1, file) == 1);
-    for (length = sizeof(npy) - 1; length < 127; length++) CHECK(fputc(' ', file) == ' ');
-    CHECK(fputc('\n', file) == '\n' && fwrite(&number, sizeof(number), 1, file) == 1);
-    CHECK(fclose(file) == 0);
-}
-
 int main(int argc, char **argv) {
     const char *wanted_context = NULL;
     double patience = 20;

@@ -172,7 +172,7 @@ static umbo_status add_on_a_replica(umbo_replica_context *context, const umbo_va
 }
 
 /* After a call everything that it has not given up works as before. */
-static void check_objects(struct objects *good, size_t gone) {
+static CHECK_MAYBE_UNUSED void check_objects(struct objects *good, size_t gone) {
     umbo_value *result = NULL;
     umbo_tensor *tensor = NULL;
     umbo_view view;

@@ -1,0 +1,490 @@
+//! Writes a C program that gives extreme numbers to the functions: for each integer argument, each
+//! integer field of a struct that goes in, and each array of sizes, one after the other, with good
+//! arguments everywhere else. What the program demands of the answers is in `numbers/frame.c`.
+
+use std::fmt::Write;
+
+use crate::cases::with_shared;
+use crate::header::{Function, Header, Parameter};
+use crate::matrix::{Prepared, prepared};
+
+/// The program without what the header says, in the order in which its parts need each other.
+const FRAME: &str = concat!(
+    include_str!("numbers/frame.c"),
+    include_str!("matrix/given.c"),
+    include_str!("numbers/report.c"),
+    include_str!("matrix/callbacks.c"),
+    include_str!("matrix/objects.c"),
+    include_str!("numbers/uses.c"),
+    include_str!("numbers/children.c"),
+);
+
+/// What the caller's arrays have to hold, so that numbers for which no array can be there are all
+/// that may be given: function, argument.
+const BY_ARRAYS: &[(&str, &str)] = &[
+    ("umbo_convert_from_float", "count"),
+    ("umbo_convert_to_float", "count"),
+];
+
+/// Good arguments that a place needs beside those of the matrix: function, place, argument,
+/// expression.
+const RECIPES: &[(&str, &str, &str, &str)] = &[
+    (
+        "umbo_metrics_define",
+        "class_count",
+        "kind",
+        "UMBO_METRIC_CONFUSION",
+    ),
+    (
+        "umbo_metrics_define",
+        "bin_count",
+        "kind",
+        "UMBO_METRIC_AUC",
+    ),
+    ("umbo_variable_create", "shape", "initial_value", "NULL"),
+    ("umbo_variable_create", "ndim", "initial_value", "NULL"),
+];
+
+/// A variable whose first value is not given, but made in the shape of the options.
+const DRAWN: &str = "changed.dtype = UMBO_DTYPE_FLOAT32; changed.initial = UMBO_INITIAL_ZEROS;";
+
+/// Assignments that a place in a struct needs before it: struct, place, statement.
+const FIELDS: &[(&str, &str, &str)] = &[
+    ("umbo_variable_options", "shape", "changed.ndim = 1;"),
+    ("umbo_variable_options", "shape", DRAWN),
+    ("umbo_variable_options", "ndim", DRAWN),
+];
+
+/// Places in structs that are no plain fields: struct, place, statements.
+const PARTS: &[(&str, &str, &str)] = &[
+    (
+        "umbo_view",
+        "shape",
+        "changed.ndim = 1; changed.shape[0] = extreme;",
+    ),
+    (
+        "umbo_view",
+        "strides",
+        "changed.ndim = 1; changed.shape[0] = 1; changed.strides[0] = extreme;",
+    ),
+    (
+        "DLManagedTensor",
+        "ndim",
+        "changed.dl_tensor.ndim = (int32_t)narrow(extreme);",
+    ),
+    (
+        "DLManagedTensor",
+        "byte_offset",
+        "changed.dl_tensor.byte_offset = (uint64_t)extreme;",
+    ),
+    (
+        "DLManagedTensor",
+        "shape",
+        "changed.dl_tensor.ndim = 1; changed.dl_tensor.shape = &extreme;",
+    ),
+    (
+        "DLManagedTensorVersioned",
+        "ndim",
+        "changed.dl_tensor.ndim = (int32_t)narrow(extreme);",
+    ),
+    (
+        "DLManagedTensorVersioned",
+        "byte_offset",
+        "changed.dl_tensor.byte_offset = (uint64_t)extreme;",
+    ),
+    (
+        "DLManagedTensorVersioned",
+        "shape",
+        "changed.dl_tensor.ndim = 1; changed.dl_tensor.shape = &extreme;",
+    ),
+];
+
+/// Other words by which messages name a place: function, place, words.
+const OTHER_NAMES: &[(&str, &str, &str)] = &[
+    // Memory is asked for in bytes, and rows.
+    ("", "shape", "bytes on CPU:0"),
+    ("umbo_gradients_add_rows", "row_count", "rows of "),
+    ("umbo_tensor_from_memory", "shape", "strides"),
+    (
+        "umbo_input_context_per_replica_batch_size",
+        "replica_count",
+        "number of replicas",
+    ),
+    // They say nothing where the memory has the first value.
+    ("umbo_variable_create_in_memory", "ndim", "initial is set"),
+    ("umbo_variable_create_in_memory", "shape", "initial is set"),
+    // Memory that is so large is all memory.
+    ("umbo_communicator_all_to_all", "send_bytes", "overlaps"),
+    ("umbo_communicator_all_to_all", "send_bytes", "sends itself"),
+    ("umbo_communicator_all_gather", "bytes", "overlaps"),
+];
+
+/// Other answers than to the number itself: function, place, status.
+const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
+    // It leaves the errors as they are.
+    ("umbo_last_error_at", "index", "UMBO_STATUS_OUT_OF_RANGE"),
+    (
+        "umbo_set_logical_device_count",
+        "physical_ordinal",
+        "UMBO_STATUS_NOT_FOUND",
+    ),
+];
+
+/// What is done with an object that a call has made, by its type.
+const USES: &[&str] = &[
+    "communicator",
+    "dataset",
+    "distributed_dataset",
+    "gradients",
+    "iterator",
+    "optimizer",
+    "strategy",
+    "tensor",
+    "value",
+    "variable",
+];
+
+/// What is done after a call that has succeeded: function, statement.
+const AFTER: &[(&str, &str)] = &[
+    (
+        "umbo_checkpoint_manager_create",
+        "use_checkpoint_manager(&good, manager);",
+    ),
+    ("umbo_metrics_define", "use_metrics(&good);"),
+    (
+        "umbo_optimizer_add_group",
+        "use_optimizer(&good, good.optimizer);",
+    ),
+    (
+        "umbo_optimizer_set_iterations",
+        "use_optimizer(&good, good.optimizer);",
+    ),
+    (
+        "umbo_optimizer_set_loss_scale",
+        "use_optimizer(&good, good.optimizer);",
+    ),
+    ("umbo_set_logical_device_count", "use_devices();"),
+    ("umbo_set_worker_count", "use_workers(&good);"),
+    ("umbo_strategy_measure_steps", "use_measured(&good);"),
+    ("umbo_trace_start", "use_trace(&good);"),
+];
+
+/// One place for a number.
+struct Place {
+    /// How it is called.
+    name: String,
+    /// The parameter that has it, or leads to it.
+    parameter: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    /// The parameter itself, of this integer type.
+    Number(String),
+    /// The first element of an array of this integer type.
+    Element(String),
+    /// A part of this struct: statements that put the number into a copy of it, `changed`.
+    Part(String, String),
+}
+
+/// The whole program, and the number of places in it.
+pub fn program(header: &Header) -> Result<(String, usize), String> {
+    let (mut calls, mut table) = (String::new(), String::new());
+    let mut count = 0;
+    for function in &header.functions {
+        for place in places(header, function) {
+            write_place(&mut calls, header, function, &place, count)
+                .map_err(|problem| format!("{}: {problem}", function.name))?;
+            write_line(&mut table, header, function, &place, count);
+            count += 1;
+        }
+    }
+    let tables = RECIPES.iter().map(|(name, ..)| name);
+    let tables = tables.chain(OTHER_NAMES.iter().map(|(name, ..)| name));
+    let tables = tables.chain(OTHER_ANSWERS.iter().map(|(name, ..)| name));
+    let tables = tables.chain(BY_ARRAYS.iter().map(|(name, _)| name));
+    let tables = tables.chain(AFTER.iter().map(|(name, _)| name));
+    let is_known =
+        |name: &str| name.is_empty() || header.functions.iter().any(|one| one.name == name);
+    if let Some(name) = tables.into_iter().find(|name| !is_known(name)) {
+        return Err(format!("{name} is in a table and not in the header"));
+    }
+    let program = with_shared(FRAME)
+        .replace("/* CALLS */\n", &calls)
+        .replace("    /* TABLE */\n", &table);
+    Ok((program, count))
+}
+
+fn is_integer(kind: &str) -> bool {
+    matches!(
+        kind,
+        "int32_t" | "int64_t" | "uint32_t" | "uint64_t" | "size_t"
+    )
+}
+
+/// An expression of an integer type for the number.
+fn converted(kind: &str) -> String {
+    match kind {
+        "int32_t" | "uint32_t" => format!("({kind})narrow(extreme)"),
+        _ => format!("({kind})extreme"),
+    }
+}
+
+/// The type that a parameter leads to, if that goes in.
+fn pointee(kind: &str) -> Option<&str> {
+    kind.strip_prefix("const ")?.strip_suffix(" *")
+}
+
+/// All places of a function, in the order of its parameters.
+fn places(header: &Header, function: &Function) -> Vec<Place> {
+    let mut found = Vec::new();
+    for (parameter, Parameter { name, kind, .. }) in function.parameters.iter().enumerate() {
+        let mut add = |name: &str, kind| {
+            found.push(Place {
+                name: name.to_owned(),
+                parameter,
+                kind,
+            })
+        };
+        if is_integer(kind) {
+            add(name, Kind::Number(kind.clone()));
+            continue;
+        }
+        let lent = kind
+            .strip_suffix(" *")
+            .filter(|name| name.starts_with("DLManagedTensor"));
+        let Some(plain) = pointee(kind).or(lent) else {
+            continue;
+        };
+        if matches!(plain, "int64_t" | "size_t") {
+            add(name, Kind::Element(plain.to_owned()));
+        }
+        let plain = plain.strip_suffix(" * const").unwrap_or(plain);
+        for (_, name, statements) in PARTS.iter().filter(|(known, ..)| *known == plain) {
+            add(name, Kind::Part(plain.to_owned(), (*statements).to_owned()));
+        }
+        for field in header.fields.get(plain).into_iter().flatten() {
+            if let Some(statement) = put_into(header, plain, field) {
+                add(&field.name, Kind::Part(plain.to_owned(), statement));
+            }
+        }
+    }
+    found
+}
+
+/// Statements that put the number into a field of a struct `changed`, if it takes one. The arrays
+/// of the struct are as long as the number says.
+fn put_into(header: &Header, of_struct: &str, field: &Parameter) -> Option<String> {
+    let Parameter { name, kind, .. } = field;
+    let mut statements: String = FIELDS
+        .iter()
+        .filter(|(known, place, _)| *known == of_struct && *place == *name)
+        .map(|(.., statement)| format!("{statement} "))
+        .collect();
+    if name == "struct_size" {
+        return None;
+    }
+    if is_integer(kind) {
+        for (at, array) in arrays_of(header, of_struct, name).enumerate() {
+            let first = if array.kind == "const char * const *" {
+                "first_text"
+            } else {
+                "sizes"
+            };
+            write!(
+                statements,
+                "changed.{} = LENGTHENED({at}, {first}); ",
+                array.name
+            )
+            .expect("a string takes it");
+        }
+        write!(statements, "changed.{name} = {};", converted(kind)).expect("a string takes it");
+        return Some(statements);
+    }
+    pointee(kind).filter(|element| matches!(*element, "int64_t" | "size_t"))?;
+    write!(statements, "changed.{name} = ({kind})&extreme;").expect("a string takes it");
+    Some(statements)
+}
+
+/// The arrays of a struct that are as long as this field says.
+fn arrays_of<'a>(
+    header: &'a Header,
+    of_struct: &str,
+    field: &str,
+) -> impl Iterator<Item = &'a Parameter> {
+    let is_count = field.ends_with("count") || field == "ndim";
+    let fields = header.fields.get(of_struct).filter(|_| is_count);
+    fields
+        .into_iter()
+        .flatten()
+        .filter(|other| is_array(&other.kind))
+}
+
+/// Whether a parameter or field of this type is an array that goes in.
+fn is_array(kind: &str) -> bool {
+    kind.ends_with(" * const *")
+        || pointee(kind).is_some_and(|element| {
+            is_integer(element) || matches!(element, "float" | "double" | "umbo_view")
+        })
+}
+
+fn write_place(
+    calls: &mut String,
+    header: &Header,
+    function: &Function,
+    place: &Place,
+    serial: usize,
+) -> Result<(), String> {
+    let mut prepared = prepared(header, function)?;
+    for (argument, parameter) in prepared.arguments.iter_mut().zip(&function.parameters) {
+        let recipe = RECIPES.iter().find(|(name, at, known, _)| {
+            *name == function.name && *at == place.name && *known == parameter.name
+        });
+        if let Some((.., expression)) = recipe {
+            *argument = (*expression).to_owned();
+        }
+    }
+    let changes = put_extreme(&mut prepared.arguments, function, place);
+    let Prepared {
+        locals,
+        prelude,
+        arguments,
+        cleanup,
+    } = prepared;
+    let call = format!("{}({})", function.name, arguments.join(", "));
+    let call = match function.returns.as_str() {
+        "umbo_status" => format!("status = {call};"),
+        _ => format!("(void){call};"),
+    };
+    let after = uses_of_what_is_made(function);
+    let start = format!("static void try_{serial}(struct objects good, int64_t extreme) {{");
+    write!(
+        calls,
+        "{start}\n    umbo_status status = UMBO_OK;\n{locals}{prelude}{changes}    {call}\n    \
+         note(status);\n{after}{cleanup}    (void)good;\n}}\n\n"
+    )
+    .expect("a string takes it");
+    Ok(())
+}
+
+/// Changes the arguments so that the number stands in its place. Returns the statements that they
+/// need before the call.
+fn put_extreme(arguments: &mut [String], function: &Function, place: &Place) -> String {
+    let at = place.parameter;
+    match &place.kind {
+        Kind::Number(kind) => {
+            let parameters = arguments.iter_mut().zip(&function.parameters);
+            let arrays = parameters
+                .filter(|(argument, parameter)| is_array(&parameter.kind) && *argument != "NULL");
+            for (room, (argument, _)) in arrays.enumerate() {
+                *argument = format!("LENGTHENED({room}, {argument})");
+            }
+            arguments[at] = converted(kind);
+            String::new()
+        }
+        Kind::Element(kind) => {
+            arguments[at] = "first".to_owned();
+            format!("    const {kind} first[8] = {{{}}};\n", converted(kind))
+        }
+        Kind::Part(of_struct, statements) => {
+            let tag = match of_struct.starts_with("DL") {
+                true => "struct ",
+                false => "",
+            };
+            let given = std::mem::replace(&mut arguments[at], "&changed".to_owned());
+            if !function.parameters[at].kind.ends_with("* const *") {
+                return format!("    {tag}{of_struct} changed = *{given};\n    {statements}\n");
+            }
+            arguments[at] = "&there".to_owned();
+            format!(
+                "    {tag}{of_struct} changed = **{given};\n    const {of_struct} *const there = \
+                 &changed;\n    {statements}\n"
+            )
+        }
+    }
+}
+
+/// Statements that use what a call has made, or changed, if it has succeeded.
+fn uses_of_what_is_made(function: &Function) -> String {
+    let mut after = String::new();
+    for Parameter { name, kind, .. } in &function.parameters {
+        let made = kind
+            .strip_prefix("umbo_")
+            .and_then(|rest| rest.strip_suffix(" * *"));
+        if let Some(made) = made.filter(|made| USES.contains(made)) {
+            writeln!(
+                after,
+                "    if (status == UMBO_OK) use_{made}(&good, {name});"
+            )
+            .expect("a string takes it");
+        }
+    }
+    for (_, statement) in AFTER.iter().filter(|(name, _)| *name == function.name) {
+        writeln!(after, "    if (status == UMBO_OK) {statement}").expect("a string takes it");
+    }
+    after
+}
+
+/// A line of the table of places.
+fn write_line(
+    table: &mut String,
+    header: &Header,
+    function: &Function,
+    place: &Place,
+    serial: usize,
+) {
+    let of_place = |name: &str, at: &str| name == function.name && at == place.name;
+    let answer = OTHER_ANSWERS
+        .iter()
+        .find(|(name, at, _)| of_place(name, at));
+    let answer = answer.map_or("UMBO_OK", |(.., status)| *status);
+    let by_arrays = u8::from(BY_ARRAYS.iter().any(|(name, at)| of_place(name, at)));
+    let takes = |handle: &str| {
+        let handle = format!("umbo_{handle} *");
+        let mut kinds = function.parameters.iter().map(|parameter| &parameter.kind);
+        kinds.any(|kind| kind.trim_start_matches("const ") == handle)
+    };
+    let context = if takes("replica_context") {
+        "ON_A_REPLICA"
+    } else if takes("variable_request") {
+        "IN_A_CREATOR"
+    } else {
+        "OUTSIDE"
+    };
+    writeln!(
+        table,
+        "    {{\"{}\", \"{}\", \"{}\", try_{serial}, {context}, {by_arrays}, {answer}}},",
+        function.name,
+        place.name,
+        names_of(header, function, place).join("|")
+    )
+    .expect("a string takes it");
+}
+
+/// What a message may call a place: its name, and those of the arrays that are as long as it says.
+fn names_of<'a>(header: &'a Header, function: &'a Function, place: &'a Place) -> Vec<&'a str> {
+    let mut names = vec![place.name.as_str()];
+    match &place.kind {
+        Kind::Number(_) => {
+            let parameters = function.parameters.iter();
+            let arrays = parameters.filter(|parameter| is_array(&parameter.kind));
+            names.extend(arrays.map(|array| array.name.as_str()));
+        }
+        Kind::Element(_) => {}
+        Kind::Part(of_struct, _) => {
+            let arrays = arrays_of(header, of_struct, &place.name);
+            names.extend(arrays.map(|array| array.name.as_str()));
+            // A part of what another library, or a view, describes has no name of ours.
+            if PARTS.iter().any(|(known, ..)| known == of_struct) {
+                names.push(&function.parameters[place.parameter].name);
+            }
+        }
+    }
+    let is_of_place =
+        |name: &str, at: &str| (name.is_empty() || name == function.name) && at == place.name;
+    let others = OTHER_NAMES
+        .iter()
+        .filter(|(name, at, _)| is_of_place(name, at));
+    names.extend(others.map(|(.., words)| *words));
+    names
+}
