@@ -89,8 +89,8 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// The checkpoint is saved if its file is in place. An old file that cannot be removed then is a
 /// warning in the log, once; the other files are removed, and later saves try again.
 ///
-/// Copies the state between two steps. An asynchronous call returns then; it waits first if a copy
-/// is on its way to the disk already.
+/// Saves the state between two steps. An asynchronous call copies it and returns then; it waits
+/// first if a copy is on its way to the disk already.
 ///
 /// Collective, and never asynchronous with several ranks: one is due for all if it is for one.
 #[c_call(optional_out(saved), natural(step), get(manager), flag(force))]

@@ -130,8 +130,8 @@ impl Manager {
     /// Saves if a file is due at `step`, or if `must`. Returns whether it did. The best files are
     /// those with the best `metric`.
     ///
-    /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread,
-    /// the call then returns. If a copy is still being written, it waits first, so that there
+    /// With a writing thread, state is copied between two steps, as by [`Checkpoint::snapshot`],
+    /// and the call then returns. If a copy is still being written, it waits first, so that there
     /// is never more than one. The next call returns a failure of that thread, after it has
     /// saved; [`Manager::save_telling`] tells both.
     ///

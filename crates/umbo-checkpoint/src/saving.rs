@@ -1,8 +1,8 @@
 //! Saves the state of a checkpoint's objects, as it is between two steps.
 //!
 //! A file for which the caller waits is written from the state itself, while no step can begin.
-//! This saves the time and the memory of a copy. A file that is written while training continues,
-//! or after several ranks have communicated, is written from a copy.
+//! This saves the time and the memory of a copy. A file that is written while training continues is
+//! written from a copy.
 
 #![expect(
     unsafe_code,
@@ -112,16 +112,15 @@ impl Checkpoint {
 
     /// Saves the same file, with a manager's notes in it.
     pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
-        if !self.strategy().ranks().is_alone() {
-            let snapshot = Snapshot {
-                saved,
-                ..self.snapshot()?
-            };
-            return snapshot.write_together(self.strategy(), path);
+        let noted = |snapshot: Snapshot| Snapshot { saved, ..snapshot };
+        if self.strategy().ranks().is_alone() {
+            let begin = |snapshot: Snapshot| noted(snapshot).begin(path);
+            // SAFETY: the snapshot is dropped when it is written.
+            return replace(unsafe { self.recorded(true, begin) }?);
         }
-        let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
+        let begin = |snapshot: Snapshot| noted(snapshot).write_part(self.strategy(), path);
         // SAFETY: the snapshot is dropped when it is written.
-        replace(unsafe { self.recorded(true, begin) }?)
+        unsafe { self.recorded(true, begin) }?.finish()
     }
 
     /// Replaces the file at `path` by one with the variables alone, for other programs and for

@@ -1,6 +1,6 @@
 //! Writes a file from a snapshot; with several ranks, also a part for each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crc32fast::Hasher;
@@ -20,15 +20,65 @@ use umbo_tensor::Tensor;
 /// as many.
 const PIECE: usize = 1 << 20;
 
+/// What a rank has written of a checkpoint of several ranks. It has no name yet.
+pub(super) struct WrittenPart {
+    ranks: Arc<Ranks>,
+    /// The checkpoint's file.
+    path: PathBuf,
+    /// The number of this save, and those of the saves that had parts before.
+    save: u64,
+    known: Vec<u64>,
+    /// This rank's file, or why it could not be written.
+    file: Result<AtomicFile>,
+}
+
+impl WrittenPart {
+    /// Gives all ranks' files their names, that of the checkpoint last. All ranks make this call.
+    /// If it fails on one rank, it fails on all.
+    pub(super) fn finish(self) -> Result<()> {
+        let WrittenPart {
+            ranks,
+            path,
+            save,
+            known,
+            file,
+        } = self;
+        let is_first = ranks.rank() == 0;
+        let part = file.and_then(|file| match is_first {
+            true => Ok(Some(file)),
+            false => file.finish().map(|()| None),
+        });
+        let done = match start_collective(&ranks, &"the parts of a checkpoint", part) {
+            Ok(Some(file)) => file.finish(),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                // The parts are kept if the existing checkpoint has the same contents.
+                if is_first && !known.contains(&save) {
+                    // No rank writes any more, and no file names these parts.
+                    remove_parts(&path, |number| number == save);
+                }
+                return Err(error);
+            }
+        };
+        let is_done = done.is_ok();
+        start_collective(&ranks, &"the end of a checkpoint", done)?;
+        if is_first && is_done {
+            remove_parts(&path, |number| number != save);
+        }
+        Ok(())
+    }
+}
+
 impl Snapshot {
     /// Replaces the file at `path` by one with these contents.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         replace(self.begin(path)?)
     }
 
-    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks
-    /// make this call. If it fails on one rank, it fails on all.
-    pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
+    /// Writes this rank's part of the checkpoint that replaces the one at `path`. All ranks make
+    /// this call, each with its own snapshot. If it succeeds here, it has on all ranks, and all of
+    /// them go on with [`WrittenPart::finish`], also those on which the writing has failed.
+    pub(super) fn write_part(mut self, strategy: &Strategy, path: &Path) -> Result<WrittenPart> {
         let ranks = Arc::clone(strategy.ranks());
         let is_first = ranks.rank() == 0;
         let own = Place::of(path).and_then(|place| {
@@ -40,6 +90,7 @@ impl Snapshot {
             };
             let checksums = self.checksums()?;
             let (header, checksum) = header::encode(&self, &checksums)?;
+            // Parts are beside the file itself, even if the path is a symbolic link.
             Ok((place.path, known, checksums, header, checksum))
         });
         let checksum = own
@@ -51,61 +102,53 @@ impl Snapshot {
             numbers,
             ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint")
         };
-        let (collective, (target, known, checksums, mut header, _)) =
+        let (collective, (path, known, checksums, header, _)) =
             ranks.start_collective(call, own)?;
-        // Parts are beside the file itself, even if the path is a symbolic link.
-        let path = &target;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
         let is_alike = collective.numbers().all(|[_, other]| other == of_each_rank);
         drop(collective);
         let save = agreement(&checksums_of_ranks);
-        let mut written = || {
-            if !is_alike {
-                return Err(self.ranks_differ());
-            }
-            if is_first {
-                for (rank, checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
-                    let name = part_name(path, save, rank, ranks.size())?;
-                    self.parts.push(PartFile {
-                        name,
-                        checksum: *checksum as u32,
-                    });
-                }
-                // The header of the file contains the checksums of the parts' headers.
-                (header, _) = header::encode(&self, &checksums)?;
-            }
-            let place = match is_first {
-                true => path.to_owned(),
-                false => path.with_file_name(part_name(path, save, ranks.rank(), ranks.size())?),
-            };
-            let mut file = AtomicFile::create(&place)?;
+        let file = match is_alike {
+            true => self.begin_part(&ranks, &path, save, header, &checksums, &checksums_of_ranks),
+            false => Err(self.ranks_differ()),
+        };
+        Ok(WrittenPart {
+            ranks,
+            path,
+            save,
+            known,
+            file,
+        })
+    }
+
+    /// Writes this rank's file. That of the first rank names the parts of the others.
+    fn begin_part(
+        &mut self,
+        ranks: &Ranks,
+        path: &Path,
+        save: u64,
+        header: Vec<u8>,
+        checksums: &[u32],
+        checksums_of_ranks: &[u64],
+    ) -> Result<AtomicFile> {
+        let name = |rank| part_name(path, save, rank, ranks.size());
+        if ranks.rank() != 0 {
+            let mut file = AtomicFile::create(&path.with_file_name(name(ranks.rank())?))?;
             self.write_to(&mut file, &header)?;
-            if is_first {
-                Ok(Some(file))
-            } else {
-                file.finish().map(|()| None)
-            }
-        };
-        let written = start_collective(&ranks, &"the parts of a checkpoint", written());
-        let done = match written {
-            Ok(Some(file)) => file.finish(),
-            Ok(None) => Ok(()),
-            Err(error) => {
-                // The parts are kept if the existing checkpoint has the same contents.
-                if is_first && !known.contains(&save) {
-                    // No rank writes any more, and no file names these parts.
-                    remove_parts(path, |number| number == save);
-                }
-                return Err(error);
-            }
-        };
-        let is_done = done.is_ok();
-        start_collective(&ranks, &"the end of a checkpoint", done)?;
-        if is_first && is_done {
-            remove_parts(path, |number| number != save);
+            return Ok(file);
         }
-        Ok(())
+        for (rank, &checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
+            self.parts.push(PartFile {
+                name: name(rank)?,
+                checksum: checksum as u32,
+            });
+        }
+        // The header of the file contains the checksums of the parts' headers.
+        let (header, _) = header::encode(self, checksums)?;
+        let mut file = AtomicFile::create(path)?;
+        self.write_to(&mut file, &header)?;
+        Ok(file)
     }
 
     /// The error if a file would have rank 0's state of what is other on the other ranks.
