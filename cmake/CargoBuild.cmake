@@ -40,10 +40,10 @@ mark_as_advanced(UMBO_CARGO_FEATURES_OF)
 if(UMBO_CARGO_FEATURES_OF)
   list(APPEND cargo_packages --package "${UMBO_CARGO_FEATURES_OF}")
 endif()
-set(UMBO_FEATURES "mpi;nccl" CACHE STRING
-    "Optional parts of the library: any of mpi and nccl; the functions of others fail")
+set(UMBO_FEATURES "files;mpi;nccl" CACHE STRING
+    "Optional parts of the library: any of files, mpi and nccl; the functions of others fail")
 set(cargo_features "")
-if(NOT UMBO_FEATURES STREQUAL "mpi;nccl")
+if(NOT UMBO_FEATURES STREQUAL "files;mpi;nccl")
   set(features umbo-tool/plot)
   foreach(feature IN LISTS UMBO_FEATURES)
     list(APPEND features umbo/${feature} umbo-tool/${feature})

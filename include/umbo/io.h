@@ -329,6 +329,7 @@ static inline void umbo_checkpoint_manager_release(
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
  * - UMBO_STATUS_UNAVAILABLE: another failure of the system.
+ * - UMBO_STATUS_UNIMPLEMENTED: the library was built without the feature "files".
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, const char *path);
 
@@ -350,8 +351,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
- * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than
- *   DEFLATE.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, a compression other than DEFLATE,
+ *   or the library was built without the feature "files".
  * - UMBO_STATUS_DATA_LOSS: the file is damaged.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
@@ -363,7 +364,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: not such a file, or a scalar.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, as the system says.
- * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or the library was built without
+ *   the feature "files".
  * - UMBO_STATUS_DATA_LOSS: the file is damaged.
  *
  * A file in C order and the machine's byte order, of any dtype but bool, is mapped into memory:

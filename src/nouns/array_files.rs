@@ -11,6 +11,7 @@ use umbo_core::checkpoint::arrays;
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system.
+/// - UMBO_STATUS_UNIMPLEMENTED: the library was built without the feature "files".
 #[c_call(path(path), get(tensor))]
 pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
     arrays::save_npy(&tensor, path)
@@ -39,8 +40,8 @@ pub fn umbo_tensor_save_all(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
-/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than
-///   DEFLATE.
+/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, a compression other than DEFLATE,
+///   or the library was built without the feature "files".
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 #[c_call(out(tensor), path(path), optional_text(name))]
 pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *mut umbo_tensor) {
@@ -56,7 +57,8 @@ pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: not such a file, or a scalar.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, as the system says.
-/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or the library was built without
+///   the feature "files".
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 ///
 /// A file in C order and the machine's byte order, of any dtype but bool, is mapped into memory:

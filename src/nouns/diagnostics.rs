@@ -26,8 +26,9 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 
 /// Gets whether the library has an optional feature.
 ///
-/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "mpi", "nccl": the
-///   library was built with communicators over MPI or NCCL, which need not be installed. Others: 0.
+/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "files", "mpi", "nccl": the
+///   library was built with files of arrays, with communicators over MPI, over NCCL, which need not be
+///   installed. Others: 0.
 /// @param[out] result 1 or 0.
 ///
 /// Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.

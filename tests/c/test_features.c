@@ -66,9 +66,28 @@ static void check_nccl(void) {
     umbo_communicator_release(base);
 }
 
+static void check_files(void) {
+    const int there = has("files", "\"files\"");
+    const char *const paths[1] = {"test_features.missing"};
+    const umbo_status expected = there ? UMBO_STATUS_NOT_FOUND : UMBO_STATUS_UNIMPLEMENTED;
+    const float number = 1;
+    umbo_dataset *dataset;
+    umbo_tensor *tensor, *loaded;
+    CHECK_STATUS(umbo_dataset_from_npy_file(paths[0], &dataset), expected);
+    CHECK_STATUS(umbo_dataset_from_npz_file(paths[0], 0, NULL, &dataset), expected);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, NULL, paths, &dataset), expected);
+    CHECK_STATUS(umbo_tensor_load(paths[0], NULL, &loaded), expected);
+    CHECK_STATUS(umbo_tensor_load(paths[0], "x", &loaded), expected);
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, NULL, &tensor));
+    CHECK_STATUS(umbo_tensor_save(tensor, "no folder/x.npy"), expected);
+    if (!there) CHECK_MESSAGE("built without the feature 'files'");
+    umbo_tensor_release(tensor);
+}
+
 int main(void) {
     CHECK(!has("no such part", "\"no such part\""));
     check_mpi();
     check_nccl();
+    check_files();
     return finish();
 }

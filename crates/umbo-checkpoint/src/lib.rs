@@ -25,6 +25,7 @@
 #[macro_use]
 extern crate umbo_base;
 
+#[cfg_attr(not(feature = "files"), path = "arrays_absent.rs")]
 pub mod arrays;
 pub mod atomic;
 mod background;

@@ -21,8 +21,8 @@ pub mod mpi;
 pub mod nccl;
 pub mod resolver;
 
-/// The names of the optional engines that this library was built with.
-pub const ENGINES: &[&str] = &[
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
     #[cfg(feature = "mpi")]
     "mpi",
     #[cfg(feature = "nccl")]

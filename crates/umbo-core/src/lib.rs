@@ -44,5 +44,5 @@ pub use umbo_tensor::{collectives, values};
 
 /// The names of the optional parts that this library was built with: features of its package.
 pub fn features() -> Vec<&'static str> {
-    cluster::ENGINES.to_vec()
+    [input::FEATURES, cluster::FEATURES].concat()
 }

@@ -12,6 +12,9 @@
 //! the batch. If the rows follow each other, batch copies nothing. All other operations work on
 //! elements.
 //!
+//! Files of arrays are a feature, `files`. Without it their functions are there and fail with
+//! UNIMPLEMENTED.
+//!
 //! Elements come from pools, and their memory is filled again once their consumer has dropped them,
 //! so that a pass allocates nothing after its first elements.
 
@@ -50,3 +53,9 @@ pub use sources::generator::Generator;
 pub use sources::numpy::make_numpy_dataset;
 pub use transforms::map::MapOptions;
 pub use transforms::shuffle::ShuffleOptions;
+
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "files")]
+    "files",
+];

@@ -10,7 +10,8 @@ use std::path::Path;
 use flate2::bufread::GzDecoder;
 
 use crate::dataset::Dataset;
-use crate::sources::file::{self, FileElements, wrong};
+use crate::sources::array_file;
+use crate::sources::file::{FileElements, wrong};
 use umbo_base::error::Result;
 use umbo_base::error::memory::collect;
 use umbo_tensor::{DType, Tensor};
@@ -35,7 +36,7 @@ impl Dataset {
 }
 
 fn read(path: &Path) -> Result<Tensor> {
-    let map = file::map(path)?;
+    let map = array_file::map(path)?;
     if map.starts_with(&[0x1f, 0x8b]) {
         let mut stream = Members(Some(GzDecoder::new(&map[..])));
         let elements = read_header(path, &mut stream)?;
@@ -75,7 +76,7 @@ impl Read for Members<'_> {
 /// Reads the header and nothing after it.
 fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
     let mut magic = [0; 4];
-    file::fill(path, stream, &mut magic, "its magic number")?;
+    array_file::fill(path, stream, &mut magic, "its magic number")?;
     let dtype = match magic {
         [0, 0, 0x08, _] => DType::UInt8,
         [0, 0, 0x09, _] => DType::Int8,
@@ -94,7 +95,7 @@ fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
     let mut sizes = vec![0; usize::from(magic[3])];
     for size in &mut sizes {
         let mut bytes = [0; 4];
-        file::fill(path, stream, &mut bytes, "its header")?;
+        array_file::fill(path, stream, &mut bytes, "its header")?;
         *size = u32::from_be_bytes(bytes) as usize;
     }
     FileElements::new(path, dtype, &sizes, true)

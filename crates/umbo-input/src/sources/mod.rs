@@ -1,13 +1,20 @@
 //! Datasets of the rows of arrays.
 
+#[cfg(not(feature = "files"))]
+mod absent;
+#[cfg(feature = "files")]
+pub(crate) mod array_file;
 pub mod file;
 pub(crate) mod file_shares;
 pub(crate) mod files;
 pub(crate) mod from_tensors;
 pub(crate) mod generator;
+#[cfg(feature = "files")]
 pub(crate) mod idx;
 pub(crate) mod memory;
+#[cfg(feature = "files")]
 pub mod npy;
+#[cfg(feature = "files")]
 pub mod npz;
 pub(crate) mod numpy;
 pub(crate) mod range;

@@ -9,7 +9,8 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::dataset::Dataset;
-use crate::sources::file::{self, FileElements, damaged, wrong};
+use crate::sources::array_file;
+use crate::sources::file::{FileElements, damaged, wrong};
 use umbo_base::error::{Error, Result};
 use umbo_base::text::shortened;
 use umbo_tensor::{DType, Shape, Tensor};
@@ -44,7 +45,7 @@ pub fn read_array(path: &Path) -> Result<Tensor> {
 
 /// Reads the array, or maps it into memory if that is allowed and possible.
 fn read(path: &Path, may_map: bool) -> Result<Tensor> {
-    let map = file::map(path)?;
+    let map = array_file::map(path)?;
     let mut rest = &map[..];
     let header = NpyHeader::read(path, &mut rest)?;
     header.elements.check_length(path, rest.len() as u64)?;
@@ -68,7 +69,7 @@ impl NpyHeader {
     /// Reads the header and nothing after it.
     pub(crate) fn read(path: &Path, stream: &mut impl Read) -> Result<NpyHeader> {
         let mut magic = [0; 8];
-        file::fill(path, stream, &mut magic, "its magic number")?;
+        array_file::fill(path, stream, &mut magic, "its magic number")?;
         let [start @ .., major, minor] = magic;
         if &start != b"\x93NUMPY" {
             return Err(wrong(
@@ -88,7 +89,7 @@ impl NpyHeader {
             }
         };
         let mut length = [0; 4];
-        file::fill(path, stream, &mut length[..length_bytes], "its header")?;
+        array_file::fill(path, stream, &mut length[..length_bytes], "its header")?;
         let length = u32::from_le_bytes(length) as usize;
         if length > LONGEST_HEADER {
             return Err(damaged(
@@ -97,7 +98,7 @@ impl NpyHeader {
             ));
         }
         let mut text = vec![0; length];
-        file::fill(path, stream, &mut text, "its header")?;
+        array_file::fill(path, stream, &mut text, "its header")?;
         let text = String::from_utf8(text).map_err(|_| damaged(path, "its header is not text"))?;
         let mut header = NpyHeader::parse(path, &text)?;
         header.bytes = (magic.len() + length_bytes + length) as u64;

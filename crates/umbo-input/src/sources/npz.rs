@@ -7,7 +7,8 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::dataset::Dataset;
-use crate::sources::file::{self, damaged, failed, wrong};
+use crate::sources::array_file;
+use crate::sources::file::{damaged, failed, wrong};
 use crate::sources::npy::NpyHeader;
 use umbo_base::error::{Error, Result};
 use umbo_base::text::shortened;
@@ -30,7 +31,7 @@ impl Dataset {
     /// RESOURCE_EXHAUSTED: no memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
-        let map = file::map(path)?;
+        let map = array_file::map(path)?;
         let (archive, arrays) = open(path, &map)?;
         let chosen: Vec<usize> = match names {
             None => (0..arrays.len()).collect(),
@@ -56,7 +57,7 @@ impl Dataset {
 /// Reads the array with this name in a `.npz` file into memory of its own. Fails as
 /// [`Dataset::from_npz_file`] does.
 pub fn read_array(path: &Path, name: &str) -> Result<Tensor> {
-    let map = file::map(path)?;
+    let map = array_file::map(path)?;
     let (mut archive, arrays) = open(path, &map)?;
     let position = position(path, &arrays, name, "name")?;
     read_entry(path, &mut archive, arrays[position].1)
