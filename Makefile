@@ -100,9 +100,10 @@ demo-mpi: ## Train the Fashion-MNIST example in one process and in two, over MPI
 	@$(MAKE) --no-print-directory install
 	@$(call example,03_train_fashion_mnist)
 	@$(call section,Train in one process)
-	@$(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --replicas 2
+	@scripts/with_kernels.sh $(PREFIX)/bin/umbo \
+	  $(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --replicas 2
 	@$(call section,Train in two processes)
-	@LD_LIBRARY_PATH="$(MPI)/lib" "$(MPI)/bin/mpiexec" -n 2 \
+	@LD_LIBRARY_PATH="$(MPI)/lib" scripts/with_kernels.sh $(PREFIX)/bin/umbo "$(MPI)/bin/mpiexec" -n 2 \
 	  $(WORK)/c_examples/03_train_fashion_mnist $(DATA) --workers mpi --epochs $(EPOCHS) --seed $(SEED) --replicas 1
 
 movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
@@ -274,6 +275,7 @@ test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of 
 	@$(cargo_test) --test strategy -- --ignored more_than $(if $(SMALL),--list)
 
 judges: ## Let others' tests judge the library; writes docs/internals/judges.md (installs into build/judges)
+	@scripts/writable.sh $(DOCUMENTS)/internals/judges.md
 	@scripts/setup.sh judges
 	@$(MAKE) --no-print-directory install
 	@$(call section,Judges)
@@ -285,17 +287,17 @@ bench: ## Measure the library on this machine
 	@cargo bench --locked --workspace --bench handle
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
-	@mkdir -p $(DOCUMENTS)/pictures && [ -w $(DOCUMENTS)/pictures ] || { echo "$(DOCUMENTS)/pictures cannot be written" >&2; exit 1; }
+	@scripts/writable.sh $(DOCUMENTS)/pictures/history.svg
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory demo
 	@$(call section,Pictures)
 	@DATA="$(DATA)" scripts/pictures.sh $(PREFIX) $(WORK) $(DOCUMENTS)/pictures $(if $(SMALL),--rounds 1 --steps 2 --to-us 4)
 
 bench-peers: ## Measure beside other frameworks; writes docs/internals/benchmarks.md (installs into build/peers)
+	@scripts/writable.sh $(DOCUMENTS)/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
-	@mkdir -p $(DOCUMENTS)/internals
 	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
@@ -306,19 +308,19 @@ bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell
 	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --check
 
 bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/performance.md
+	@scripts/writable.sh $(DOCUMENTS)/performance.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Updates beside loops written by hand)
-	@mkdir -p $(DOCUMENTS)
 	@$(if $(SMALL),cp docs/performance.md $(DOCUMENTS))
 	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
 	  $(if $(SMALL),--elements 65536 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
+	@scripts/writable.sh $(DOCUMENTS)/engines.md
 	@scripts/setup.sh bench-engines
 	@$(MAKE) --no-print-directory install
 	@$(call section,Engines alone and under Umbo)
-	@mkdir -p $(DOCUMENTS)
 	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
 	@benches/engines/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp --quick)

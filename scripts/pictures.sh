@@ -13,8 +13,8 @@ umbo=$prefix/bin/umbo
 built=${2:?where the examples are built}
 pictures=${3:?where the pictures go}
 work=$built/pictures
-mkdir -p "$work" "$pictures"
-[ -w "$pictures" ] || { echo "$pictures cannot be written; nothing was measured" >&2; exit 1; }
+scripts/writable.sh "$pictures/history.svg"
+mkdir -p "$work"
 with_kernels() { scripts/with_kernels.sh "$umbo" "$@"; }
 
 echo "==== The history of a training"
