@@ -12,7 +12,7 @@ ask() {
   LD_PRELOAD=libopenblas.so.0 "$umbo" doctor 2>/dev/null | grep -o 'OpenBLAS (.*' | head -n 1 || true
 }
 said=$(ask)
-core=$(printf %s "$said" | sed -n 's/.*OPENBLAS_CORETYPE=\([A-Za-z0-9]*\).*/\1/p')
+core=$(printf %s "$said" | sed -n 's/.*Set OPENBLAS_CORETYPE=\([A-Za-z0-9]*\).*/\1/p')
 if [ -z "${OPENBLAS_CORETYPE:-}" ] && [ -n "$core" ]; then
   export OPENBLAS_CORETYPE="$core"
   said="$(ask) (OPENBLAS_CORETYPE=$core, since it does not know this processor)"

@@ -16,6 +16,7 @@ use umbo_core::executor::workers;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::observe::libraries::{self, Vectors};
 use umbo_core::observe::machine::Load;
+use umbo_core::observe::processors;
 use umbo_core::system;
 use umbo_core::system::memory::LARGE_PAGES_COMMAND;
 
@@ -141,8 +142,8 @@ fn examine() -> Vec<Finding> {
             system::processors::online_set(),
             affinity::usable(),
         ),
-        speed::hyperthreads(&speed::siblings(processors)),
-        speed::frequencies(&speed::frequencies_of(processors)),
+        speed::hyperthreads(&processors::siblings_of(processors)),
+        speed::frequencies(&processors::frequencies_of(processors)),
         load(machine::load_now(), system::usage::load_averages()),
         binding(),
         central_work(),

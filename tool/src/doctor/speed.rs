@@ -1,11 +1,10 @@
 //! What decides the speed of callbacks and is not Umbo's: computing libraries, frequencies,
 //! hyperthreads.
 
-use std::collections::BTreeSet;
-
 use umbo_core::executor::affinity::CpuSet;
 use umbo_core::observe::libraries::{Library, Vectors};
-use umbo_core::system::processors::{self as system, Frequency};
+use umbo_core::observe::processors;
+use umbo_core::system::processors::Frequency;
 
 use super::{Finding, Verdict};
 
@@ -17,28 +16,15 @@ pub(super) fn computing_libraries(loaded: &[Library], has: Option<Vectors>) -> V
                     one, umbo doctor says which kernels it has chosen";
         return vec![Finding::new(Verdict::Fine, subject, text)];
     }
-    let finding = |library: &Library| match has.and_then(|has| library.old_kernels(has)) {
+    let kernels = |library: &Library, has| {
+        let old = library.old_kernels(has);
+        old.or_else(|| library.lesser_kernels(has))
+    };
+    let finding = |library: &Library| match has.and_then(|has| kernels(library, has)) {
         Some(text) => Finding::new(Verdict::Note, subject, text),
         None => Finding::new(Verdict::Fine, subject, library.in_words()),
     };
     loaded.iter().map(finding).collect()
-}
-
-/// How the frequency of each of these processors is chosen, as far as the system says.
-pub(super) fn frequencies_of(processors: &CpuSet) -> Vec<Frequency> {
-    processors
-        .processors()
-        .filter_map(system::frequency)
-        .collect()
-}
-
-/// With some drivers the hardware chooses the frequency, also where the governor is called
-/// powersave.
-fn is_kept_low(frequency: &Frequency) -> bool {
-    let chooses = ["intel_pstate", "amd-pstate"]
-        .iter()
-        .any(|driver| frequency.driver.starts_with(driver));
-    frequency.preference == "power" || (frequency.governor == "powersave" && !chooses)
 }
 
 /// The finding about the processors' frequencies.
@@ -51,54 +37,28 @@ pub(super) fn frequencies(all: &[Frequency]) -> Finding {
             "the system does not say how it is chosen",
         );
     };
-    let low = all
-        .iter()
-        .filter(|frequency| is_kept_low(frequency))
-        .count();
-    if low > 0 {
-        let text = format!(
-            "{low} of {} processors are set to save power, so steps are slower. As root: cpupower \
-             frequency-set -g performance",
-            all.len()
-        );
-        return Finding::new(Verdict::Note, subject, text);
-    }
-    Finding::new(
-        Verdict::Fine,
-        subject,
-        format!("governor {}", first.governor),
-    )
-}
-
-/// The processors that share a core with each of these, as far as the system says.
-pub(super) fn siblings(processors: &CpuSet) -> Vec<CpuSet> {
-    processors
-        .processors()
-        .filter_map(system::siblings)
-        .collect()
-}
-
-/// The finding about processors that share a core, from the result of [`siblings`].
-pub(super) fn hyperthreads(siblings: &[CpuSet]) -> Finding {
-    let subject = "cores";
-    let cores = siblings
-        .iter()
-        .map(CpuSet::to_string)
-        .collect::<BTreeSet<_>>()
-        .len();
-    match (cores, siblings.len()) {
-        (0, _) => Finding::new(Verdict::Fine, subject, "the system does not say"),
-        (cores, processors) if processors > cores => {
-            let text = format!(
-                "the {processors} processors are hyperthreads of {cores} cores: two replicas on \
-                 one core share its arithmetic; compare {cores} replicas with {processors}"
-            );
-            Finding::new(Verdict::Note, subject, text)
-        }
-        (cores, _) => Finding::new(
+    match processors::saving_power(all) {
+        Some(text) => Finding::new(Verdict::Note, subject, text),
+        None => Finding::new(
             Verdict::Fine,
             subject,
-            format!("{cores}, one for each processor"),
+            format!("governor {}", first.governor),
+        ),
+    }
+}
+
+/// The finding about processors that share a core, from the sets of those that share one.
+pub(super) fn hyperthreads(siblings: &[CpuSet]) -> Finding {
+    let subject = "cores";
+    if siblings.is_empty() {
+        return Finding::new(Verdict::Fine, subject, "the system does not say");
+    }
+    match processors::hyperthreads(siblings) {
+        Some(text) => Finding::new(Verdict::Note, subject, text),
+        None => Finding::new(
+            Verdict::Fine,
+            subject,
+            format!("{}, one for each processor", siblings.len()),
         ),
     }
 }
@@ -119,10 +79,23 @@ mod tests {
                 chooses: true,
                 threads: Some(1),
             };
-            computing_libraries(&[library], Some(Vectors::Avx2)).remove(0)
+            move |has| computing_libraries(&[library], Some(has)).remove(0)
         };
-        check(&of("Prescott"), Verdict::Note, "OPENBLAS_CORETYPE=Haswell");
-        check(&of("Haswell"), Verdict::Fine, "Haswell kernels, 1 thread");
+        check(
+            &of("Prescott")(Vectors::Avx2),
+            Verdict::Note,
+            "Set OPENBLAS_CORETYPE=Haswell",
+        );
+        check(
+            &of("Haswell")(Vectors::Avx512),
+            Verdict::Note,
+            "Compare with OPENBLAS_CORETYPE=SkylakeX",
+        );
+        check(
+            &of("Haswell")(Vectors::Avx2),
+            Verdict::Fine,
+            "Haswell kernels, 1 thread",
+        );
         check(
             &computing_libraries(&[], None)[0],
             Verdict::Fine,

@@ -93,6 +93,12 @@ pub fn report(summary: &Summary, advice: &[Advice]) -> String {
     for advice in advice {
         text.push_str(&format!("- {}\n", advice.text));
     }
+    if !summary.notes.is_empty() {
+        text.push_str("\nWorth a comparison:\n");
+    }
+    for note in &summary.notes {
+        text.push_str(&format!("- {note}\n"));
+    }
     text
 }
 
@@ -501,6 +507,19 @@ mod tests {
     fn replicas_that_work_well_get_no_advice() {
         is_silent(&healthy());
         is_silent(&Summary::default());
+    }
+
+    #[test]
+    fn notes_are_no_advice() {
+        let mut summary = healthy();
+        summary.notes = vec!["the processors sleep".into()];
+        is_silent(&summary);
+        let text = report(&summary, &[]);
+        assert!(
+            text.ends_with("\nWorth a comparison:\n- the processors sleep\n"),
+            "{text}"
+        );
+        assert!(!in_one_line(&summary, &[]).contains("sleep"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::mem;
 use std::path::Path;
 
+pub use super::vectors::Vectors;
 use umbo_system::libraries::{self, Library as LoadedFile};
 
 /// What a library computes.
@@ -67,108 +68,65 @@ pub struct Library {
     pub threads: Option<u32>,
 }
 
-/// The vector instructions of a processor, or of kernels. Later ones include earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Vectors {
-    /// SSE, or none.
-    Sse,
-    /// AVX.
-    Avx,
-    /// AVX2.
-    Avx2,
-    /// AVX-512, with the parts that OpenBLAS's SkylakeX kernels use.
-    Avx512,
-}
-
-impl Vectors {
-    /// Those of this processor. `None` on another architecture than x86-64.
-    pub fn of_processor() -> Option<Vectors> {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl");
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            Some(
-                match (avx512 && avx2, avx2, is_x86_feature_detected!("avx")) {
-                    (true, ..) => Vectors::Avx512,
-                    (_, true, _) => Vectors::Avx2,
-                    (_, _, true) => Vectors::Avx,
-                    _ => Vectors::Sse,
-                },
-            )
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        None
-    }
-
-    /// Those of kernels with this name, if they are known to be made without AVX2.
-    fn of_kernels(name: &str) -> Option<Vectors> {
-        const SSE: [&str; 19] = [
-            "generic",
-            "unknown",
-            "katmai",
-            "coppermine",
-            "northwood",
-            "prescott",
-            "banias",
-            "core2",
-            "penryn",
-            "dunnington",
-            "nehalem",
-            "athlon",
-            "opteron",
-            "opteron_sse3",
-            "barcelona",
-            "bobcat",
-            "nano",
-            "atom",
-            "core",
-        ];
-        const AVX: [&str; 4] = ["sandybridge", "bulldozer", "piledriver", "steamroller"];
-        let is_one_of = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other));
-        match (is_one_of(&SSE), is_one_of(&AVX)) {
-            (true, _) => Some(Vectors::Sse),
-            (_, true) => Some(Vectors::Avx),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Vectors::Sse => "SSE",
-            Vectors::Avx => "AVX",
-            Vectors::Avx2 => "AVX2",
-            Vectors::Avx512 => "AVX-512",
-        }
-    }
-}
-
 impl Library {
     /// A text if the library computes with kernels that are older than a processor that has `has`:
     /// what it does, and what mends it.
     pub fn old_kernels(&self, has: Vectors) -> Option<String> {
-        let kernels = self.kernels.as_deref()?;
-        let used = Vectors::of_kernels(kernels).filter(|_| has >= Vectors::Avx2)?;
-        let (file, maker) = (&self.file, self.maker.name());
-        let mends = match (self.maker, self.chooses) {
-            (Maker::OpenBlas, true) => format!(
-                "Set OPENBLAS_CORETYPE={} before the program starts, or use a newer OpenBLAS",
-                if has == Vectors::Avx512 {
-                    "SkylakeX"
-                } else {
-                    "Haswell"
-                }
-            ),
-            _ => format!("Use {maker} in a newer version, or built for this processor"),
+        use Vectors::{Avx, Avx2, Avx512, Sse};
+        let used = Vectors::of_kernels(self.kernels.as_deref()?)?;
+        let (Sse | Avx, Avx2 | Avx512) = (used, has) else {
+            return None;
         };
-        Some(format!(
-            "{maker} ({file}) computes with its {kernels} kernels, which use {} on a processor \
-             that has {}: matrix products take several times as long as they need. {mends}",
+        let mends = match self.core_type(has) {
+            Some(core) => format!(
+                "Set OPENBLAS_CORETYPE={core} before the program starts, or use a newer OpenBLAS"
+            ),
+            None => format!(
+                "Use {} in a newer version, or built for this processor",
+                self.maker.name()
+            ),
+        };
+        let cost = "matrix products take several times as long as they need";
+        Some(format!("{}: {cost}. {mends}", self.uses(used, has)))
+    }
+
+    /// A text if the library computes with kernels that are one step behind a processor that has
+    /// `has`. What that costs depends on the processor: AVX-512 is up to twice as fast as AVX2
+    /// where it has two units, and no faster where each instruction takes two turns.
+    pub fn lesser_kernels(&self, has: Vectors) -> Option<String> {
+        use Vectors::{Avx2, Avx512, Neon, Sve};
+        let used = Vectors::of_kernels(self.kernels.as_deref()?)?;
+        let ((Avx2, Avx512) | (Neon, Sve)) = (used, has) else {
+            return None;
+        };
+        let compare = match self.core_type(has) {
+            Some(core) => format!("Compare with OPENBLAS_CORETYPE={core}"),
+            None => format!("Compare with a newer {}", self.maker.name()),
+        };
+        let cost = "matrix products take up to twice as long, depending on the processor";
+        Some(format!("{}: {cost}. {compare}", self.uses(used, has)))
+    }
+
+    fn uses(&self, used: Vectors, has: Vectors) -> String {
+        format!(
+            "{} ({}) computes with its {} kernels, which use {} on a processor that has {}",
+            self.maker.name(),
+            self.file,
+            self.kernels.as_deref().unwrap_or_default(),
             used.name(),
             has.name()
-        ))
+        )
+    }
+
+    /// The value of OPENBLAS_CORETYPE for a processor that has `has`, if the library reads it.
+    fn core_type(&self, has: Vectors) -> Option<&'static str> {
+        let chooses = self.maker == Maker::OpenBlas && self.chooses;
+        chooses.then_some(match has {
+            Vectors::Avx512 => "SkylakeX",
+            Vectors::Neon => "ARMV8",
+            Vectors::Sve => "ARMV8SVE",
+            _ => "Haswell",
+        })
     }
 
     /// Whether its threads are more than `processors`, if `at_once` of the program's threads call
@@ -195,13 +153,23 @@ impl Library {
 
 /// The old kernels with which libraries of this process compute, as texts.
 pub fn old_kernels(libraries: &[Library]) -> Vec<String> {
+    on_this_processor(libraries, Library::old_kernels)
+}
+
+/// The kernels of this process's libraries that are one step behind, as texts.
+pub fn lesser_kernels(libraries: &[Library]) -> Vec<String> {
+    on_this_processor(libraries, Library::lesser_kernels)
+}
+
+fn on_this_processor(
+    libraries: &[Library],
+    say: impl Fn(&Library, Vectors) -> Option<String>,
+) -> Vec<String> {
     let Some(has) = Vectors::of_processor() else {
         return Vec::new();
     };
-    libraries
-        .iter()
-        .filter_map(|library| library.old_kernels(has))
-        .collect()
+    let texts = libraries.iter().filter_map(|library| say(library, has));
+    texts.collect()
 }
 
 /// The computing libraries that are loaded now. A process that has loaded many files is searched
@@ -378,6 +346,28 @@ mod tests {
             ("", Vectors::Avx2),
             ("Prescott", Vectors::Sse),
             ("Prescott", Vectors::Avx),
+        ] {
+            assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
+        }
+        // One step behind is worth a comparison, and no more.
+        let of = |kernels, has| open_blas(kernels, true).lesser_kernels(has);
+        let text = of("Haswell", Vectors::Avx512).unwrap();
+        let expected = "its Haswell kernels, which use AVX2 on a processor that has AVX-512: matrix \
+                        products take up to twice as long";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.ends_with("Compare with OPENBLAS_CORETYPE=SkylakeX"),
+            "{text}"
+        );
+        let text = of("neoversen1", Vectors::Sve).unwrap();
+        assert!(text.contains("NEON on a processor that has SVE"), "{text}");
+        for (kernels, has) in [
+            ("Prescott", Vectors::Avx512),
+            ("Haswell", Vectors::Avx2),
+            ("Zen", Vectors::Avx512),
+            ("SkylakeX", Vectors::Avx512),
+            ("neoversen1", Vectors::Neon),
+            ("neoversev1", Vectors::Sve),
         ] {
             assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
         }

@@ -19,6 +19,7 @@ pub mod machine;
 mod meter;
 pub mod phase;
 pub mod processes;
+pub mod processors;
 pub mod report;
 mod run_end;
 mod running;
@@ -28,6 +29,7 @@ pub mod strict;
 pub mod summary;
 pub mod switch;
 pub mod trace;
+mod vectors;
 mod watching;
 
 pub use phase::{Counter, Phase};

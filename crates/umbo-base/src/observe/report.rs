@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::advice::{self, Cause};
 use super::first_runs::FirstRuns;
-use super::libraries;
 use super::log::{self, Level};
 use super::machine::Watch;
 pub use super::meter::{Meter, Opened};
@@ -24,6 +23,7 @@ pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event};
 use super::watching;
+use super::{libraries, processors};
 use umbo_system::threads;
 
 /// How many steps are kept.
@@ -225,6 +225,8 @@ impl KeptSteps {
         (summary.others, summary.own_on_processor) = self.usage.since(&self.callers);
         summary.load = self.machine.load();
         summary.libraries = libraries::loaded();
+        summary.notes = libraries::lesser_kernels(&summary.libraries);
+        summary.notes.extend(processors::notes(setup.cpu_devices));
         summary
     }
 }

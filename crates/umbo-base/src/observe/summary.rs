@@ -47,6 +47,8 @@ pub struct Summary {
     pub load: Option<Load>,
     /// The computing libraries that are loaded.
     pub libraries: Vec<Library>,
+    /// What else may make steps slower and does not show in the figures, as texts.
+    pub notes: Vec<String>,
 }
 
 /// The times of one replica in a step, in nanoseconds.
