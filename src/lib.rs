@@ -43,8 +43,8 @@
 //!    makes the inline functions `umbo_x_retain` and `umbo_x_release` over those of
 //!    [`nouns::ownership`].
 //!
-//! What a callback is given for the call lies in a `handle::LentHandle`, which hands out handles
-//! that can be neither retained nor released and that are stale once the call is over.
+//! Arguments that a callback gets for the call lie in a `handle::LentHandle`, which hands out
+//! handles that can be neither retained nor released and that are stale once the call is over.
 
 #![expect(unsafe_code, reason = "C programs give and get pointers")]
 #![expect(non_camel_case_types, reason = "these are the names of C types")]

@@ -209,7 +209,7 @@ extern "C" {
  */
 typedef void (*umbo_destroy_fn)(void *user_data);
 
-/** What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones. */
+/** The result of a function: UMBO_OK, or why it failed. The codes are the canonical ones. */
 UMBO_ENUM(umbo_status) {
   /** Success. */
   UMBO_OK = 0,
@@ -223,7 +223,7 @@ UMBO_ENUM(umbo_status) {
   UMBO_STATUS_DEADLINE_EXCEEDED = 4,
   /** A device, file or name does not exist. */
   UMBO_STATUS_NOT_FOUND = 5,
-  /** What the call is to make exists already. */
+  /** The thing that the call is to make exists already. */
   UMBO_STATUS_ALREADY_EXISTS = 6,
   /** The operating system refused access. */
   UMBO_STATUS_PERMISSION_DENIED = 7,
@@ -256,7 +256,10 @@ typedef struct umbo_error_info {
   const char *device;
   /** The message. */
   const char *message;
-  /** What the callback attached with umbo_set_last_error(), or NULL. The library owns it. */
+  /**
+   * The object that the callback attached with umbo_set_last_error(), or NULL. The library owns
+   * it.
+   */
   void *payload;
   /** The `destroy` of the payload, by which a program knows its own. */
   umbo_destroy_fn payload_destroy;
@@ -433,7 +436,7 @@ typedef struct umbo_checkpoint umbo_checkpoint;
 /** Which checkpoints of a training are kept, and who writes them. */
 typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 
-/** What joins the processes of a training: it moves bytes from each to each. */
+/** The link of the processes of a training: it moves bytes from each to each. */
 typedef struct umbo_communicator umbo_communicator;
 
 /**
@@ -461,7 +464,7 @@ UMBO_ENUM(umbo_log_level) {
   UMBO_LOG_ERROR = 1,
   /** It works, but probably not as intended. */
   UMBO_LOG_WARNING = 2,
-  /** What the library has set up, and how. */
+  /** The library's set-up. */
   UMBO_LOG_INFO = 3,
   /** Details for finding a fault. */
   UMBO_LOG_DEBUG = 4

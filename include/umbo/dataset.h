@@ -39,7 +39,7 @@ extern "C" {
 /** The size of a dimension in which elements may differ. */
 #define UMBO_SIZE_UNKNOWN (-1)
 
-/** What elements are. Start from UMBO_ELEMENT_SPEC_INFO_INIT. */
+/** The structure of elements. Start from UMBO_ELEMENT_SPEC_INFO_INIT. */
 typedef struct umbo_element_spec_info {
   size_t struct_size;
   /** UMBO_VALUE_TENSOR, _PER_REPLICA, _TUPLE, _LIST or _STRUCT. */
@@ -474,7 +474,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in] count How many, 0 or more, or UMBO_ALL.
  *
- * Those of ranges and slices are left out at once, as are whole repetitions of them, also
+ * Elements of ranges and slices are left out at once, as are whole repetitions of them, also
  * shuffled, and of what is cached. Others are made when the first element is asked for; their
  * failures are those of umbo_iterator_next().
  *

@@ -49,7 +49,7 @@ typedef struct umbo_device {
   int32_t ordinal;
 } umbo_device;
 
-/** What is known of a device. Start from UMBO_DEVICE_INFO_INIT. */
+/** The properties of a device. Start from UMBO_DEVICE_INFO_INIT. */
 typedef struct umbo_device_info {
   size_t struct_size;
   /** Its type, and its number among the logical devices of that type. */

@@ -57,7 +57,7 @@ UMBO_ENUM(umbo_step_cause) {
 };
 
 /**
- * What a replica spends a step on, in seconds: medians over the measured steps.
+ * The time of a replica's step by purpose, in seconds: medians over the measured steps.
  *
  * A step begins with the end of the run before it on its thread; if that is not known, it is a run
  * alone. Work that is done once for all replicas counts for each, so the fields from `input` to
@@ -87,7 +87,7 @@ typedef struct umbo_step_times {
   double update;
   /** Exchanges between ranks. */
   double exchange;
-  /** What the program does between the steps. */
+  /** The program's own work between the steps. */
   double outside;
 } umbo_step_times;
 
@@ -192,8 +192,8 @@ UMBO_API void umbo_trace_span_begin(const char *name);
 UMBO_API void umbo_trace_span_end(void);
 
 /**
- * Gets how the library was built: a JSON object with "version", "target", "profile" and "features",
- * the names of the optional parts that it has.
+ * Gets how the library was built: a JSON object with "version", "target", "profile" and
+ * "features", the names of the optional parts that it has.
  */
 UMBO_API const char *umbo_build_info(void);
 

@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/** What a finding is about. */
+/** The subject of a finding. */
 UMBO_ENUM(umbo_equivalence_subject) {
   /** The step as a whole. */
   UMBO_EQUIVALENCE_OF_STEP = 1,
@@ -49,7 +49,7 @@ UMBO_ENUM(umbo_equivalence_subject) {
 };
 
 /**
- * What a check has found. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
+ * The verdict of a check. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
  * equivalence.
  */
 UMBO_ENUM(umbo_equivalence_verdict) {
@@ -109,7 +109,7 @@ typedef struct umbo_equivalence_options {
 #define UMBO_EQUIVALENCE_OPTIONS_INIT { sizeof(umbo_equivalence_options), UMBO_AUTO, 0.0 }
 UMBO_DEFAULT(umbo_equivalence_options, UMBO_EQUIVALENCE_OPTIONS_INIT)
 
-/** What a check has found as a whole. */
+/** The result of a check as a whole. */
 typedef struct umbo_equivalence_info {
   size_t struct_size;
   /** 1: the update and the metrics are the same on one replica as on all. */
@@ -129,7 +129,7 @@ UMBO_DEFAULT(umbo_equivalence_info, UMBO_EQUIVALENCE_INFO_INIT)
 /** One finding of a check. */
 typedef struct umbo_equivalence_finding {
   size_t struct_size;
-  /** What the finding is about. */
+  /** The subject of the finding. */
   umbo_equivalence_subject subject;
   /** UMBO_EQUIVALENCE_EQUAL, or what is wrong. */
   umbo_equivalence_verdict verdict;
@@ -146,7 +146,7 @@ typedef struct umbo_equivalence_finding {
   double difference;
   /** The variable's or metric's name; NULL: of the step. Lives as long as the result. */
   const char *name;
-  /** What was found, and what to do about it. Lives as long as the result. */
+  /** The finding and its remedy, as text. Lives as long as the result. */
   const char *text;
 } umbo_equivalence_finding;
 

@@ -75,14 +75,14 @@ typedef struct umbo_gradients_options {
   { sizeof(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE }
 UMBO_DEFAULT(umbo_gradients_options, UMBO_GRADIENTS_OPTIONS_INIT)
 
-/** What gradients are, and what the gradient of one variable is. */
+/** The properties of gradients, and of the gradient of one variable. */
 typedef struct umbo_gradients_info {
   size_t struct_size;
   /** The number of variables. */
   int64_t variable_count;
   /** How many runs make one update. */
   int64_t accumulation_steps;
-  /** What the callback does with the losses of its examples. */
+  /** The reduction of the callback over the losses of its examples. */
   umbo_loss_reduction loss_reduction;
   /** The type in which replicas write this gradient. UMBO_DTYPE_NONE without an index. */
   umbo_dtype dtype;
@@ -130,7 +130,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
  * @param[in] optimizer Its loss scale is taken out. NULL: there is none.
  * @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
  *   of the rows that were named, ascending, each once. With accumulated runs it is divided by the
- *   weight of those that there are.
+ *   weight of the runs so far.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no
  *   replica contributed to it, or it is frozen and runs are accumulated, which leaves it out.
  *   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights
@@ -154,7 +154,7 @@ static inline void umbo_gradients_release(const umbo_gradients *gradients) {
   umbo_release(gradients, UMBO_HANDLE_GRADIENTS);
 }
 
-/** What a replica does with its gradient buffer. */
+/** The use that a replica makes of its gradient buffer. */
 UMBO_ENUM(umbo_gradient_mode) {
   /** It writes every element. The buffer contains old data before. */
   UMBO_GRADIENT_OVERWRITE = 1,
@@ -247,7 +247,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
     umbo_gradients *gradients, umbo_replica_context *ctx, double weight);
 
 /**
- * Lets this replica's gradient of a variable stay in memory of the program: it is read from there,
+ * Attaches memory of the program as this replica's gradient of a variable: it is read from there,
  * without a copy, in place of the buffer of umbo_gradients_view().
  *
  * @param[in] view All elements: of the variable's shape and the gradient's dtype, row-major, in
@@ -270,8 +270,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_attach(
  * Discards what this replica has contributed to a variable in this step, as if it had not viewed,
  * added or attached anything. It may do so again before it submits.
  *
- * So a replica says that the step does not use a parameter. If no replica contributes to it, an
- * apply leaves the variable alone: no weight decay, no momentum. If others do, this one is zero.
+ * The declaration of a replica that the step does not use a parameter. If no replica contributes
+ * to it, an apply leaves the variable alone: no weight decay, no momentum. If others do, this one
+ * is zero.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_discard(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index);

@@ -35,7 +35,7 @@ extern "C" {
 
 /**
  * Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
- * What is added is of this strategy; variables may also be of the default one.
+ * The objects that are added are of this strategy; variables may also be of the default one.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_create(
     const umbo_strategy *strategy, umbo_checkpoint **checkpoint);

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/** What a metric accumulates. */
+/** The kinds of metrics. */
 UMBO_ENUM(umbo_metric_kind) {
   /** A sum: `sum` of the result. umbo_metrics_add() adds to it. */
   UMBO_METRIC_SUM = 1,
@@ -83,14 +83,14 @@ typedef struct umbo_metric_options {
 #define UMBO_METRIC_OPTIONS_INIT { sizeof(umbo_metric_options), 0, 200, 0.0, 1.0 }
 UMBO_DEFAULT(umbo_metric_options, UMBO_METRIC_OPTIONS_INIT)
 
-/** What metrics there are, and what one of them is. */
+/** The number of metrics, and the properties of one of them. */
 typedef struct umbo_metrics_info {
   size_t struct_size;
   /** How many metrics were defined. */
   int64_t metric_count;
   /** The name of the one with the index; NULL without an index. Lives as long as the metrics. */
   const char *name;
-  /** What it accumulates; 0 without an index. */
+  /** Its kind; 0 without an index. */
   umbo_metric_kind kind;
 } umbo_metrics_info;
 

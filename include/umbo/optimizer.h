@@ -53,7 +53,7 @@ typedef struct umbo_momentum_options {
   /** 1: Nesterov's momentum. */
   int32_t nesterov;
   /**
-   * What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+   * The share of a gradient that is left out of the sum; in [0, 1]. 0 with Nesterov's momentum.
    * Without effect if `momentum` is 0.
    */
   double dampening;
@@ -123,7 +123,7 @@ typedef struct umbo_adagrad_options {
   size_t struct_size;
   /** Finite and 0 or more. */
   double learning_rate;
-  /** What the sums of squares begin with; finite and 0 or more. */
+  /** The first value of the sums of squares; finite and 0 or more. */
   double initial_accumulator;
   /** Added to the root of the sum of squares; more than 0. */
   double epsilon;
@@ -163,7 +163,7 @@ typedef struct umbo_ftrl_options {
   double l1;
   /** The strength of the L2 regularisation; finite and 0 or more. */
   double l2;
-  /** What the sums of squares begin with; finite and 0 or more. */
+  /** The first value of the sums of squares; finite and 0 or more. */
   double initial_accumulator;
 } umbo_ftrl_options;
 
@@ -308,7 +308,7 @@ typedef struct umbo_update_tile {
   void *const *states;
   /** With the factor of the variable's group. */
   double learning_rate;
-  /** What the rule has to do itself; 0 unless it is decoupled. */
+  /** The weight decay that the rule has to apply itself; 0 unless it is decoupled. */
   double weight_decay;
   /** How often this optimizer has updated the variable before. */
   int64_t step;
@@ -353,7 +353,7 @@ typedef struct umbo_gpu_update {
   const int64_t *rows;
   /** With the factor of the variable's group. */
   double learning_rate;
-  /** What the rule has to do itself; 0 unless it is decoupled. */
+  /** The weight decay that the rule has to apply itself; 0 unless it is decoupled. */
   double weight_decay;
   /** How often this optimizer has updated the variable before. */
   int64_t step;
@@ -392,7 +392,7 @@ typedef struct umbo_custom_rule_options {
   int64_t state_count;
   /** Their names, which differ and are not empty. NULL if there are no states. */
   const char *const *state_names;
-  /** What the elements of each state are before the first update. NULL: all are 0. */
+  /** The elements of each state before the first update. NULL: all are 0. */
   const double *state_initials;
   /**
    * Updates variables that a GPU holds, with the same user data. NULL: to update such a variable
@@ -417,7 +417,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     const umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data,
     umbo_destroy_fn destroy, const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
 
-/** What an apply does with a gradient that is not finite (infinite or NaN). */
+/** The treatment of a gradient that is not finite (infinite or NaN). */
 UMBO_ENUM(umbo_non_finite) {
   /**
    * SKIP with a dynamic loss scale, FAIL with `global_clip_norm`, which one such element would make
@@ -449,7 +449,7 @@ UMBO_ENUM(umbo_loss_scaling) {
 };
 
 /**
- * What an optimizer does besides its update rule.
+ * The options of an optimizer besides its update rule.
  *
  * An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
  * clips by norm, clips by value, adds the weight decay, and updates. By default it only combines
@@ -483,9 +483,9 @@ typedef struct umbo_optimizer_options {
    * umbo_optimizer_info is the present one.
    */
   double loss_scale;
-  /** What a dynamic loss scale is multiplied by when it grows; more than 1. */
+  /** The factor of a dynamic loss scale when it grows; more than 1. */
   double loss_scale_growth_factor;
-  /** What it is multiplied by when it shrinks; more than 0 and less than 1. */
+  /** The factor when it shrinks; more than 0 and less than 1. */
   double loss_scale_backoff_factor;
   /** Its smallest value; more than 0, and at most `loss_scale`. */
   double loss_scale_minimum;
@@ -503,7 +503,7 @@ UMBO_DEFAULT(umbo_optimizer_options, UMBO_OPTIMIZER_OPTIONS_INIT)
 /** How an optimizer treats the variables of a group. */
 typedef struct umbo_group_options {
   size_t struct_size;
-  /** What the learning rate is multiplied by; finite and 0 or more. */
+  /** The factor of the learning rate; finite and 0 or more. */
   double learning_rate_factor;
   /** Finite and 0 or more; 0 is usual for biases and normalisation. UMBO_AUTO: the optimizer's. */
   double weight_decay;
@@ -551,7 +551,7 @@ typedef struct umbo_apply_options {
 #define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0 }
 UMBO_DEFAULT(umbo_apply_options, UMBO_APPLY_OPTIONS_INIT)
 
-/** What an apply did. */
+/** The outcome of an apply. */
 typedef struct umbo_apply_report {
   size_t struct_size;
   /**
@@ -681,7 +681,7 @@ static inline void umbo_optimizer_release(const umbo_optimizer *optimizer) {
   umbo_release(optimizer, UMBO_HANDLE_OPTIMIZER);
 }
 
-/** What an optimizer is, and how far it has come. */
+/** The properties and the progress of an optimizer. */
 typedef struct umbo_optimizer_info {
   size_t struct_size;
   /**

@@ -73,7 +73,7 @@ UMBO_ENUM(umbo_dtype) {
   UMBO_DTYPE_BOOL = 13
 };
 
-/** What holds for the memory of a view: a sum of these. */
+/** The properties of a view's memory: a sum of these. */
 UMBO_ENUM(umbo_view_flags) {
   /** The elements may only be read: `mutable_data` is NULL. */
   UMBO_VIEW_READ_ONLY = 1,

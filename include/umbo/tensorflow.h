@@ -99,7 +99,7 @@ UMBO_ENUM(umbo_synchronization) {
 typedef umbo_status (*umbo_variable_creator_fn)(
     umbo_variable_request *request, void *user_data, umbo_variable **variable);
 
-/** What a new variable will be. */
+/** The properties of a variable that is about to be made. */
 typedef struct umbo_variable_request_info {
   size_t struct_size;
   /** Its name. Lives until the creator returns or the name is set. */

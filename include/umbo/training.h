@@ -43,7 +43,7 @@ typedef struct umbo_progress {
   int64_t skipped_count;
   /** Seconds since the beginning. */
   double seconds;
-  /** What the last step's update did; NULL without an optimizer. */
+  /** The outcome of the last step's update; NULL without an optimizer. */
   const umbo_apply_report *last_apply;
   /** The metrics of the options, with what all steps so far have added. */
   umbo_metrics *metrics;
@@ -100,7 +100,7 @@ typedef struct umbo_train_epoch_options {
     0 }
 UMBO_DEFAULT(umbo_train_epoch_options, UMBO_TRAIN_EPOCH_OPTIONS_INIT)
 
-/** What an epoch did. */
+/** The outcome of an epoch. */
 typedef struct umbo_train_epoch_report {
   size_t struct_size;
   /** Steps that took effect. */

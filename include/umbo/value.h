@@ -92,7 +92,7 @@ UMBO_MUST_USE static inline umbo_status umbo_value_from_data(
   return status;
 }
 
-/** What a value is. */
+/** The kinds of values. */
 UMBO_ENUM(umbo_value_kind) {
   /** A tensor. */
   UMBO_VALUE_TENSOR = 1,
@@ -110,10 +110,10 @@ UMBO_ENUM(umbo_value_kind) {
   UMBO_VALUE_LIST = 7
 };
 
-/** What a value is. Start from UMBO_VALUE_INFO_INIT. */
+/** The kind and the components of a value. Start from UMBO_VALUE_INFO_INIT. */
 typedef struct umbo_value_info {
   size_t struct_size;
-  /** What it is. */
+  /** Its kind. */
   umbo_value_kind kind;
   /** The type of the elements of a tensor, a variable or indexed slices; else UMBO_DTYPE_NONE. */
   umbo_dtype dtype;

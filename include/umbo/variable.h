@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/** What the elements of a new variable are: the same on every machine (see `initial_seed`). */
+/** The elements of a new variable: the same on every machine (see `initial_seed`). */
 UMBO_ENUM(umbo_initial) {
   /** No distribution: a tensor or an initializer says it. */
   UMBO_INITIAL_NONE = 0,
@@ -102,7 +102,7 @@ typedef struct umbo_variable_options {
   int32_t trainable;
   /** How values that replicas assign are combined. */
   umbo_aggregation aggregation;
-  /** What the elements are drawn from. */
+  /** The distribution of the elements. */
   umbo_initial initial;
   /** The mean of UMBO_INITIAL_UNIFORM and _NORMAL, the number of UMBO_INITIAL_CONSTANT. Finite. */
   double initial_mean;
@@ -120,7 +120,7 @@ typedef struct umbo_variable_options {
     UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0.0, 0.05, 0 }
 UMBO_DEFAULT(umbo_variable_options, UMBO_VARIABLE_OPTIONS_INIT)
 
-/** What a variable is. Start from UMBO_VARIABLE_INFO_INIT. */
+/** The properties of a variable. Start from UMBO_VARIABLE_INFO_INIT. */
 typedef struct umbo_variable_info {
   size_t struct_size;
   /** The name. Lives as long as the variable. */
@@ -334,7 +334,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     void *user_data, umbo_destroy_fn destroy, const umbo_variable_options *options,
     umbo_variable **variables);
 
-/** What a scatter does with a row of a variable. Integers wrap. */
+/** The operation of a scatter on a row of a variable. Integers wrap. */
 UMBO_ENUM(umbo_scatter_op) {
   /** Adds the values to the row. */
   UMBO_SCATTER_ADD = 1,

@@ -7,7 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
 
-/// What the attribute names for one or more parameters, such as `out(count)`.
+/// An instruction of the attribute for one or more parameters, such as `out(count)`.
 struct Argument {
     what: Ident,
     parameters: Vec<Ident>,

@@ -1,4 +1,4 @@
-//! What C functions are given. Each function here checks one argument and converts it to what the
+//! The arguments of C functions. Each function here checks one argument and converts it to what the
 //! core takes. `#[c_call]` calls them by name, with the argument, with others that belong to it,
 //! such as the number of elements of an array, and with the names of all, which an error says.
 
@@ -110,7 +110,7 @@ pub(crate) unsafe fn handles<H: AsHandle>(
     )
 }
 
-/// Lets `body` make another dataset of the one whose handle is in a place, and puts the handle of
+/// Replaces the dataset behind `*handle` by the one that `body` makes of it, and puts the handle of
 /// that one there. The one before is released. If anything fails, it stays.
 ///
 /// # Safety
@@ -175,7 +175,7 @@ pub(crate) fn index(index: i64, argument: &'static str) -> Result<usize> {
     usize::try_from(index).map_err(|_| problem())
 }
 
-/// What is at a place of a list of `count`, whose elements are called so.
+/// The element at a position of a list of `count`, whose elements are called so.
 pub(crate) fn at<T>(
     index: impl Into<i64>,
     argument: &'static str,

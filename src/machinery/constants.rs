@@ -2,15 +2,15 @@
 
 use umbo_core::error::{Error, Result};
 
-/// What in the core a set of constants stands for.
+/// The type of the core that a set of constants stands for.
 pub(crate) trait Constant: Sized {
-    /// What the code stands for; an error lists the valid ones.
+    /// The value that the code stands for; an error lists the valid ones.
     fn from_c(code: i32, argument: &'static str) -> Result<Self>;
     /// The code.
     fn to_c(self) -> i32;
 }
 
-/// What the code stands for.
+/// The value that the code stands for.
 pub(crate) fn constant<T: Constant>(code: i32, argument: &'static str) -> Result<T> {
     T::from_c(code, argument)
 }
@@ -32,8 +32,8 @@ macro_rules! constants {
     };
 }
 
-/// What a code stands for: `one_of!(code, "argument", { UMBO_A => a, ... })` is `Ok(a)` for
-/// `UMBO_A`, and an error that lists the valid constants for what is none of them.
+/// The value that a code stands for: `one_of!(code, "argument", { UMBO_A => a, ... })` is `Ok(a)`
+/// for `UMBO_A`, and an error that lists the valid constants for what is none of them.
 macro_rules! one_of {
     ($code:expr, $argument:expr, { $($constant:ident => $value:expr),+ $(,)? }) => {
         match $code {

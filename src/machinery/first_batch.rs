@@ -1,4 +1,4 @@
-//! What UMBO_CHECK=1 needs to know of programs that write their own loop: which element a pass has
+//! The registry for UMBO_CHECK=1 in programs that write their own loop: which element a pass has
 //! begun with, which callbacks were checked, and which gradients a strategy has. Without the
 //! variable nothing is noted.
 

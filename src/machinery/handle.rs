@@ -47,7 +47,7 @@ const FIRST_CHUNK_BITS: u32 = 6;
 const CHUNKS: usize = 20;
 const SLOTS: u32 = (((1u64 << CHUNKS) - 1) << FIRST_CHUNK_BITS) as u32;
 const NO_SLOT: u32 = u32::MAX;
-/// So many handles that the table needs this chunk are warned of.
+/// The number of this chunk. A program with so many handles that the table needs it is warned.
 const MANY_CHUNK: usize = 10;
 
 const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
@@ -272,7 +272,7 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     }
 }
 
-/// What the object behind a handle is, in words, if the number is one.
+/// The kind of the object behind a handle, in words, if the number is one.
 #[inline]
 pub(crate) fn kind_of(number: usize) -> Option<&'static str> {
     let handle = number as u64;
@@ -322,7 +322,7 @@ impl<H: Opaque> Drop for ReservedHandle<H> {
     }
 }
 
-/// Lets `body` look at the object behind a handle, in a few nanoseconds.
+/// Calls `body` with the object behind a handle, in a few nanoseconds.
 ///
 /// A release of the handle by another thread waits for the end of `body`. So `body` must be short
 /// and must not run the caller's code, wait, or release handles: for that, take a reference with

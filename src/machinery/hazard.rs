@@ -23,7 +23,7 @@ static RECORDS: Records = Records {
 struct CurrentHazard {
     record: Cell<Option<&'static HazardRecord>>,
     depth: Cell<usize>,
-    /// What is called when none is in use any more.
+    /// The functions that are called when none is in use any more.
     postponed: RefCell<Vec<Box<dyn FnOnce()>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What C functions are made of: checks, conversions, handles, statuses, callbacks.
+//! The building blocks of C functions: checks, conversions, handles, statuses, callbacks.
 //!
 //! From the outside in:
 //!

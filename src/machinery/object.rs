@@ -104,7 +104,7 @@ pub(crate) fn owned_kind(code: umbo_handle_type) -> Result<Kind> {
 /// A C struct that stands for objects of one kind. There are no instances; pointers to it are
 /// handles.
 pub(crate) trait Opaque: Sized {
-    /// What a handle refers to. Cloning makes another reference to the same thing.
+    /// The object that a handle refers to. Cloning makes another reference to the same thing.
     type Object: Clone + Send + Sync;
     /// The kind of its handles.
     const KIND: Kind;
@@ -120,8 +120,8 @@ pub(crate) trait Opaque: Sized {
 /// small: the table holds them in place.
 macro_rules! objects {
     ($($constant:ident = $kind:ident, $name:literal: $opaque:ident => $object:ty;)*) => {
-        /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
-        /// handle looks like an address that a processor would accept.
+        /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so
+        /// that no handle looks like an address that a processor would accept.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         #[expect(missing_docs, reason = "the names say all")]
@@ -142,7 +142,7 @@ macro_rules! objects {
                 }
             }
 
-            /// What parameters of this kind are called, such as `tensor`.
+            /// The usual name of parameters of this kind, such as `tensor`.
             pub(crate) fn parameter(self) -> &'static str {
                 match self {
                     $(Kind::$kind => const { stringify!($opaque).split_at("umbo_".len()).1 },)*
@@ -150,7 +150,7 @@ macro_rules! objects {
             }
         }
 
-        /// What a slot of the handle table holds.
+        /// The content of a slot of the handle table.
         #[derive(Clone)]
         pub(crate) enum Object {
             $($kind($object),)*
@@ -272,5 +272,5 @@ pub struct umbo_checkpoint([u8; 0]);
 /// Which checkpoints of a training are kept, and who writes them.
 pub struct umbo_checkpoint_manager([u8; 0]);
 
-/// What joins the processes of a training: it moves bytes from each to each.
+/// The link of the processes of a training: it moves bytes from each to each.
 pub struct umbo_communicator([u8; 0]);

@@ -1,4 +1,4 @@
-//! What the files of the C layer name: what the headers declare, what C functions are made of, and
+//! The names that the files of the C layer use: the headers' declarations, the machinery, and
 //! what is behind most handles.
 
 pub(crate) use std::ffi::{c_char, c_void};

@@ -18,7 +18,7 @@ use umbo_core::error::{Error, Status};
 use umbo_core::executor::floating_point::in_library;
 use umbo_core::observe::log::without_controls;
 
-/// What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones.
+/// The result of a function: UMBO_OK, or why it failed. The codes are the canonical ones.
 pub type umbo_status = i32;
 
 /// Success.
@@ -33,7 +33,7 @@ pub const UMBO_STATUS_INVALID_ARGUMENT: umbo_status = 3;
 pub const UMBO_STATUS_DEADLINE_EXCEEDED: umbo_status = 4;
 /// A device, file or name does not exist.
 pub const UMBO_STATUS_NOT_FOUND: umbo_status = 5;
-/// What the call is to make exists already.
+/// The thing that the call is to make exists already.
 pub const UMBO_STATUS_ALREADY_EXISTS: umbo_status = 6;
 /// The operating system refused access.
 pub const UMBO_STATUS_PERMISSION_DENIED: umbo_status = 7;
@@ -65,7 +65,8 @@ pub struct umbo_error_info {
     pub device: *const c_char,
     /// The message.
     pub message: *const c_char,
-    /// What the callback attached with umbo_set_last_error(), or NULL. The library owns it.
+    /// The object that the callback attached with umbo_set_last_error(), or NULL. The library owns
+    /// it.
     pub payload: *mut c_void,
     /// The `destroy` of the payload, by which a program knows its own.
     pub payload_destroy: umbo_destroy_fn,
@@ -73,7 +74,7 @@ pub struct umbo_error_info {
 
 /// A failure as C sees it.
 struct FailureRecord {
-    /// What C gets. It points to the texts beside it and into the error.
+    /// The struct that C gets. It points to the texts beside it and into the error.
     info: umbo_error_info,
     _message: CString,
     _device: CString,
@@ -185,7 +186,7 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.0.replace(new)).ok().flatten()
 }
 
-/// What there is to see of the thread's last error: nothing if there is none, or if it is being
+/// The readable part of the thread's last error: nothing if there is none, or if it is being
 /// replaced.
 fn last<R>(inspect: impl FnOnce(&LastError) -> R) -> Option<R> {
     LAST.try_with(|last| last.0.try_borrow().ok()?.as_ref().map(inspect))

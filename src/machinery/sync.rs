@@ -1,4 +1,4 @@
-//! What hazard records are built from. The model of them puts loom's stand-ins in the place of
+//! The primitives of hazard records. The model of them puts loom's stand-ins in the place of
 //! this module.
 
 pub use std::hint::spin_loop;

@@ -43,7 +43,7 @@ impl UserData {
         }
     }
 
-    /// What to give to the caller's functions.
+    /// The pointer to give to the caller's functions.
     pub(crate) fn pointer(&self) -> *mut c_void {
         self.pointer
     }

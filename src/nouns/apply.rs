@@ -13,7 +13,7 @@ pub struct umbo_apply_options {
     pub measure_norm: i32,
 }
 
-/// What an apply did.
+/// The outcome of an apply.
 #[c_struct]
 pub struct umbo_apply_report {
     /// 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it

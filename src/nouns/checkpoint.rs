@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 
 /// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
-/// What is added is of this strategy; variables may also be of the default one.
+/// The objects that are added are of this strategy; variables may also be of the default one.
 #[c_call(out(checkpoint), get(strategy))]
 pub fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,

@@ -3,7 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
-/// What is the same of both directions: which type, and how many elements.
+/// The part that both directions share: which type, and how many elements.
 fn checked<A, B>(
     dtype: umbo_dtype,
     count: i64,

@@ -32,7 +32,7 @@ pub struct umbo_update_tile {
     pub states: *const *mut c_void,
     /// With the factor of the variable's group.
     pub learning_rate: f64,
-    /// What the rule has to do itself; 0 unless it is decoupled.
+    /// The weight decay that the rule has to apply itself; 0 unless it is decoupled.
     pub weight_decay: f64,
     /// How often this optimizer has updated the variable before.
     pub step: i64,
@@ -77,7 +77,7 @@ pub struct umbo_gpu_update {
     pub rows: *const i64,
     /// With the factor of the variable's group.
     pub learning_rate: f64,
-    /// What the rule has to do itself; 0 unless it is decoupled.
+    /// The weight decay that the rule has to apply itself; 0 unless it is decoupled.
     pub weight_decay: f64,
     /// How often this optimizer has updated the variable before.
     pub step: i64,
@@ -120,7 +120,7 @@ pub struct umbo_custom_rule_options {
     /// Their names, which differ and are not empty. NULL if there are no states.
     #[counted_by(state_count)]
     pub state_names: *const *const c_char,
-    /// What the elements of each state are before the first update. NULL: all are 0.
+    /// The elements of each state before the first update. NULL: all are 0.
     #[counted_by(state_count, optional)]
     pub state_initials: *const f64,
     /// Updates variables that a GPU holds, with the same user data. NULL: to update such a variable

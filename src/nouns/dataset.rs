@@ -162,7 +162,7 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 ///
 /// @param[in] count How many, 0 or more, or UMBO_ALL.
 ///
-/// Those of ranges and slices are left out at once, as are whole repetitions of them, also
+/// Elements of ranges and slices are left out at once, as are whole repetitions of them, also
 /// shuffled, and of what is cached. Others are made when the first element is asked for; their
 /// failures are those of umbo_iterator_next().
 ///

@@ -98,7 +98,7 @@ pub fn umbo_dataset_from_generator(
 struct GeneratorPass {
     functions: umbo_generator,
     user_data: Arc<UserData>,
-    /// What the caller keeps about the pass, while it is begun.
+    /// The caller's data about the pass, while it is begun.
     pass: Option<UserData>,
 }
 

@@ -25,7 +25,7 @@ pub struct umbo_device {
     pub ordinal: i32,
 }
 
-/// What is known of a device. Start from UMBO_DEVICE_INFO_INIT.
+/// The properties of a device. Start from UMBO_DEVICE_INFO_INIT.
 #[c_struct]
 pub struct umbo_device_info {
     /// Its type, and its number among the logical devices of that type.

@@ -1,4 +1,4 @@
-//! What of a GPU is the program's: its stream, its memory.
+//! The parts of a GPU that programs use: its stream, its memory.
 
 use crate::machinery::prelude::*;
 use umbo_core::device::registry;

@@ -1,4 +1,4 @@
-//! What the library is, and what it can do here.
+//! The library's build, and its abilities on this machine.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
@@ -7,8 +7,8 @@ use crate::machinery::prelude::*;
 use umbo_core::device::{DeviceKind, registry};
 use umbo_core::executor::workers;
 
-/// Gets how the library was built: a JSON object with "version", "target", "profile" and "features",
-/// the names of the optional parts that it has.
+/// Gets how the library was built: a JSON object with "version", "target", "profile" and
+/// "features", the names of the optional parts that it has.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_build_info() -> *const c_char {
     static INFO: OnceLock<CString> = OnceLock::new();
@@ -26,9 +26,9 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 
 /// Gets whether the library has an optional feature.
 ///
-/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "files", "mpi", "nccl": the
-///   library was built with files of arrays, with communicators over MPI, over NCCL, which need not be
-///   installed. Others: 0.
+/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "files", "mpi",
+///   "nccl": the library was built with files of arrays, with communicators over MPI, over NCCL,
+///   which need not be installed. Others: 0.
 /// @param[out] result 1 or 0.
 ///
 /// Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.

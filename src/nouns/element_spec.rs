@@ -1,4 +1,4 @@
-//! What the elements of datasets look like.
+//! The structure of the elements of datasets.
 
 use super::value_parts::nest_kind;
 use crate::machinery::prelude::*;
@@ -78,7 +78,7 @@ pub fn umbo_element_spec_create_struct(
     spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
 }
 
-/// What elements are. Start from UMBO_ELEMENT_SPEC_INFO_INIT.
+/// The structure of elements. Start from UMBO_ELEMENT_SPEC_INFO_INIT.
 #[c_struct]
 pub struct umbo_element_spec_info {
     /// UMBO_VALUE_TENSOR, _PER_REPLICA, _TUPLE, _LIST or _STRUCT.

@@ -4,7 +4,7 @@ use crate::machinery::checked_step::CheckedStep;
 use crate::machinery::prelude::*;
 use umbo_core::equivalence::{self, CheckOptions, Subject, Verdict};
 
-/// What a finding is about.
+/// The subject of a finding.
 pub type umbo_equivalence_subject = i32;
 
 /// The step as a whole.
@@ -16,7 +16,7 @@ pub const UMBO_EQUIVALENCE_OF_METRIC: umbo_equivalence_subject = 3;
 /// The value of a variable.
 pub const UMBO_EQUIVALENCE_OF_VARIABLE: umbo_equivalence_subject = 4;
 
-/// What a check has found. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
+/// The verdict of a check. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
 /// equivalence.
 pub type umbo_equivalence_verdict = i32;
 
@@ -78,7 +78,7 @@ pub struct umbo_equivalence_options {
     pub absolute_tolerance: f64,
 }
 
-/// What a check has found as a whole.
+/// The result of a check as a whole.
 #[c_struct]
 pub struct umbo_equivalence_info {
     /// 1: the update and the metrics are the same on one replica as on all.
@@ -93,7 +93,7 @@ pub struct umbo_equivalence_info {
 /// One finding of a check.
 #[c_struct]
 pub struct umbo_equivalence_finding {
-    /// What the finding is about.
+    /// The subject of the finding.
     pub subject: umbo_equivalence_subject,
     /// UMBO_EQUIVALENCE_EQUAL, or what is wrong.
     pub verdict: umbo_equivalence_verdict,
@@ -108,7 +108,7 @@ pub struct umbo_equivalence_finding {
     pub difference: f64,
     /// The variable's or metric's name; NULL: of the step. Lives as long as the result.
     pub name: *const c_char,
-    /// What was found, and what to do about it. Lives as long as the result.
+    /// The finding and its remedy, as text. Lives as long as the result.
     pub text: *const c_char,
 }
 

@@ -91,14 +91,14 @@ pub fn umbo_gradients_create(
     gradients.write(make(made)?);
 }
 
-/// What gradients are, and what the gradient of one variable is.
+/// The properties of gradients, and of the gradient of one variable.
 #[c_struct]
 pub struct umbo_gradients_info {
     /// The number of variables.
     pub variable_count: i64,
     /// How many runs make one update.
     pub accumulation_steps: i64,
-    /// What the callback does with the losses of its examples.
+    /// The reduction of the callback over the losses of its examples.
     pub loss_reduction: umbo_loss_reduction,
     /// The type in which replicas write this gradient. UMBO_DTYPE_NONE without an index.
     pub dtype: umbo_dtype,
@@ -148,7 +148,7 @@ pub fn umbo_gradients_variable(
 /// @param[in] optimizer Its loss scale is taken out. NULL: there is none.
 /// @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
 ///   of the rows that were named, ascending, each once. With accumulated runs it is divided by the
-///   weight of those that there are.
+///   weight of the runs so far.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no
 ///   replica contributed to it, or it is frozen and runs are accumulated, which leaves it out.
 ///   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights

@@ -1,9 +1,9 @@
-//! What replicas write into gradients, or lend to them, and how they submit it: `umbo/gradients.h`.
+//! The gradients that replicas write or lend, and how they submit them: `umbo/gradients.h`.
 
 use crate::machinery::prelude::*;
 use umbo_core::optimizer::GradientMode;
 
-/// What a replica does with its gradient buffer.
+/// The use that a replica makes of its gradient buffer.
 pub type umbo_gradient_mode = i32;
 
 /// It writes every element. The buffer contains old data before.
@@ -163,7 +163,7 @@ pub fn umbo_gradients_submit_weighted(
     gradients.submit_in(ctx, Some(weight))
 }
 
-/// Lets this replica's gradient of a variable stay in memory of the program: it is read from there,
+/// Attaches memory of the program as this replica's gradient of a variable: it is read from there,
 /// without a copy, in place of the buffer of umbo_gradients_view().
 ///
 /// @param[in] view All elements: of the variable's shape and the gradient's dtype, row-major, in
@@ -200,8 +200,9 @@ pub fn umbo_gradients_attach(
 /// Discards what this replica has contributed to a variable in this step, as if it had not viewed,
 /// added or attached anything. It may do so again before it submits.
 ///
-/// So a replica says that the step does not use a parameter. If no replica contributes to it, an
-/// apply leaves the variable alone: no weight decay, no momentum. If others do, this one is zero.
+/// The declaration of a replica that the step does not use a parameter. If no replica contributes
+/// to it, an apply leaves the variable alone: no weight decay, no momentum. If others do, this one
+/// is zero.
 #[c_call(borrow(gradients), index(index), within(ctx))]
 pub fn umbo_gradients_discard(
     gradients: *mut umbo_gradients,

@@ -1,9 +1,9 @@
-//! What the first values of variables are drawn from.
+//! The distributions of the first values of variables.
 
 use crate::machinery::prelude::*;
 use umbo_core::values::initial::{Distribution, DistributionForm};
 
-/// What the elements of a new variable are: the same on every machine (see `initial_seed`).
+/// The elements of a new variable: the same on every machine (see `initial_seed`).
 pub type umbo_initial = i32;
 
 /// No distribution: a tensor or an initializer says it.

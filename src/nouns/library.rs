@@ -15,7 +15,7 @@ pub type umbo_log_level = i32;
 pub const UMBO_LOG_ERROR: umbo_log_level = 1;
 /// It works, but probably not as intended.
 pub const UMBO_LOG_WARNING: umbo_log_level = 2;
-/// What the library has set up, and how.
+/// The library's set-up.
 pub const UMBO_LOG_INFO: umbo_log_level = 3;
 /// Details for finding a fault.
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;

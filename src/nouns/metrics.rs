@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
 
-/// What a metric accumulates.
+/// The kinds of metrics.
 pub type umbo_metric_kind = i32;
 
 /// A sum: `sum` of the result. umbo_metrics_add() adds to it.
@@ -40,14 +40,14 @@ pub struct umbo_metric_options {
     pub highest_score: f64,
 }
 
-/// What metrics there are, and what one of them is.
+/// The number of metrics, and the properties of one of them.
 #[c_struct]
 pub struct umbo_metrics_info {
     /// How many metrics were defined.
     pub metric_count: i64,
     /// The name of the one with the index; NULL without an index. Lives as long as the metrics.
     pub name: *const c_char,
-    /// What it accumulates; 0 without an index.
+    /// Its kind; 0 without an index.
     pub kind: umbo_metric_kind,
 }
 

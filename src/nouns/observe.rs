@@ -37,7 +37,7 @@ constants! { Cause {
     UMBO_STEP_CAUSE_UNEVEN_STEPS = UnevenSteps, UMBO_STEP_CAUSE_OLD_KERNELS = OldKernels,
 } }
 
-/// What a replica spends a step on, in seconds: medians over the measured steps.
+/// The time of a replica's step by purpose, in seconds: medians over the measured steps.
 ///
 /// A step begins with the end of the run before it on its thread; if that is not known, it is a run
 /// alone. Work that is done once for all replicas counts for each, so the fields from `input` to
@@ -66,7 +66,7 @@ pub struct umbo_step_times {
     pub update: f64,
     /// Exchanges between ranks.
     pub exchange: f64,
-    /// What the program does between the steps.
+    /// The program's own work between the steps.
     pub outside: f64,
 }
 

@@ -3,7 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::optimizer::{LossScaling, NonFinite, Settings, VariableGroup};
 
-/// What an apply does with a gradient that is not finite (infinite or NaN).
+/// The treatment of a gradient that is not finite (infinite or NaN).
 pub type umbo_non_finite = i32;
 
 /// SKIP with a dynamic loss scale, FAIL with `global_clip_norm`, which one such element would make
@@ -32,7 +32,7 @@ pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
 /// The factor grows after some applies that took effect, and shrinks when one is skipped.
 pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
 
-/// What an optimizer does besides its update rule.
+/// The options of an optimizer besides its update rule.
 ///
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
 /// clips by norm, clips by value, adds the weight decay, and updates. By default it only combines
@@ -61,9 +61,9 @@ pub struct umbo_optimizer_options {
     /// The factor, or what a dynamic one starts with; more than 0. `loss_scale` of
     /// umbo_optimizer_info is the present one.
     pub loss_scale: f64,
-    /// What a dynamic loss scale is multiplied by when it grows; more than 1.
+    /// The factor of a dynamic loss scale when it grows; more than 1.
     pub loss_scale_growth_factor: f64,
-    /// What it is multiplied by when it shrinks; more than 0 and less than 1.
+    /// The factor when it shrinks; more than 0 and less than 1.
     pub loss_scale_backoff_factor: f64,
     /// Its smallest value; more than 0, and at most `loss_scale`.
     pub loss_scale_minimum: f64,
@@ -76,7 +76,7 @@ pub struct umbo_optimizer_options {
 /// How an optimizer treats the variables of a group.
 #[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_AUTO as f64)]
 pub struct umbo_group_options {
-    /// What the learning rate is multiplied by; finite and 0 or more.
+    /// The factor of the learning rate; finite and 0 or more.
     pub learning_rate_factor: f64,
     /// Finite and 0 or more; 0 is usual for biases and normalisation. UMBO_AUTO: the optimizer's.
     pub weight_decay: f64,

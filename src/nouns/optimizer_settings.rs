@@ -3,7 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::optimizer::{LossScaling, Optimizer};
 
-/// What an optimizer is, and how far it has come.
+/// The properties and the progress of an optimizer.
 #[c_struct]
 pub struct umbo_optimizer_info {
     /// The name of the rule: "sgd", "adamw" and so on, or that of a custom rule. Lives as long as
@@ -60,7 +60,7 @@ pub fn umbo_optimizer_setting(
     value.write(found.1);
 }
 
-/// What an optimizer has by name. The weight decay is the one that is in effect.
+/// The settings of an optimizer that have names. The weight decay is the one that is in effect.
 fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
     let (settings, default) = (
         optimizer.effective_settings(),

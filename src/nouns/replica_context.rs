@@ -1,4 +1,4 @@
-//! What a callback knows of its replica, and the calls that only it can make.
+//! The facts that a callback can read about its replica, and the calls that only it can make.
 
 use std::ffi::CStr;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::context::with_current_replica;
 
-/// What the C layer lends to the callback of one replica; kept from step to step.
+/// The handles that the C layer lends to the callback of one replica; kept from step to step.
 struct CallbackHandles {
     context: LentHandle<umbo_replica_context>,
     arguments: LentHandle<umbo_value>,
@@ -19,7 +19,7 @@ struct CallbackHandles {
     shell: Value,
 }
 
-/// What the C layer hangs on the context of a replica.
+/// The C layer's extension data of a replica's context.
 struct ContextAttachment {
     /// The name of the replica's device.
     device: &'static CStr,
@@ -101,7 +101,7 @@ impl Drop for UntilReturn<'_> {
     }
 }
 
-/// Lets `body` use a replica context, which must be the one that this thread is in. Takes no
+/// Calls `body` with a replica context, which must be the one that this thread is in. Takes no
 /// reference, so that replicas write no cache line that they share; `body` must be short, as for
 /// [`borrow`], and must not enter or leave a context.
 pub(crate) fn within<R>(

@@ -1,4 +1,4 @@
-//! What a program does on the threads that serve as replicas.
+//! Functions of the program that run on the threads which serve as replicas.
 
 use crate::machinery::prelude::*;
 use umbo_core::strategy::context::replica_threads::{ReplicaThread, ThreadHook};

@@ -169,7 +169,7 @@ pub(crate) unsafe fn optional_value(
     ))))
 }
 
-/// What two options, as of [`umbo_run_options`], allow.
+/// The limits that two options, as of [`umbo_run_options`], set.
 pub(crate) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) -> Result<Limits> {
     let within = duration(seconds, "options.timeout_seconds", true)?;
     // A deadline past what the clock counts never comes.

@@ -3,7 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::strategy::variables::writing::{ScatterOp, scatter};
 
-/// What a scatter does with a row of a variable. Integers wrap.
+/// The operation of a scatter on a row of a variable. Integers wrap.
 pub type umbo_scatter_op = i32;
 
 /// Adds the values to the row.

@@ -1,4 +1,4 @@
-//! What numbers of 0 or more can be beside that. Each is -1; what a number can be, its
+//! Special values of numbers that are otherwise 0 or more. Each is -1; what a number can be, its
 //! description says.
 
 use std::time::Duration;

@@ -24,7 +24,7 @@ pub struct umbo_progress {
     pub skipped_count: i64,
     /// Seconds since the beginning.
     pub seconds: f64,
-    /// What the last step's update did; NULL without an optimizer.
+    /// The outcome of the last step's update; NULL without an optimizer.
     pub last_apply: *const umbo_apply_report,
     /// The metrics of the options, with what all steps so far have added.
     pub metrics: *mut umbo_metrics,
@@ -75,7 +75,7 @@ pub struct umbo_train_epoch_options {
     pub keep_metrics: i32,
 }
 
-/// What an epoch did.
+/// The outcome of an epoch.
 #[c_struct]
 pub struct umbo_train_epoch_report {
     /// Steps that took effect.

@@ -17,7 +17,7 @@ pub type umbo_update_fn = Option<
     ) -> umbo_status,
 >;
 
-/// What the core calls with the variable and the arguments.
+/// The function that the core calls with the variable and the arguments.
 type UpdateCall = Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>;
 
 /// A function of the program's, with its user data, as the core calls it.

@@ -25,7 +25,7 @@ pub struct umbo_momentum_options {
     pub momentum: f64,
     /// 1: Nesterov's momentum.
     pub nesterov: i32,
-    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+    /// The share of a gradient that is left out of the sum; in [0, 1]. 0 with Nesterov's momentum.
     /// Without effect if `momentum` is 0.
     pub dampening: f64,
 }
@@ -94,7 +94,7 @@ pub struct umbo_lamb_options {
 pub struct umbo_adagrad_options {
     /// Finite and 0 or more.
     pub learning_rate: f64,
-    /// What the sums of squares begin with; finite and 0 or more.
+    /// The first value of the sums of squares; finite and 0 or more.
     pub initial_accumulator: f64,
     /// Added to the root of the sum of squares; more than 0.
     pub epsilon: f64,
@@ -128,7 +128,7 @@ pub struct umbo_ftrl_options {
     pub l1: f64,
     /// The strength of the L2 regularisation; finite and 0 or more.
     pub l2: f64,
-    /// What the sums of squares begin with; finite and 0 or more.
+    /// The first value of the sums of squares; finite and 0 or more.
     pub initial_accumulator: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What is in a value: `umbo/value.h`.
+//! The components of a value: `umbo/value.h`.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use crate::machinery::prelude::*;
 use umbo_core::strategy::variables;
 use umbo_core::values::nest::NestKind;
 
-/// What a value is.
+/// The kinds of values.
 pub type umbo_value_kind = i32;
 
 /// A tensor.
@@ -44,10 +44,10 @@ fn leaf(value: &Value) -> Result<&Tensor> {
     Err(Error::invalid("value", problem))
 }
 
-/// What a value is. Start from UMBO_VALUE_INFO_INIT.
+/// The kind and the components of a value. Start from UMBO_VALUE_INFO_INIT.
 #[c_struct]
 pub struct umbo_value_info {
-    /// What it is.
+    /// Its kind.
     pub kind: umbo_value_kind,
     /// The type of the elements of a tensor, a variable or indexed slices; else UMBO_DTYPE_NONE.
     pub dtype: umbo_dtype,

@@ -48,7 +48,7 @@ pub struct umbo_variable_options {
     pub trainable: i32,
     /// How values that replicas assign are combined.
     pub aggregation: umbo_aggregation,
-    /// What the elements are drawn from.
+    /// The distribution of the elements.
     pub initial: umbo_initial,
     /// The mean of UMBO_INITIAL_UNIFORM and _NORMAL, the number of UMBO_INITIAL_CONSTANT. Finite.
     pub initial_mean: f64,
@@ -163,7 +163,7 @@ pub fn umbo_variable_create(
     variable.write(handle.make(created?));
 }
 
-/// What a variable is. Start from UMBO_VARIABLE_INFO_INIT.
+/// The properties of a variable. Start from UMBO_VARIABLE_INFO_INIT.
 #[c_struct]
 pub struct umbo_variable_info {
     /// The name. Lives as long as the variable.

@@ -8,7 +8,7 @@ use umbo_core::kernels::view::View;
 use umbo_core::tensor::storage::Storage;
 use umbo_core::tensor::{DType, Layout, MAX_RANK, Tensor};
 
-/// What holds for the memory of a view: a sum of these.
+/// The properties of a view's memory: a sum of these.
 pub type umbo_view_flags = i32;
 
 /// The elements may only be read: `mutable_data` is NULL.
@@ -102,7 +102,7 @@ pub(crate) fn view(pointer: *const umbo_view, argument: &'static str) -> Result<
     Ok(pointer)
 }
 
-/// What a view that comes in says of its elements: what they are, how and where they lie.
+/// The description of elements by a view that comes in: their dtype, their layout, their address.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to a view, during `'a`.

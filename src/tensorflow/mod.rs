@@ -1,4 +1,4 @@
-//! What only programs need that follow the reference call by call: the default strategy, deep
+//! The functions for programs that follow the reference call by call: the default strategy, deep
 //! copies, variable creators, destinations. `umbo/tensorflow.h` declares it, and has other names
 //! inline.
 

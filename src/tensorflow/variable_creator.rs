@@ -81,7 +81,7 @@ pub fn umbo_variable_request_next(
     variable.write(handle.make(request.next()?));
 }
 
-/// What a new variable will be.
+/// The properties of a variable that is about to be made.
 #[c_struct]
 pub struct umbo_variable_request_info {
     /// Its name. Lives until the creator returns or the name is set.

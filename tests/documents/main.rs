@@ -1,6 +1,7 @@
 //! What the documents name must be there, and the map of the modules is what the sources import.
 
 mod architecture;
+mod english;
 mod formats;
 
 use std::collections::{BTreeMap, BTreeSet};

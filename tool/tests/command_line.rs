@@ -156,7 +156,7 @@ struct Described {
 }
 
 impl Described {
-    /// What stands in parentheses up to a semicolon: `1 to 1024`.
+    /// The text in parentheses up to a semicolon: `1 to 1024`.
     fn range(&self) -> Option<(&str, &str)> {
         let groups = self
             .text
@@ -174,7 +174,7 @@ impl Described {
         units.iter().any(|unit| self.name.ends_with(unit)) && !counted
     }
 
-    /// What a range does not have: less than its least, more than its most, and what is no such
+    /// Arguments outside of a range: less than its least, more than its most, and what is no such
     /// number at all.
     fn outside(&self, least: &str, most: &str) -> Vec<String> {
         let split = |text: &str| {
@@ -209,7 +209,7 @@ impl Described {
         wrong
     }
 
-    /// What stands behind "some of:" or "one of:", with commas between.
+    /// The list behind "some of:" or "one of:", with commas between.
     fn choices(&self) -> Option<String> {
         let list = ["some of: ", "one of: "];
         let (_, rest) = list
@@ -333,7 +333,7 @@ fn helps_have_columns() {
     }
 }
 
-/// What cannot be read or written is named, and is no mistake of the command line.
+/// A file that cannot be read or written is named, and is no mistake of the command line.
 #[cfg(feature = "plot")]
 #[test]
 fn files_that_cannot_be_used_are_named() {
@@ -495,7 +495,8 @@ fn what_is_read_is_not_written_over() {
     assert_eq!(fs::read_to_string(&file).unwrap(), history);
 }
 
-/// What bash offers behind these words, the last of which is not finished. `None` without bash.
+/// The completions of bash behind these words, the last of which is not finished. `None` without
+/// bash.
 fn offered_by_bash(typed: &[&str]) -> Option<Vec<String>> {
     let script = "source <(\"$UMBO\" completions bash) && { _umbo
         for word in \"${COMPREPLY[@]}\"; do printf '%s\\n' \"$word\"; done; }";

@@ -14,7 +14,7 @@ char *NAME(BEFORE, openblas_get_config, AFTER)(void) { return "OpenBLAS 0.3.21 N
 int NAME(BEFORE, openblas_get_num_threads, AFTER)(void) { return 3; }
 "#;
 
-/// What the doctor says where the library with these names and kernels is loaded.
+/// The doctor's text where the library with these names and kernels is loaded.
 fn doctor(folder: &Path, before: &str, after: &str, kernels: &str) -> String {
     let source = folder.join("blas.c");
     let library = folder.join(format!("lib{before}blas{after}.so"));

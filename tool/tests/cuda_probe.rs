@@ -1,4 +1,4 @@
-//! What the search for CUDA devices makes of drivers in every state, played by small libraries
+//! The search for CUDA devices with drivers in every state, played by small libraries
 //! that are loaded in place of the driver's.
 
 use std::fs;
@@ -40,7 +40,7 @@ int cuMemGetInfo_v2(size_t *available, size_t *total) {
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 0; return 0; }
 "#;
 
-/// What else a card is opened for; nobody calls it here.
+/// The other functions that a card is opened for; nobody calls them here.
 const NOT_CALLED: [&str; 29] = [
     "cuDeviceGetDefaultMemPool",
     "cuEventCreate",

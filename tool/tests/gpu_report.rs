@@ -147,7 +147,7 @@ fn where_there_is_no_gpu_the_report_says_so() {
     );
 }
 
-/// What is no defect is not to be reported as one.
+/// A report names defects alone.
 #[test]
 fn a_gpu_that_is_full_or_too_old_is_said_to_be() {
     let examined = |name: &str, value: &str, arguments: &[&str]| {

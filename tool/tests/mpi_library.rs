@@ -1,4 +1,4 @@
-//! What the search for MPI makes of libraries whose ABI is the standard one or their own, played by
+//! The search for MPI with libraries whose ABI is the standard one or their own, played by
 //! small libraries that are named to it or that the program has already.
 
 use std::fs;
@@ -26,7 +26,7 @@ fn library(name: &str, abi: &str) -> PathBuf {
     library
 }
 
-/// What `umbo doctor` says of MPI where this variable names the library.
+/// The doctor's text about MPI where this variable names the library.
 fn doctor(variable: &str, library: &Path) -> String {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_umbo"));
     // Doctor says what is wrong where a library is named.

@@ -101,7 +101,7 @@ fn skip(why: &str) {
     );
 }
 
-/// What a person would do with the page, and what they would see: in the attributes of its body.
+/// A visitor of the page: the actions, and what they show, in the attributes of its body.
 const VISITOR: &str = "<script>
 const shown = () => [umboTrace.view.from, umboTrace.view.to];
 const canvas = document.getElementById('canvas');
@@ -130,7 +130,7 @@ dispatchEvent(new KeyboardEvent('keydown', { key: '0' }));
 tell('fit', shown());
 </script>";
 
-/// What the visitor has written down under a name.
+/// The visitor's note under a name.
 fn told(page: &str, name: &str) -> serde_json::Value {
     let start = format!("data-{name}=\"");
     let from = page

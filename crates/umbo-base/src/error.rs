@@ -94,7 +94,7 @@ pub enum Error {
     InvalidArgument {
         /// The argument as the caller knows it.
         argument: Cow<'static, str>,
-        /// What is wrong with it and what would be right.
+        /// The mistake, and a right value.
         problem: String,
     },
     /// An axis, index or position is out of range.
@@ -102,7 +102,7 @@ pub enum Error {
     OutOfRange {
         /// The argument as the caller knows it.
         argument: Cow<'static, str>,
-        /// What is wrong with it and what would be right.
+        /// The mistake, and a right value.
         problem: String,
     },
     /// The call is right, but not now or not here: a wrong context, a wrong order, a strategy that

@@ -17,7 +17,7 @@ const MOST_LINKS: usize = 40;
 pub struct Place {
     /// Its path, which is not that of a symbolic link.
     pub path: PathBuf,
-    /// What the system knows about the file, if it exists.
+    /// The system's record of the file, if it exists.
     pub existing: Option<Metadata>,
 }
 

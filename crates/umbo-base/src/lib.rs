@@ -1,4 +1,4 @@
-//! What all crates of Umbo use: errors, names that C reads, too, and what is observed.
+//! The base of all crates of Umbo: errors, names that C reads, too, logs and spans.
 
 #![deny(unsafe_code)]
 #![allow(

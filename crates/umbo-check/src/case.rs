@@ -23,7 +23,7 @@ impl Case<'_> {
         self.finding(Verdict::Equal, "the same")
     }
 
-    /// What the replica of `part` has added.
+    /// The additions of the replica of `part`.
     pub fn what<'b>(&self, part: &'b DryRunPart) -> Option<&'b What> {
         let (number, name) = self.id;
         let mut metrics = part.metrics.iter();

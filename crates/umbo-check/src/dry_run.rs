@@ -20,7 +20,7 @@ use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{Element, Tensor};
 
-/// What all runs of a check share.
+/// The state that all runs of a check share.
 pub(super) struct DryRun<'a> {
     pub strategy: &'a Strategy,
     pub function: &'a (dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),

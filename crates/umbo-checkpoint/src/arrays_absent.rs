@@ -1,4 +1,4 @@
-//! What stands for tensors in NumPy's files in a library without the feature `files`: functions
+//! The stand-in for tensors in NumPy's files in a library without the feature `files`: functions
 //! that fail with UNIMPLEMENTED.
 
 use std::path::Path;

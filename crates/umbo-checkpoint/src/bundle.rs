@@ -327,7 +327,7 @@ fn kind_of(properties: &Map<String, Json>) -> &str {
     properties
         .get("kind")
         .and_then(Json::as_str)
-        .unwrap_or("thing of no kind")
+        .unwrap_or("object of unknown kind")
 }
 
 /// Adds what is in the file but was not taken by any object.

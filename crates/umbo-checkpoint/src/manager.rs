@@ -55,7 +55,7 @@ struct SaveState {
     anew: bool,
 }
 
-/// What a call that saves has come to.
+/// The outcome of a call that saves.
 #[derive(Debug)]
 pub struct SaveOutcome {
     /// Whether a checkpoint was saved.

@@ -72,7 +72,7 @@ impl CheckpointFile {
         Ok(file)
     }
 
-    /// What a manager has noted in the file at `path`, whether its parts are there or not.
+    /// A manager's notes in the file at `path`, whether its parts are there or not.
     pub(super) fn notes_at(path: &Path) -> Result<Map<String, Json>> {
         Ok(CheckpointFile::open_one(path)?
             .own
@@ -178,7 +178,7 @@ impl CheckpointFile {
         })
     }
 
-    /// What a manager has noted in the file.
+    /// A manager's notes in the file.
     pub fn saved(&self) -> Option<&Map<String, Json>> {
         self.own.as_ref().map(|own| &own.saved)
     }

@@ -70,7 +70,7 @@ pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
 /// Replaces a state.
 pub type Replace<'a> = dyn FnOnce(&RestoreAccess<'_>) -> Result<()> + 'a;
 
-/// What remains to be done once everything was read and fits. It fails only by a defect of this
+/// The work that remains once everything was read and fits. It fails only by a defect of this
 /// library.
 pub enum PreparedRestore<'a> {
     /// Replaces the state, while no step is in progress.
@@ -153,7 +153,7 @@ impl Names {
     }
 }
 
-/// What is saved of one object: tensors, with the names of the parts, and values that are not
+/// The saved state of one object: tensors, with the names of the parts, and values that are not
 /// tensors.
 #[derive(Default)]
 pub struct ObjectRecord {
@@ -161,7 +161,8 @@ pub struct ObjectRecord {
     /// How several ranks divide the tensors of parts, by the parts' names.
     pub(super) divided: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
-    /// What each rank has for itself and is saved once, so that it has to be equal on all ranks.
+    /// State that each rank has for itself and that is saved once, so that it has to be equal on
+    /// all.
     pub(super) of_each_rank: Option<String>,
     /// A probable mistake of the program, for a warning.
     pub(super) warning: Option<String>,
@@ -216,7 +217,7 @@ impl ObjectRecord {
     }
 }
 
-/// What a file has of one object, and the place where differences are noted.
+/// The entries of one object in a file, and the list of differences.
 pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,

@@ -41,7 +41,7 @@ pub(super) struct Shelf {
     steps_with_parts: Mutex<HashSet<u64>>,
 }
 
-/// What changes when a file is replaced or written to.
+/// The identity of a file, which changes when it is replaced or written to.
 #[derive(PartialEq, Eq)]
 struct FileState {
     identity: FileIdentity,
@@ -67,7 +67,7 @@ pub(super) struct StepFile {
     pub path: PathBuf,
 }
 
-/// What the number of a save in a file is for.
+/// The meaning of the number of a save in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// To restore the newest: an operation that the system refuses fails the call, since it may

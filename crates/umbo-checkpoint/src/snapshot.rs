@@ -28,7 +28,8 @@ pub struct Snapshot {
     pub(super) parts: Vec<PartFile>,
     /// The kinds of objects and their values that are not tensors, by the objects' names.
     pub(super) objects: Map<String, Json>,
-    /// What each rank has for itself, by the objects' names. It has to be equal on all ranks.
+    /// The state that each rank has for itself, by the objects' names. It has to be equal on all
+    /// ranks.
     pub(super) of_each_rank: BTreeMap<String, String>,
     /// How many steps the strategy has begun.
     pub(super) steps: u64,

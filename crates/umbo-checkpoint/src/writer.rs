@@ -20,7 +20,7 @@ use umbo_tensor::Tensor;
 /// as many.
 const PIECE: usize = 1 << 20;
 
-/// What a rank has written of a checkpoint of several ranks. It has no name yet.
+/// A rank's part of a checkpoint of several ranks. It has no name yet.
 pub(super) struct WrittenPart {
     ranks: Arc<Ranks>,
     /// The checkpoint's file.

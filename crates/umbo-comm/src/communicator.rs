@@ -1,4 +1,4 @@
-//! What a strategy over several processes requires from the engine that connects them.
+//! The requirements of a strategy over several processes on the engine that connects them.
 //!
 //! A communicator moves bytes and never sums. The library's own kernels add contributions in the
 //! order of the ranks, so the bits of a result do not depend on the engine, and no engine needs

@@ -1,5 +1,5 @@
-//! What of the C++ layer follows from the C API alone: enums, and structs of options whose fields
-//! are numbers, flags and enums, with the defaults of C.
+//! The part of the C++ layer that follows from the C API alone: enums, and structs of options whose
+//! fields are numbers, flags and enums, with the defaults of C.
 
 use super::items::{Declaration, DeclarationKind, Field};
 use super::{Zeros, initial};

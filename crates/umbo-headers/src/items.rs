@@ -1,5 +1,5 @@
-//! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what
-//! cbindgen does not, the attributes.
+//! The declarations of a source file of the C layer: cbindgen says how C writes it, and syn reads
+//! what cbindgen does not, the attributes.
 //!
 //! cbindgen sees items as they stand in its source, and not what attributes make of them. So it is
 //! given a source of its own, in which the functions with `#[c_call]` and the structs with
@@ -23,13 +23,13 @@ pub struct Declaration {
     pub documentation: Vec<String>,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeclarationKind,
     /// Whether it is a struct that the caller begins with its size and its defaults.
     pub is_begun: bool,
 }
 
-/// What a source file can declare.
+/// The kinds of declarations.
 pub enum DeclarationKind {
     /// A constant with its value, and its type if that is not one of Rust's own.
     Constant { value: String, of: Option<String> },
@@ -57,11 +57,11 @@ pub struct Field {
     pub documentation: Vec<String>,
     /// Its type and its name, as C writes them.
     pub declaration: String,
-    /// What it is by default, if that is not zero.
+    /// Its default, if that is not zero.
     pub default: Option<String>,
 }
 
-/// What a source declares: constants, types, functions, each in its order.
+/// The declarations of a source: constants, types, functions, each in its order.
 pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     let File { items, .. } = syn::parse_file(source).map_err(|error| error.to_string())?;
     let declared: Vec<_> = items.into_iter().filter_map(declared).collect();
@@ -95,8 +95,8 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     Ok(items)
 }
 
-/// What the headers declare of an item, if they do: its name, and the item as cbindgen is to see
-/// it.
+/// The declaration of an item in the headers, if it has one: its name, and the item as cbindgen is
+/// to see it.
 fn declared(item: Source) -> Option<(Ident, Source)> {
     let (visibility, name) = match &item {
         Source::Const(item) => (&item.vis, &item.ident),

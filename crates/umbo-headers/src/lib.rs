@@ -95,7 +95,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What the files of the C layer declare, by their paths below its folder.
+/// The declarations of the files of the C layer, by their paths below its folder.
 type SourceItems = BTreeMap<String, Vec<Declaration>>;
 
 /// Reads the files of a folder, and of the folders in it that are modules.
@@ -206,7 +206,7 @@ fn ownership(noun: &str, special: Vec<String>, text: &mut String) {
     }
 }
 
-/// What a directive of this name says, if the line is one.
+/// The argument of a directive of this name, if the line is one.
 fn directive<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.trim()
         .strip_prefix("{{")?
@@ -221,10 +221,10 @@ fn with_version(line: &str) -> String {
         .replace("{{version_patch}}", env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// What a field of a type of the C layer begins with.
+/// The beginning of a field of a type of the C layer.
 type Zeros = BTreeMap<String, String>;
 
-/// What fields of the types that the sources declare begin with.
+/// The beginnings of fields of the types that the sources declare.
 fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
     let items = || sources.values().flatten();
     let mut zeros = Zeros::new();
@@ -362,7 +362,7 @@ fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {
     text.push_str("};\n");
 }
 
-/// What a field begins with.
+/// The beginning of a field.
 fn initial(field: &Field, zeros: &Zeros) -> Result<String, String> {
     if let Some(value) = &field.default {
         return Ok(value.clone());

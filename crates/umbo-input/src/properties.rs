@@ -1,4 +1,4 @@
-//! What is known of the elements of a dataset before the first one is made.
+//! The properties of a dataset that are known before its first element is made.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ const MAX_DEPTH: usize = 256;
 /// a dataset that is repeatedly joined with itself would take twice as much each time.
 const MAX_STAGES: usize = 1 << 16;
 
-/// What is known of a dataset without reading it. An operation begins with the properties of its
-/// first input. It calls [`DatasetProperties::replace`] if it makes other elements,
-/// [`DatasetProperties::reorder`] if items come in another order, and
+/// The properties of a dataset that are known without reading it. An operation begins with the
+/// properties of its first input. It calls [`DatasetProperties::replace`] if it makes other
+/// elements, [`DatasetProperties::reorder`] if items come in another order, and
 /// [`DatasetProperties::need_all_files`] if a share of the files would not make a share
 /// of its elements.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub(crate) enum Batched {
     Twice,
 }
 
-/// What is known of the files that the elements of a dataset are read from.
+/// The properties of the files that the elements of a dataset are read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub(crate) count: usize,
@@ -72,7 +72,8 @@ pub(crate) struct Files {
     pub(crate) whole: Option<&'static str>,
 }
 
-/// What is known of elements that are rows of arrays. Passes over them are passes over row numbers.
+/// The properties of elements that are rows of arrays. Passes over them are passes over row
+/// numbers.
 #[derive(Clone)]
 pub(crate) struct RowFacts {
     pub(crate) arrays: Arc<Arrays>,

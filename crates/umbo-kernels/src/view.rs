@@ -85,7 +85,7 @@ impl<'a, Extent> Elements<Shared<'a>, Extent> {
     /// The same view, with a lifetime that the caller chooses.
     ///
     /// # Safety
-    /// What the builder of the view promised holds as long as the result is used.
+    /// The promise of the view's builder holds as long as the result is used.
     pub unsafe fn held(self) -> Elements<Shared<'static>, Extent> {
         let Elements {
             start: Shared(data, _),
@@ -109,7 +109,7 @@ impl<'a, Extent: Copy> Elements<Exclusive<'a>, Extent> {
     /// The same view, with a lifetime that the caller chooses.
     ///
     /// # Safety
-    /// What the builder of the view promised holds as long as the result is used.
+    /// The promise of the view's builder holds as long as the result is used.
     pub unsafe fn held(self) -> Elements<Exclusive<'static>, Extent> {
         let Elements {
             start: Exclusive(data, _),

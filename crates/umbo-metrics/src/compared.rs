@@ -1,4 +1,4 @@
-//! What the replicas have added in a step. A trial compares it and then rolls the step back.
+//! The additions of the replicas in a step. A trial compares it and then rolls the step back.
 
 use crate::Metrics;
 use crate::kind::MetricKind;

@@ -2,7 +2,7 @@
 
 use umbo_base::error::{Error, Result};
 
-/// What an entry accumulates. The cells of a matrix or histogram are numbered from 0, in rows.
+/// The kinds of entries. The cells of a matrix or histogram are numbered from 0, in rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
     /// A sum of numbers.

@@ -1,7 +1,8 @@
 //! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
 //!
-//! What replicas add belongs to the step. It is added to the totals, in replica order, when the
-//! step is committed. Each replica adds to its own part, which no other replica touches meanwhile.
+//! The additions of replicas belong to the step. They are added to the totals, in replica order,
+//! when the step is committed. Each replica adds to its own part, which no other replica touches
+//! meanwhile.
 //!
 //! - [`kind`]: the kinds of entries.
 //! - `elements`: reads views of any type.

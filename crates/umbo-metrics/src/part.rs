@@ -1,4 +1,4 @@
-//! What one replica has added in the step in progress.
+//! The additions of one replica in the step in progress.
 
 use crate::elements::{columns, read_classes, read_scores, read_top, rows};
 use crate::kind::MetricKind;
@@ -12,7 +12,7 @@ const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 /// How many rows of a view are read together.
 const CHUNK: usize = 256;
 
-/// What one replica has added to all entries in `step`. What it added in earlier steps is ignored.
+/// The additions of one replica to all entries in `step`. Those of earlier steps are ignored.
 #[derive(Default)]
 pub(super) struct ReplicaMetrics {
     pub step: u64,
@@ -29,7 +29,7 @@ impl ReplicaMetrics {
     }
 }
 
-/// What was added to one entry.
+/// The additions to one entry.
 pub(super) struct AddedToEntry {
     kind: MetricKind,
     /// The sum, for a sum or a mean.

@@ -1,11 +1,11 @@
-//! What committed steps have accumulated, and the results that are computed from it.
+//! The totals of committed steps, and the results that are computed from them.
 
 use crate::kind::MetricKind;
 use crate::part::AddedToEntry;
 use umbo_base::error::{Result, memory};
 use umbo_strategy::context::metrics::{Metric, share};
 
-/// What one entry has accumulated.
+/// The total of one entry.
 #[derive(Debug, PartialEq)]
 pub enum Total {
     /// The total of a sum or a mean.
@@ -17,7 +17,7 @@ pub enum Total {
     },
     /// The total of a count or an accuracy.
     Counts {
-        /// What was counted, or how many predictions were right.
+        /// The count, or how many predictions were right.
         hits: i64,
         /// How many predictions there were.
         of: i64,

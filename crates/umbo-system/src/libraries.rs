@@ -2,7 +2,7 @@
 
 pub use crate::platform::libraries::{Library, file_of, loaded};
 
-/// Who finds the functions of a library by their names.
+/// A search for the functions of a library by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Also libraries that are loaded later.

@@ -9,7 +9,7 @@ pub use crate::platform::memory::{
 pub struct MemorySize {
     /// All of it.
     pub total: u64,
-    /// What new allocations could get without swapping.
+    /// The bytes that new allocations could get without swapping.
     pub available: u64,
 }
 

@@ -12,9 +12,9 @@ pub use crate::platform::processors::{
 pub struct Frequency {
     /// The policy.
     pub governor: String,
-    /// Who carries it out.
+    /// The scheduler or driver that carries it out.
     pub driver: String,
-    /// What the hardware prefers, where it chooses by itself.
+    /// The preference of the hardware, where it chooses by itself.
     pub preference: String,
 }
 

@@ -1,4 +1,4 @@
-//! Who uses the processors: threads of this process, and other processes.
+//! The users of the processors: threads of this process, and other processes.
 
 pub use crate::platform::usage::{
     RESOLUTION, ThreadTime, load_averages, processors, thread_name, threads,

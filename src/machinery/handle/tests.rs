@@ -159,8 +159,8 @@ fn the_table_grows_past_its_first_chunks() {
     }
 }
 
-/// So many rounds, or a few of them where an interpreter runs them, which tries other orders with
-/// each seed.
+/// The number of rounds, or a few of them where an interpreter runs them, which tries other orders
+/// with each seed.
 fn scaled(rounds: u32) -> u32 {
     if cfg!(miri) { rounds / 20 } else { rounds }
 }

@@ -56,7 +56,7 @@ Options:
   -h, --help  show this help; after a benchmark, that benchmark's
 ";
 
-/// What a benchmark does for a command line.
+/// The work of a benchmark for a command line.
 pub enum Asked {
     Help,
     Measuring(Box<dyn FnOnce() -> Result<Report, Failure>>),

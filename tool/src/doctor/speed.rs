@@ -1,4 +1,4 @@
-//! What decides the speed of callbacks and is not Umbo's: computing libraries, frequencies,
+//! The causes of slow callbacks that are not Umbo's: computing libraries, frequencies,
 //! hyperthreads.
 
 use umbo_core::executor::affinity::CpuSet;

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-/// What becomes of a command line.
+/// The outcome of a command line.
 pub fn umbo(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_umbo"))
         .args(arguments)
@@ -10,7 +10,7 @@ pub fn umbo(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What one that is right prints.
+/// The output of a right command line.
 pub fn printed(arguments: &[&str]) -> String {
     let output = umbo(arguments);
     assert_eq!(output.status.code(), Some(0), "{output:?}");

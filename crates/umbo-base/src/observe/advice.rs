@@ -9,7 +9,7 @@ use super::phase::Phase;
 use super::sample::Setup;
 use super::summary::{Summary, counted, duration};
 
-/// What keeps replicas from being faster.
+/// The causes that keep replicas from being faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Cause {
@@ -156,7 +156,7 @@ fn at_once(summary: &Summary) -> String {
     counted(summary.setup.cpu_devices.into(), unit(summary))
 }
 
-/// What computes at one time: a replica, or a device that several replicas share.
+/// A unit that computes one thing at a time: a replica, or a device that several replicas share.
 fn unit(summary: &Summary) -> &'static str {
     let is_shared = summary.setup.devices < summary.setup.replicas;
     if is_shared {
@@ -247,7 +247,7 @@ fn slow_replica(summary: &Summary) -> Option<Advice> {
         format!(
             "one replica is slow: replica {slow} computes {}, the others {}, and they wait for \
              it. Give all the same number of examples and the same work; if they have, look at \
-             what its device does besides",
+             what else its device does",
             duration(slowest.unhampered),
             duration(usual)
         ),
@@ -258,7 +258,7 @@ fn other_threads(summary: &Summary) -> Option<Advice> {
     fighting_threads(summary).and_then(|text| some(Cause::OtherThreads, text))
 }
 
-/// What is said of threads that are not the library's and compete with the replicas. Of a summary
+/// The advice about threads that are not the library's and compete with the replicas. Of a summary
 /// it needs the setup, the other threads, the processor time of the library's, and the computing
 /// libraries.
 pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
@@ -418,7 +418,7 @@ fn uneven_steps(summary: &Summary) -> Option<Advice> {
     some(
         Cause::UnevenSteps,
         format!(
-            "some steps take far longer than most: the middle one {}, the mean {}. What differs \
+            "some steps take far longer than most: median {}, mean {}. What differs \
              most is {place}, {} more in the mean: look at what the program or the machine does \
              now and then",
             duration(summary.period),
@@ -719,11 +719,10 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_differ_are_named_with_what_differs() {
+    fn reports_the_cause_of_uneven_step_times() {
         let mut summary = healthy();
         (summary.mean, summary.longer) = (3_400_000, Some(("wait", 1_100_000)));
-        let expected =
-            "the middle one 2.20 ms, the mean 3.40 ms. What differs most is wait, 1.10 ms more";
+        let expected = "median 2.20 ms, mean 3.40 ms. What differs most is wait, 1.10 ms more";
         names(&summary, Cause::UnevenSteps, expected);
         assert!(report(&summary, &[]).contains("a step takes 2.20 ms, in the mean 3.40 ms"));
         summary.mean = 3_300_000;

@@ -49,7 +49,7 @@ struct State {
     watch: Option<ThreadWatch>,
 }
 
-/// What threads have done since some run began.
+/// The work of all threads since some run began.
 #[derive(Debug)]
 struct ThreadWatch {
     began: u64,

@@ -18,7 +18,7 @@ use std::path::Path;
 pub use super::vectors::Vectors;
 use umbo_system::libraries::{self, Library as LoadedFile};
 
-/// What a library computes.
+/// The subject of a computing library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// OpenBLAS.
@@ -136,7 +136,7 @@ impl Library {
         threads > 1 && threads * u64::from(at_once) > u64::from(processors)
     }
 
-    /// What it is: "OpenBLAS (libopenblas.so.0), Haswell kernels, 2 threads".
+    /// A description: "OpenBLAS (libopenblas.so.0), Haswell kernels, 2 threads".
     pub fn in_words(&self) -> String {
         let mut text = format!("{} ({})", self.maker.name(), self.file);
         if let Some(kernels) = &self.kernels {

@@ -376,7 +376,7 @@ impl GradientCase<'_> {
         Some(self.finding(Verdict::TermPerReplica, text).at(element))
     }
 
-    /// What each additional part has added, in the units of a mean.
+    /// The amount that each additional part has added, in the units of a mean.
     fn excess<'a>(
         &self,
         parts: &'a Parts,

@@ -1,4 +1,4 @@
-//! What stands for communicators over MPI in a library without the feature `mpi`: functions that
+//! The stand-in for communicators over MPI in a library without the feature `mpi`: functions that
 //! fail with UNIMPLEMENTED.
 
 use std::ffi::{CStr, c_void};

@@ -54,7 +54,7 @@ impl Pending {
     }
 }
 
-/// What a wait is for.
+/// The purpose of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stakes {
     /// For other ranks to come. The processor is left to other threads.

@@ -1,4 +1,4 @@
-//! What stands for communicators over NCCL in a library without the feature `nccl`: functions that
+//! The stand-in for communicators over NCCL in a library without the feature `nccl`: functions that
 //! fail with UNIMPLEMENTED.
 
 use std::sync::Arc;

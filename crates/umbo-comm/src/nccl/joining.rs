@@ -43,7 +43,8 @@ pub fn over(
     CheckedCommunicator::new(Box::new(NcclEngine::new(base, membership)))
 }
 
-/// What a rank needs before it joins the others. It includes the id, which rank 0 sends to all.
+/// The data that a rank needs before it joins the others. It includes the id, which rank 0 sends to
+/// all.
 fn prepare(
     rank: usize,
     device: Result<DeviceId>,

@@ -19,7 +19,7 @@ use umbo_tensor::values::Value;
 /// Added to the error of a step that had no effect.
 const AGAIN: &str = " (the next epoch begins with its batch)";
 
-/// What is done with each element of an iterator, and when the epoch ends.
+/// The work on each element of an iterator, and the condition that ends the epoch.
 pub struct Epoch<'a> {
     /// The strategy whose replicas run the steps.
     pub strategy: &'a Strategy,
@@ -42,7 +42,7 @@ pub struct Epoch<'a> {
     pub reset: bool,
 }
 
-/// What has been done so far.
+/// The progress so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EpochReport {
     /// Steps that were committed.

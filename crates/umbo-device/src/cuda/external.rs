@@ -82,8 +82,8 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     })
 }
 
-/// What the driver's answer to the question means, whether `argument`, which is a `what`, belongs
-/// to a card. It says that a handle or another value is wrong with the codes 1 and 400.
+/// The meaning of the driver's answer to the question whether `argument`, which is a `what`,
+/// belongs to a card. It says that a handle or another value is wrong with the codes 1 and 400.
 fn judge(
     answer: Result<bool, DriverError>,
     ordinal: u32,

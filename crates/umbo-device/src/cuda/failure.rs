@@ -1,4 +1,4 @@
-//! What the driver's errors mean, and which of them end a card's use.
+//! The meaning of the driver's errors, and which of them end a card's use.
 
 use std::panic::{UnwindSafe, catch_unwind};
 

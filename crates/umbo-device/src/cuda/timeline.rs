@@ -17,7 +17,7 @@ use umbo_base::observe::trace::{self, Event};
 /// When this many wait to be read, the stream is waited for.
 pub(super) const MOST: usize = 1024;
 
-/// What was queued on one stream and is not yet in the trace.
+/// Work that was queued on one stream and is not yet in the trace.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     pub(super) pending: Vec<Noted>,

@@ -1,4 +1,4 @@
-//! What the caller's function learns about the pipeline for which it makes a dataset.
+//! The facts that the caller's function learns about the pipeline for which it makes a dataset.
 
 use umbo_base::error::{Error, Result};
 

@@ -235,9 +235,9 @@ impl ElementSpec {
         }
     }
 
-    /// What both have in common: the same structure, dtypes and ranks, and the sizes that are
-    /// equal. If there is no such spec, returns the error of `different`. RESOURCE_EXHAUSTED if
-    /// there is no memory for it.
+    /// The specification that both fit: the same structure, dtypes and ranks, and the sizes that
+    /// are equal. If there is no such spec, returns the error of `different`.
+    /// RESOURCE_EXHAUSTED if there is no memory for it.
     pub(crate) fn common(
         &self,
         other: &ElementSpec,

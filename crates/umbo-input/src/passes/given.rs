@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use umbo_base::error::{Error, Result};
 
-/// What changes outside of a pass.
+/// A change outside of a pass.
 pub(crate) type Effect = Box<dyn FnOnce() + Send>;
 
-/// What changes outside of a pass changes when the consumer is given the item that was being made
+/// State outside of a pass changes when the consumer is given the item that was being made
 /// then. Below a pass that works ahead, this is later.
 #[derive(Clone, Default)]
 pub(crate) struct Given {

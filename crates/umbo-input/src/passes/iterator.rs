@@ -291,7 +291,7 @@ impl PassIterator {
 
     /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of
     /// another one of the same pipeline, in this process or another. The same elements follow.
-    /// What a shuffle has taken in this round, and what a cache or a rebatch holds, is made
+    /// Items that a shuffle has taken in this round, or that a cache or a rebatch holds, are made
     /// again. All earlier elements of a generator's round are also made again. Shuffles use the
     /// seeds of the position.
     ///

@@ -231,7 +231,7 @@ mod tests {
         dataset
     }
 
-    /// What later items and rounds depend on.
+    /// The state that later items and rounds depend on.
     fn place(pass: &mut dyn IteratorStage<Value>) -> (Vec<u64>, Vec<u64>) {
         let (mut position, mut rounds) = (StateWriter::default(), Rounds::default());
         pass.save(&mut position);

@@ -116,7 +116,7 @@ impl<T> PendingItem<T> {
         }
     }
 
-    /// What later rounds of the pass over `input` depend on: those of its saved position.
+    /// The state that later rounds of the pass over `input` depend on: that of its saved position.
     pub(crate) fn rounds(&self, input: &mut dyn IteratorStage<T>, to: &mut Rounds) {
         match self.has_taken() {
             true => to.extend(&self.before.rounds),
@@ -141,7 +141,7 @@ impl<T> PendingItem<T> {
     }
 }
 
-/// What [`PendingItem::fill_or_pass_over`] has brought.
+/// The outcome of [`PendingItem::fill_or_pass_over`].
 pub(crate) enum Filled {
     /// The next item, or its place if it failed in an earlier call.
     Place,

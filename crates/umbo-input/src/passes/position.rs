@@ -104,7 +104,7 @@ impl StateWriter {
         self.extend_from(from.rest);
     }
 
-    /// What was written. RESOURCE_EXHAUSTED if numbers are missing.
+    /// The numbers that were written. RESOURCE_EXHAUSTED if some are missing.
     pub(crate) fn numbers(&self) -> Result<&[u64]> {
         match self.is_incomplete {
             false => Ok(&self.numbers),
@@ -122,7 +122,7 @@ impl StateWriter {
     }
 }
 
-/// What later rounds depend on: how often rounds have begun, and what is cached.
+/// The state that later rounds depend on: how often rounds have begun, and the cached items.
 #[derive(Default)]
 pub(crate) struct Rounds {
     numbers: StateWriter,
@@ -280,8 +280,8 @@ impl Description {
         self.seeds.push((self.stages.len() - 1, seed, before));
     }
 
-    /// What ranks that read the same data compare. A pass that is `restored` has the seeds of its
-    /// position.
+    /// The numbers that ranks which read the same data compare. A pass that is `restored` has the
+    /// seeds of its position.
     pub(crate) fn source(&self, restored: bool) -> BatchSource {
         let mut quantities = Vec::new();
         // Stages are listed from the source on, because the first difference may cause those after

@@ -30,7 +30,7 @@ struct SealedPosition<'a> {
     crc32: Crc32,
 }
 
-/// What every version of the format has.
+/// The part that every version of the format has.
 #[derive(Deserialize)]
 struct AnyPosition {
     format: u64,

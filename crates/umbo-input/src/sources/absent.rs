@@ -1,4 +1,4 @@
-//! What stands for files of arrays in a library without the feature `files`: functions that fail
+//! The stand-in for files of arrays in a library without the feature `files`: functions that fail
 //! with UNIMPLEMENTED.
 
 use std::path::Path;

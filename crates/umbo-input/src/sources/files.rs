@@ -33,8 +33,8 @@ const DEPTH: usize = 128;
 /// How files are read. By default they are read one after the other, in the order of the list.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
-    /// What the elements of all files look like. Without it, they look like those of the first
-    /// file, which is opened to find out.
+    /// The specification of the elements of all files. Without it, they look like those of the
+    /// first file, which is opened to find out.
     pub element_spec: Option<ElementSpec>,
     /// The number of files from which elements come in turn.
     pub files_at_once: i64,
@@ -295,8 +295,8 @@ struct FilesPass {
 struct OpenFile {
     /// Its position among the files that are read.
     place: u64,
-    /// The checksum of its dataset's signatures, which the description of the whole pipeline cannot
-    /// contain.
+    /// The checksum of its dataset's signatures, which the description of the whole pipeline
+    /// cannot contain.
     pipeline: Crc32,
     pass: Box<dyn IteratorStage<Value>>,
 }

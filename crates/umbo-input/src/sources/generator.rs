@@ -96,7 +96,7 @@ struct GeneratedPass {
     ended: bool,
 }
 
-/// What was done with a generator.
+/// The state of a generator.
 #[derive(Clone, Copy, Default)]
 struct Done {
     /// How often it was reset.

@@ -32,7 +32,7 @@ pub struct MapOptions {
     /// since calls may wait. With 0 and 1, calls run one after the other on the thread that
     /// requests the element.
     pub parallel_calls: i64,
-    /// What the results look like. Without it, they look like the elements.
+    /// The specification of the results. Without it, they look like the elements.
     pub element_spec: Option<ElementSpec>,
 }
 

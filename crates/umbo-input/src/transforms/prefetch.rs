@@ -116,8 +116,8 @@ impl Operation for Prefetch {
     }
 }
 
-/// What consumer and producer share. `input` is locked before `state`. No code of the caller runs
-/// while `state` is locked: no element is made or dropped.
+/// The state that consumer and producer share. `input` is locked before `state`. No code of the
+/// caller runs while `state` is locked: no element is made or dropped.
 struct Ring {
     /// The node that the producer's thread enters.
     node: IteratorId,
@@ -138,7 +138,7 @@ struct Made {
     outcome: Outcome<Result<Option<Value>>>,
     /// The place of the input after it.
     place: Place,
-    /// What happens when it is given.
+    /// The effect of giving it.
     effects: Vec<Effect>,
 }
 

@@ -14,7 +14,7 @@ use umbo_base::observe::strict;
 /// The first round of a cache that was completed, of whatever type.
 pub(crate) type FirstRound = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
-/// What is known of the order of items, and of what is kept of them.
+/// The properties of the order of items, and of the items that are kept.
 #[derive(Clone, Default)]
 pub(crate) struct OrderFacts {
     /// Whether the items were shuffled.
@@ -152,7 +152,7 @@ impl OrderFacts {
     }
 }
 
-/// What is told when a further pass over a part of a dataset begins, once for a dataset.
+/// The warning when a further pass over a part of a dataset begins, once for a dataset.
 #[derive(Clone, Default)]
 pub(crate) struct PartDoubts {
     /// The cache of which the part is the beginning.

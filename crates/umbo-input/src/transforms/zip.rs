@@ -174,7 +174,7 @@ struct ZipPass {
     pool: BufferPool<Zipped>,
 }
 
-/// What may follow.
+/// The possible continuations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The next items of the inputs belong together.

@@ -29,7 +29,7 @@ pub struct Gradient<'a> {
     pub contributions: &'a [GpuContribution],
     /// The float64 elements at which the sum starts, as many as it has.
     pub accumulated: Option<Address>,
-    /// What the sum is divided by.
+    /// The divisor of the sum.
     pub divisor: f64,
 }
 
@@ -54,7 +54,7 @@ pub struct GpuUpdate<'a> {
     pub clipping: Clipping,
     /// The factor of the weight that is added to the gradient after clipping.
     pub l2: f64,
-    /// What is done to each element. For LAMB, the norms are measured, and its last scalar is
+    /// The operation on each element. For LAMB, the norms are measured, and its last scalar is
     /// multiplied with their quotient. Without a step, the gradient is written into the only
     /// state, as a rule would get it: clipped, and with the L2 term.
     pub step: Option<RuleStep>,

@@ -1,4 +1,4 @@
-//! What launchers need from a device: a place to queue kernels, and memory for their tables.
+//! The needs of launchers: a place to queue kernels, and memory for their tables.
 
 use crate::dtype::DType;
 use umbo_base::error::{Error, Result};

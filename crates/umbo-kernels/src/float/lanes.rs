@@ -14,13 +14,13 @@ pub const BLOCK: usize = 16;
 /// One term of a sum: the factor, and a pointer to its first element.
 pub type Term<G> = (f64, *const G);
 
-/// What is known about the products of factors and elements in a sum.
+/// The known properties of the products of factors and elements in a sum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Products {
     /// Nothing.
     Rounded,
     /// All are exact in float64, and so are the products of the factors and any number of float32.
-    /// So they can be added by fused multiply-adds.
+    /// The products can be added by fused multiply-adds.
     Exact,
     /// They are exact, and all terms have the same factor, which is positive.
     OfOneFactor {
@@ -82,7 +82,7 @@ pub trait Round: Copy {
 /// there are no terms it is −0 × `scale`. Returns `None` if there is no loop in instructions: if
 /// `N` is not [`BLOCK`], or on other processors. Inlined.
 ///
-/// What the caller says of the products makes it faster; the bits are the same.
+/// The properties of the products make it faster; the bits are the same.
 ///
 /// # Safety
 /// The elements can be read.

@@ -108,7 +108,7 @@ pub fn reduce_over_axes(
     Ok(())
 }
 
-/// What elements are read as. Some types of elements share a number's loops.
+/// The type as which elements are read. Some types of elements share a number's loops.
 trait Number: Copy + Send + Sync + Into<Self::Sum> + 'static {
     /// The type of sums, of which the default is that of no elements.
     type Sum: Copy + Send + Sync + Default;

@@ -1,4 +1,4 @@
-//! What SUM and MEAN over replicas do with one element: how they widen it, add it and round it.
+//! The work of SUM and MEAN over replicas on one element: how they widen it, add it and round it.
 //!
 //! 16-bit floats accumulate in float32, and float32 in float64. The sum is rounded once, at the
 //! end. Integers wrap in SUM; for MEAN they are added exactly and divided in float64.
@@ -13,7 +13,7 @@ use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_
 use crate::instruction_set::Instructions;
 use crate::reduce::half_sums::{reduce_bf16s, reduce_f16s};
 
-/// What a reduction computes. The numbers are those of the C constants.
+/// The kinds of reductions. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum ReduceOp {

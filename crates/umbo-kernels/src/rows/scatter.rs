@@ -12,7 +12,7 @@ use crate::view::{View, ViewMut};
 use umbo_base::error::Result;
 use umbo_executor::workers;
 
-/// What a scatter update does with an element of the target and an element of the values.
+/// The operation of a scatter update on an element of the target and an element of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScatterOp {
     /// `to += from`

@@ -120,7 +120,7 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
     }
 }
 
-/// What an entry adds to the sum of its row.
+/// The contribution of an entry to the sum of its row.
 enum RowTerm<'a, T> {
     /// A sum of earlier runs.
     Accumulated(&'a [f64]),

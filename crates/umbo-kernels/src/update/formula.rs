@@ -1,8 +1,8 @@
-//! What an update does to one element.
+//! The update of one element.
 
 use crate::float::real::Real;
 
-/// What an update does to one element: the step of an optimizer with the values of all of its
+/// The update of one element: the step of an optimizer with the values of all of its
 /// scalars.
 ///
 /// `apply` takes the weight, the element of each state slot and the gradient, and returns the new

@@ -137,8 +137,8 @@ struct FewTermsSum<'s, 'a, G, T, const TERMS: usize> {
     first: [*const G; TERMS],
     scale: T,
     factor: T,
-    /// What rare blocks need. As a value it would be written to memory for each block, or take
-    /// registers in the loop.
+    /// The state that only rare blocks need. As a value it would be written to memory for each
+    /// block, or take registers in the loop.
     fresh: &'s ScaledSum<'s, 'a, G, T>,
 }
 
@@ -432,7 +432,7 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     finite
 }
 
-/// What is known about the products of these contributions.
+/// The known properties of the products of these contributions.
 fn products_of<G: GradientElement>(contributions: &[Contribution<'_>]) -> Products {
     if !contributions
         .iter()

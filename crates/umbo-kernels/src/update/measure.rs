@@ -16,13 +16,13 @@ use crate::update::pass::UpdatePass;
 use crate::update::tiles::Tile;
 use umbo_executor::workers;
 
-/// What is added up over the elements. Implementations are marked `#[inline(always)]`; inputs that
-/// they do not use are not read from memory.
+/// The terms that are added up over the elements. Implementations are marked `#[inline(always)]`;
+/// inputs that they do not use are not read from memory.
 pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
     /// The type of the elements.
     type Element: Real;
 
-    /// What one element adds to each of the sums.
+    /// The contribution of one element to each of the sums.
     fn of(
         self,
         weight: Self::Element,
@@ -88,8 +88,8 @@ impl UpdatePass<'_> {
     }
 }
 
-/// What the elements of a tile add to the lanes of the sums. The code that creates it ensures that
-/// the tile is of the measure's type, and has its slots.
+/// The contributions of a tile's elements to the lanes of the sums. The code that creates it
+/// ensures that the tile is of the measure's type, and has its slots.
 struct MeasureTile<'a, M, const SLOTS: usize, const SUMS: usize> {
     tile: &'a Tile<'a>,
     measure: M,

@@ -1,4 +1,4 @@
-//! What each update rule does to one element: the table of all rules.
+//! The formula of each update rule for one element: the table of all rules.
 //!
 //! An entry has the names of a formula's scalars and states, and the formula. The CPU runs it as a
 //! [`Formula`], with its own loop for each entry. For GPUs, `source/rules.cuh` has the same

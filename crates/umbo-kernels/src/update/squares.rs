@@ -90,7 +90,7 @@ impl WeightedSum<'_> {
     }
 
     /// # Safety
-    /// What is kept has the gradient's type and length, and nobody else reads or writes these
+    /// The kept memory has the gradient's type and length, and nobody else reads or writes these
     /// elements of it.
     unsafe fn squares_of(
         &self,

@@ -20,7 +20,7 @@ pub struct Contribution<'a> {
     pub factor: f64,
 }
 
-/// What is done to a gradient before it is used. Both numbers are rounded to the element type.
+/// The treatment of a gradient before it is used. Both numbers are rounded to the element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clipping {
     /// The factor of each element. It is at most 1, and less than 0 if the weights move in the

@@ -38,8 +38,8 @@ pub struct ApplyAction {
     committing: Option<u64>,
     prepared: Option<PreparedApply>,
     report: ApplyReport,
-    /// What is logged once no lock of the commit point is held: the variable and the step in which
-    /// a gradient that is not finite was applied for the first time.
+    /// The warning that is logged once no lock of the commit point is held: the variable and the
+    /// step in which a gradient that is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
     /// Why a GPU failed to carry out the commit.
     failure: Option<Error>,
@@ -82,7 +82,7 @@ impl ApplyDecision {
     }
 }
 
-/// What was measured of the gradients.
+/// The measurements of the gradients.
 #[derive(Default)]
 struct GradientFindings {
     norm: Option<f64>,
@@ -338,7 +338,7 @@ impl ApplyAction {
         }
     }
 
-    /// What happens to gradients that are not finite. Strict mode fails where a warning would be
+    /// The treatment of gradients that are not finite. Strict mode fails where a warning would be
     /// logged.
     fn non_finite(&self, state: &OptimizerMemory) -> NonFinite {
         match state.settings.non_finite() {

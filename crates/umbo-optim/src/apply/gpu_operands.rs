@@ -107,7 +107,7 @@ pub(crate) struct NotFinite {
 /// All that an apply on a GPU needs to be carried out, from its preparation on.
 pub(crate) struct GpuMemory {
     pub(crate) launches: PreparedLaunches,
-    /// What the kernels read.
+    /// The inputs of the kernels.
     pub(crate) _operands: GpuOperands,
     pub(crate) _copies: Vec<VariableCopies>,
     pub(crate) flags: Option<NotFinite>,

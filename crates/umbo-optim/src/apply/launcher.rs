@@ -10,7 +10,7 @@ use crate::exchange::shards::{ReceivedShard, Shards};
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
 
-/// What happens to gradients that are measured.
+/// The fate of gradients that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// They are computed again when they are needed again.

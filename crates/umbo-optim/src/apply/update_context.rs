@@ -1,4 +1,4 @@
-//! What all updates of an apply share.
+//! The inputs that all updates of an apply share.
 
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::PreparedUpdate;
@@ -7,7 +7,7 @@ use crate::state::variable_states::Variables;
 use umbo_kernels::update::weighted_sum::Clipping;
 use umbo_kernels::view::SpanMut;
 
-/// What all updates of an apply share: state, gradients, rule and clipping.
+/// The inputs that all updates of an apply share: state, gradients, rule and clipping.
 #[derive(Clone, Copy)]
 pub(crate) struct UpdateContext<'a> {
     pub(crate) variables: &'a Variables,

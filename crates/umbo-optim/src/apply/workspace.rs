@@ -23,7 +23,7 @@ use umbo_tensor::values::variable::Variable;
 #[derive(Default)]
 pub(crate) struct ApplyWorkspace {
     pub(crate) items: Vec<UpdateGroup>,
-    /// What [`Variable::changes`] was when items of several variables were selected.
+    /// The value of [`Variable::layout_epoch`] when items of several variables were selected.
     pub(crate) changes: u64,
     pub(crate) pieces: Pieces,
     pub(crate) sums: Vec<ChunkSums<2>>,

@@ -68,8 +68,8 @@ use wire_form::sums_are_sent;
 /// Which gradients an apply takes, and which part of the variables this rank updates with them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Route {
-    /// Those of this rank's replicas: it is alone, or runs are accumulated that are exchanged with
-    /// the last one.
+    /// The contributions of this rank's replicas: it is alone, or runs are accumulated that are
+    /// exchanged with the last one.
     Own,
     /// Of all ranks, those of this rank's parts. The ranks exchange new weights.
     Parts,

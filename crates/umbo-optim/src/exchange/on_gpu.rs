@@ -14,7 +14,7 @@ use umbo_kernels::dtype::DType;
 use umbo_kernels::layout::{Layout, Shape};
 use umbo_tensor::Tensor;
 
-/// What kernels do to pack what a rank sends.
+/// The operation by which kernels pack the data that a rank sends.
 #[derive(Default)]
 struct Packing {
     copies: Vec<(GpuPlace, GpuPlace)>,

@@ -202,9 +202,9 @@ impl Shards {
             .collect()
     }
 
-    /// What this rank receives of others' contributions in a round: for each range of its part the
-    /// contributions of all ranks, in rank order, and their factors. `next` makes the place of
-    /// the next elements.
+    /// The contributions of others that this rank receives in a round: for each range of its part
+    /// the contributions of all ranks, in rank order, and their factors. `next` makes the place
+    /// of the next elements.
     pub(super) fn received<P>(
         &self,
         round: usize,
@@ -225,8 +225,8 @@ impl Shards {
         all
     }
 
-    /// What all ranks gather in a round: each range, and which rank has sent it. `next` makes the
-    /// place of the next elements.
+    /// The ranges that all ranks gather in a round: each range, and which rank has sent it. `next`
+    /// makes the place of the next elements.
     pub(super) fn gathered<P>(
         &self,
         round: usize,

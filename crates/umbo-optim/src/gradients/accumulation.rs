@@ -221,7 +221,7 @@ impl Accumulation {
             })
     }
 
-    /// Lets the last run be one of those before the next, for variable `index`: what was merged of
+    /// Folds the last run into the accumulated sum of variable `index`: what was merged of
     /// a row-sparse variable counts, and so does what the memory of another variable holds. Returns
     /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(crate) fn claim(&mut self, index: usize) -> bool {

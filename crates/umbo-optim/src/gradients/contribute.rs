@@ -52,7 +52,7 @@ impl Gradients {
         self.submit(replica, step, weight)
     }
 
-    /// Lets the gradients take part in the outcome of the context's step. Returns the replica and
+    /// Makes the gradients take part in the outcome of the context's step. Returns the replica and
     /// the step, for functions that write.
     pub fn join_current_step(self: &Arc<Self>, context: &ReplicaContext) -> Result<(usize, u64)> {
         context.check_live()?;

@@ -25,7 +25,7 @@ pub struct Before {
     later: u64,
 }
 
-/// What one replica wrote for one variable.
+/// The gradient that one replica wrote for one variable.
 pub enum WrittenGradient {
     /// All of its elements.
     Dense(Tensor),

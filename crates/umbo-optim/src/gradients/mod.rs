@@ -1,6 +1,6 @@
-//! What replicas contribute to an update: one gradient buffer per replica and variable, or rows of
-//! a row-sparse variable ([`rows`](crate::gradients::rows)), and the weight with which each replica
-//! submits.
+//! The contributions of replicas to an update: one gradient buffer per replica and variable, or
+//! rows of a row-sparse variable ([`rows`](crate::gradients::rows)), and the weight with which each
+//! replica submits.
 
 pub(crate) mod accumulation;
 pub(crate) mod attached;

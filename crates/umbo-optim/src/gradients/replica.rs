@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "mirrors are written for the replica whose they are"
+    reason = "the owning replica's mirror is written through a raw pointer"
 )]
 
 use std::ops::Range;

@@ -167,7 +167,7 @@ pub trait UpdateRule: Send + Sync + Debug {
         !self.measures()
     }
 
-    /// `scalars`, completed by what the sums are. Cannot fail.
+    /// Fills in the scalars that depend on the measured norms. Cannot fail.
     fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
         scalars
     }

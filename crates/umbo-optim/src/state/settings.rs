@@ -136,7 +136,7 @@ pub struct Settings {
     pub global_clip_norm: Option<f64>,
     /// The largest magnitude of each element, after `global_clip_norm`.
     pub clip_value: Option<f64>,
-    /// What happens to gradients that are not finite. The default: skip with a dynamic loss scale,
+    /// The treatment of gradients that are not finite. The default: skip with a dynamic loss scale,
     /// fail with `global_clip_norm` (one element would spoil all variables), else ignore.
     pub non_finite: Option<NonFinite>,
     /// The loss scale; 1 if there is none.
@@ -146,7 +146,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What happens to gradients that are not finite.
+    /// The treatment of gradients that are not finite.
     pub fn non_finite(&self) -> NonFinite {
         self.non_finite.unwrap_or(match self.loss_scaling {
             Some(LossScaling::Dynamic { .. }) => NonFinite::Skip,

@@ -61,7 +61,7 @@ impl StepExclusion<'_> {
         self.lock.steps()
     }
 
-    /// Lets the next step be the one after `steps`.
+    /// Makes the next step the one after `steps`.
     pub fn set_steps(&mut self, steps: u64) {
         self.lock.set_steps(steps);
     }

@@ -22,7 +22,7 @@ impl Strategy {
         transaction.of_nested.clear();
     }
 
-    /// Lets `participant` take part in the outcome of step `number`, unless it does already. To be
+    /// Makes `participant` take part in the outcome of step `number`, unless it does already. To be
     /// called before it writes anything in the step; then its writes are committed or rolled back
     /// with the step. Fails with CANCELLED if the step's outcome is known.
     pub fn join_step<P>(&self, number: u64, participant: &Arc<P>) -> Result<()>

@@ -34,7 +34,7 @@ pub struct Added {
     pub of: u64,
     /// Its name.
     pub name: String,
-    /// What was added.
+    /// The additions.
     pub what: What,
 }
 
@@ -59,7 +59,7 @@ pub trait Additions: Send + Sync {
     /// The number of these metrics, 1 or more.
     fn number(&self) -> u64;
 
-    /// What `replica` has added to each of them in step `step`; nothing if it has added nothing.
+    /// The additions of `replica` to each of them in step `step`; nothing if it has added nothing.
     fn added(&self, step: u64, replica: usize) -> Result<Vec<Added>>;
 }
 

@@ -101,13 +101,13 @@ impl Drop for Leave {
     }
 }
 
-/// What a thread left behind, and the serial number of the scope that held it.
+/// The context that a thread left behind, and the serial number of the scope that held it.
 type LeftBehind = (u64, Box<dyn Send>);
 
 /// In place of a scope's serial number, for the strategy of `set_strategy`.
 const CHOSEN: u64 = 0;
 
-/// What threads have left behind at their end.
+/// The contexts that threads have left behind at their end.
 static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
 
 fn leave_behind(serial: u64, held: impl Send + 'static) {
@@ -120,7 +120,7 @@ fn leave_strategy(serial: u64, strategy: Strategy) {
     }
 }
 
-/// What threads have left behind of a scope. Dropping it may run the program's code.
+/// The contexts of a scope that threads have left behind. Dropping it may run the program's code.
 fn take_left_behind(serial: u64) -> Vec<LeftBehind> {
     LEFT_BEHIND
         .lock()
@@ -437,7 +437,7 @@ impl Scope {
         self.open.strong_count() > 0
     }
 
-    /// What the thread that entered it left behind of it at its end. Dropping it may run the
+    /// The context that the thread which entered it left behind at its end. Dropping it may run the
     /// caller's code.
     pub fn left_behind(&self) -> impl Sized + use<> {
         take_left_behind(self.serial)

@@ -123,7 +123,7 @@ impl ReplicaContext {
         Ok(())
     }
 
-    /// What this replica has added to the metrics of this step so far.
+    /// This replica's additions to the metrics of this step so far.
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
         let local = self.record()?.slots[self.replica].local();
         Ok(local

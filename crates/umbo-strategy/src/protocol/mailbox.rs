@@ -12,7 +12,7 @@ use umbo_executor::wait::{Signal, Spin};
 pub enum Wake<J> {
     /// There is a step to take part in.
     Job(J),
-    /// What it waited for has come.
+    /// The awaited event has come.
     Released,
     /// There will be no more steps.
     Closed,
@@ -140,7 +140,7 @@ impl<J: ?Sized> Mailbox<J> {
         self.signal.wait_until(self.spin(spin), None, ready);
     }
 
-    /// Lets the thread end once it is idle.
+    /// Makes the thread end once it is idle.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.signal.notify();

@@ -49,7 +49,7 @@ fn present(state: usize) -> usize {
     (state & !ABANDONED) / ONE_PRESENT
 }
 
-/// What a replica that finishes, or a coordinator that leaves, learns.
+/// The news for a replica that finishes, or for a coordinator that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// The step was not abandoned. The coordinator completes it.
@@ -220,7 +220,7 @@ impl Rendezvous {
     }
 }
 
-/// What a thread learns when it leaves and the state was `before`.
+/// The news for a thread that leaves when the state was `before`.
 fn departure(before: usize) -> Departure {
     if before & ABANDONED == 0 {
         Departure::InTime

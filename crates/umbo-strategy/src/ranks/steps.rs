@@ -11,7 +11,7 @@ use super::wire::{Reader, Writer};
 use crate::context::metrics::Metric;
 use umbo_base::error::Result;
 
-/// What a run learns from the other ranks when it begins.
+/// The data that a run gets from the other ranks when it begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RemoteExamples {
     /// Examples in the parts of the ranks before this one.

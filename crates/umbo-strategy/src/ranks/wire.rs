@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What [`Writer::number`] wrote.
+    /// The number that [`Writer::number`] wrote.
     pub fn number(&mut self) -> Result<u64> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_le_bytes(
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What [`Writer::float`] wrote.
+    /// The number that [`Writer::float`] wrote.
     pub fn float(&mut self) -> Result<f64> {
         self.number().map(f64::from_bits)
     }
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Ok(&bytes[..count])
     }
 
-    /// What [`Writer::text`] wrote.
+    /// The text that [`Writer::text`] wrote.
     pub fn text(&mut self) -> Result<&'a str> {
         let length = self.count()?;
         std::str::from_utf8(self.bytes(length)?).map_err(|_| self.damaged())
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Shape::new(&sizes[..rank]).map_err(|_| self.damaged())
     }
 
-    /// What [`Writer::tensor`] wrote, in host memory.
+    /// The tensor that [`Writer::tensor`] wrote, in host memory.
     pub fn tensor(&mut self) -> Result<Tensor> {
         let code = self.number()?;
         let dtype = DType::ALL.into_iter().find(|dtype| *dtype as u64 == code);
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         Tensor::from_bytes(dtype, shape, self.bytes(bytes)?, DeviceId::HOST)
     }
 
-    /// What [`Writer::component`] wrote, in host memory.
+    /// The component that [`Writer::component`] wrote, in host memory.
     pub fn component(&mut self) -> Result<Value> {
         match self.number()? {
             0 => self.tensor().map(Value::Tensor),

@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     id: u64,
     // They end before anything else of the strategy does.
     pub threads: ReplicaThreads,
-    /// What it was made with. It is strict also if the environment says so.
+    /// The options that it was made with. It is strict also if the environment says so.
     pub options: Options,
     pub devices: Devices,
     pub steps: Steps,
@@ -395,7 +395,7 @@ impl Strategy {
         self.0.steps.metrics.lock().get(name)
     }
 
-    /// Lets the metrics be what an epoch has measured: none, if it has measured nothing.
+    /// Replaces the metrics by those of an epoch: by none, if it has measured nothing.
     pub fn show_epoch(&self, epoch: &EpochMetrics) {
         *self.0.steps.metrics.lock() = epoch.take();
     }

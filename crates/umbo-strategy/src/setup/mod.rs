@@ -1,4 +1,4 @@
-//! What a strategy consists of, and how it is set up.
+//! The parts of a strategy, and how it is set up.
 
 pub mod central_storage;
 pub(crate) mod devices;

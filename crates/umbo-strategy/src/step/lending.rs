@@ -30,7 +30,7 @@ impl<T> TurnCell<T> {
     }
 }
 
-/// A counted reference, or a copy of one that somebody else keeps meanwhile. A clone is counted.
+/// An `Arc`, or an uncounted alias whose owner outlives it. A clone is counted.
 pub(crate) enum Reference<T> {
     Counted(T),
     Lent(ManuallyDrop<T>),

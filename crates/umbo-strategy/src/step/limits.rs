@@ -1,11 +1,11 @@
-//! What may end a run before its callbacks have returned.
+//! The limits that may end a run before its callbacks have returned.
 
 use std::time::Instant;
 
 use super::cancellation::Cancellation;
 use umbo_base::error::Error;
 
-/// What may end a run before its callbacks have returned.
+/// The limits that may end a run before its callbacks have returned.
 #[derive(Clone, Default)]
 pub struct Limits {
     /// When it ends at the latest.

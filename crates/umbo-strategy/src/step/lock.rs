@@ -29,7 +29,7 @@ pub(crate) struct StepLock {
 struct StepLockState {
     /// The [`thread_number`] of the thread that has the lock; 0 if none.
     holder: usize,
-    /// Those of the threads that wait for it, in the order in which they came.
+    /// The tickets of the threads that wait for it, in the order in which they came.
     waiting: VecDeque<usize>,
     /// The thread that had the lock last, and its number, for messages.
     last: (usize, Option<Thread>),
@@ -40,7 +40,7 @@ struct StepLockState {
 }
 
 impl StepLockState {
-    /// Lets the thread that has waited longest have the lock, if nobody has it.
+    /// Gives the lock to the thread that has waited longest, if nobody has it.
     fn hand_over(&mut self) {
         if self.holder == 0 {
             self.holder = self.waiting.pop_front().unwrap_or(0);
@@ -244,7 +244,7 @@ impl StepGuard<'_> {
         self.0.state.lock().steps()
     }
 
-    /// Lets the next step be the one after `steps`. What distinguishes steps goes on growing.
+    /// Makes the next step the one after `steps`. The unique ids of steps keep increasing.
     pub(crate) fn set_steps(&mut self, steps: u64) {
         let mut state = self.0.state.lock();
         state.step = state.step.max(steps);

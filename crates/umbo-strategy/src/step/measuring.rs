@@ -1,16 +1,16 @@
-//! What the steps of a strategy spend their time on.
+//! Measurements of the time that the steps of a strategy take.
 
 use crate::setup::central_storage::Strategy;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::advice::{self, Advice};
 use umbo_base::observe::summary::Summary;
 
-/// What was measured of a strategy's steps, and what to change.
+/// The measurements of a strategy's steps, and advice.
 #[derive(Clone, Debug)]
 pub struct StepReport {
     /// The figures.
     pub summary: Summary,
-    /// What keeps the steps from being faster; nothing if nothing stands out.
+    /// Advice about the causes that keep the steps from being faster; empty if nothing stands out.
     pub advice: Vec<Advice>,
 }
 
@@ -33,7 +33,7 @@ impl Strategy {
         Ok(())
     }
 
-    /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was.
+    /// The measurements since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was.
     pub fn step_report(&self) -> Result<StepReport> {
         let summary = self.inner().steps.recorder.summary().ok_or_else(|| {
             Error::precondition(

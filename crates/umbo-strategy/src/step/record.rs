@@ -118,7 +118,7 @@ impl Callback {
     }
 }
 
-/// What all replicas of a step share. The coordinator writes it before the step opens.
+/// The state that all replicas of a step share. The coordinator writes it before the step opens.
 pub(crate) struct Task {
     pub strategy: Strategy,
     pub callback: Callback,
@@ -131,7 +131,7 @@ pub(crate) struct Task {
     pub measured: Option<Opened>,
     /// The examples of the other ranks.
     pub remote: RemoteExamples,
-    /// What the caller lends to the callbacks; dropped when the last one is back.
+    /// The data that the caller lends to the callbacks; dropped when the last one is back.
     pub user_data: Option<RunUserData>,
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct StepPosition {
     pub limits: Limits,
 }
 
-/// What one replica needs to take part in a step.
+/// The data that one replica needs to take part in a step.
 pub(crate) struct ReplicaTask {
     pub callback: Callback,
     /// It counts no references, so that replicas do not contend for the counts of what they share.
@@ -185,8 +185,8 @@ pub(crate) struct StepVerdict {
     pub disagreement: Option<String>,
 }
 
-/// What a step holds until its last callback has returned. Its owner drops it then, while it holds
-/// no lock, since that may run the caller's code. The user data is dropped last.
+/// The data that a step holds until its last callback has returned. Its owner drops it then, while
+/// it holds no lock, since that may run the caller's code. The user data is dropped last.
 #[derive(Default)]
 pub(crate) struct Holdings {
     verdict: StepVerdict,
@@ -219,7 +219,7 @@ pub(crate) struct StepRecord {
     pub last: AtomicUsize,
     /// The variables that the replicas make.
     pub creations: CachePadded<Creations>,
-    /// Room for what the layer above hangs on each replica's context.
+    /// Per-replica extension data, set by the C layer.
     pub attachments: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
 }
 

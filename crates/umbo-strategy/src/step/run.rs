@@ -161,7 +161,7 @@ impl Strategy {
         }
     }
 
-    /// Lets all that the outermost step has written become central state, or none of it.
+    /// Makes all writes of the outermost step central state, or none of them.
     fn conclude<R>(
         &self,
         lock: &mut StepGuard<'_>,

@@ -1,5 +1,5 @@
-//! What the steps of a strategy share: the step lock, the open transaction, and the abandoned
-//! steps.
+//! The state that the steps of a strategy share: the step lock, the open transaction, and the
+//! abandoned steps.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -45,7 +45,7 @@ pub(crate) struct ReplicaThreads {
     pub mailboxes: Mailboxes,
     /// Which replica has which device, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
-    /// What each of them is.
+    /// The identity of each of them.
     pub serving: Box<[ReplicaThread]>,
     handles: Mutex<Vec<Option<thread::Handle>>>,
     /// How many processors the threads may use.

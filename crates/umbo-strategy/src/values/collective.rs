@@ -46,7 +46,7 @@ pub struct ReductionOptions {
     pub destination: Option<DeviceId>,
     /// Where to write the result; `None`: a fresh tensor.
     pub output: Option<ReductionOutput>,
-    /// The caller can name no axes, so that messages do not advise to.
+    /// Suppresses the hint about axes in messages, since the caller can name none.
     pub over_replicas_only: bool,
 }
 

@@ -40,7 +40,7 @@ pub enum Initial<'a> {
         dtype: DType,
         /// The variable's shape.
         shape: Shape,
-        /// What the elements are.
+        /// The values of the elements.
         distribution: Distribution,
         /// The seed.
         seed: u64,

@@ -23,9 +23,9 @@ pub type VariableCreator = dyn Fn(&VariableRequest) -> Result<Option<Variable>> 
 /// The creators that count in one place, in calling order.
 #[derive(Clone, Default)]
 pub(crate) struct CreatorChain {
-    /// Those that run before the strategy's own creator.
+    /// The creators that run before the strategy's own creator.
     pub before: Vec<Arc<VariableCreator>>,
-    /// Those that run after it.
+    /// The creators that run after it.
     pub after: Vec<Arc<VariableCreator>>,
 }
 

@@ -256,7 +256,7 @@ fn write_directly(variable: &Variable, change: Change, source: &Value) -> Result
     write(&mut unsafe { variable.changing() })
 }
 
-/// Lets `write` change the staged value, which later reads in the step see and the commit point
+/// Calls `write` to change the staged value, which later reads in the step see and the commit point
 /// publishes. `write` changes the whole tensor or, if it fails, nothing; `keeps` says whether the
 /// old elements count.
 pub(crate) fn stage(

@@ -43,7 +43,7 @@ fn hold_closed_streams() -> Vec<File> {
         .collect()
 }
 
-/// Lets the opening of a pipe return at once, instead of waiting for its other end.
+/// Makes the opening of a pipe return at once, instead of waiting for its other end.
 pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(libc::O_NONBLOCK)
 }
@@ -76,8 +76,8 @@ pub fn has_name(metadata: &Metadata) -> bool {
     metadata.nlink() > 0
 }
 
-/// Lets nobody else read or write a file that is made with these options who may not do so with the
-/// existing one.
+/// Makes a file that is made with these options readable and writable by those alone who may do so
+/// with the existing one.
 pub fn limit_access(options: &mut OpenOptions, existing: &Metadata) {
     options.mode(existing.mode() & ACCESS | 0o600);
 }

@@ -84,11 +84,11 @@ impl Drop for Pages {
     }
 }
 
-/// What root enters so that memory that asks for large pages gets them.
+/// The command by which root gives large pages to memory that asks for them.
 pub const LARGE_PAGES_COMMAND: &str = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Who gets large pages, in the system's words: `always`, who asks by `madvise`, or `never` anybody.
-/// None if the system has none.
+/// The memory that gets large pages, in the system's words: `always`, who asks by `madvise`, or
+/// `never` anybody. None if the system has none.
 pub fn large_pages() -> Option<String> {
     choice(&std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?)
 }

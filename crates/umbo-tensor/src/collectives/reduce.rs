@@ -22,7 +22,7 @@ use umbo_kernels::view::{View, ViewMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too. Negative
 /// axes count from the back. An empty list means over replicas only. `None` means the same; it also
-/// says that the caller has no such argument, so that messages do not advise to use it.
+/// says that the caller has no such argument, which suppresses the hint about it in messages.
 ///
 /// Without axes all components have one shape, and MEAN divides by their number. With axes they may
 /// differ in the sizes of these axes. MEAN then divides by the number of elements that were added
@@ -91,7 +91,7 @@ pub fn reduce_to_each<'a>(
 #[derive(Default)]
 pub struct ReductionBatch {
     planned: Vec<Planned<'static>>,
-    /// What the planned reductions read and write.
+    /// The tensors that the planned reductions read and write.
     tensors: Vec<Tensor>,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct VariableBuffer {
     writes: AtomicU64,
     /// Held while a copy is made or brought up to date.
     converting: Mutex<()>,
-    /// What a strict strategy has shown of the elements and the copies.
+    /// The elements and copies that a strict strategy has shown.
     pub(super) shown: Mutex<StrictViewLog>,
 }
 

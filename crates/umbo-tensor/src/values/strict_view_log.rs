@@ -1,4 +1,4 @@
-//! What is stored about a buffer while callbacks of a strict strategy see it.
+//! The record of a buffer while callbacks of a strict strategy see it.
 
 use crate::Tensor;
 use crate::red_zone::Region;

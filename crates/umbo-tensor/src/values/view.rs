@@ -1,4 +1,4 @@
-//! What a strict strategy stores about a variable's memory while callbacks see it. It uses this to
+//! The record of a variable's memory while callbacks of a strict strategy see it. It is used to
 //! find out whether they have written the memory, and to restore it.
 //!
 //! Callbacks that see the same memory share what is stored about it. If each had its own, a later

@@ -77,7 +77,7 @@ struct ThreadEvents {
     thread: u32,
     name: String,
     events: Mutex<Vec<Event>>,
-    /// What the file contains about the thread so far.
+    /// The facts about the thread that the file contains so far.
     introduced: Mutex<Introduced>,
 }
 
