@@ -1,5 +1,5 @@
-//! What makes processors slower than their number promises: frequencies that are kept low, and
-//! cores that two of them share.
+//! Causes that make processors slower than their number promises: frequencies that are kept low,
+//! and cores that two of them share.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ pub fn hyperthreads(siblings: &[CpuSet]) -> Option<String> {
     })
 }
 
-/// What a report says of the processors of this process, with so many CPU devices in use.
+/// The notes of a report about the processors of this process, with so many CPU devices in use.
 pub(super) fn notes(cpu_devices: u32) -> Vec<String> {
     let Ok(processors) = CpuSet::of_main_thread() else {
         return Vec::new();

@@ -47,7 +47,7 @@ pub struct Summary {
     pub load: Option<Load>,
     /// The computing libraries that are loaded.
     pub libraries: Vec<Library>,
-    /// What else may make steps slower and does not show in the figures, as texts.
+    /// Other causes that may make steps slower and do not show in the figures, as texts.
     pub notes: Vec<String>,
 }
 
