@@ -1,9 +1,9 @@
 //! Watching a program: what its steps spend their time on, and the trace.
 
 use crate::machinery::prelude::*;
-use umbo_core::observe::advice::Cause;
+use umbo_core::diagnose::advice::Cause;
+use umbo_core::diagnose::trace;
 use umbo_core::observe::phase::Phase;
-use umbo_core::observe::trace;
 
 /// A cause of slow steps: a bit of `causes` in umbo_strategy_step_report().
 pub type umbo_step_cause = i32;

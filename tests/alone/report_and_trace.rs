@@ -5,22 +5,23 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 use umbo_core::device::DeviceId;
+use umbo_core::diagnose::report::{ReplicaSample, Setup, StepSample};
+use umbo_core::diagnose::summary::Summary;
+use umbo_core::diagnose::trace;
 use umbo_core::input::{Dataset, MapOptions};
 use umbo_core::observe::phase::{ByPhase, Phase};
-use umbo_core::observe::report::{ReplicaSample, Setup, StepSample};
-use umbo_core::observe::summary::Summary;
-use umbo_core::observe::trace;
 use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{Options, ReplicaContext, StepReport, Strategy};
+use umbo_core::system::clock;
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::variable::Aggregation;
 
 /// The calling thread is busy for at least so long.
 fn burn(nanoseconds: u64) {
-    let until = trace::now() + nanoseconds;
-    while trace::now() < until {
+    let until = clock::now() + nanoseconds;
+    while clock::now() < until {
         std::hint::spin_loop();
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use umbo_core::diagnose::advice::Cause;
 use umbo_core::error::{Result, Status};
 use umbo_core::executor::affinity;
 use umbo_core::input::{Dataset, ElementSpec, Generator, LeafSpec};
-use umbo_core::observe::advice::Cause;
 use umbo_core::observe::phase::Phase;
 use umbo_core::strategy::{Options, ReplicaContext, StepReport, Strategy};
 use umbo_core::tensor::{DType, Tensor};

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 use umbo_core::collectives::{ReduceOp, reduce};
 use umbo_core::device::DeviceId;
+use umbo_core::diagnose::trace::{self, own};
 use umbo_core::error::{Error, Status};
 use umbo_core::input::Dataset;
-use umbo_core::observe::trace::{self, own};
 use umbo_core::observe::{self, Counter, Phase};
 use umbo_core::strategy::step::merge::{MergeCall, Operation};
 use umbo_core::strategy::step::run::Limits;
@@ -393,7 +393,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     let refused = trace::start(&path, 100).unwrap_err();
     assert_eq!(refused.status(), Status::ResourceExhausted, "{refused}");
     strategy.run(&|_| Ok(None), None).unwrap();
-    assert!(!trace::is_on());
+    assert!(!observe::trace::is_on());
     std::fs::remove_file(&path).unwrap();
 }
 
@@ -516,7 +516,7 @@ fn what_children_do() {
             if child == 0 {
                 own::begin("of the child");
                 own::end();
-                let off = !trace::is_on() && trace::stop().is_err();
+                let off = !observe::trace::is_on() && trace::stop().is_err();
                 // With what runs at the end of a process.
                 std::process::exit(i32::from(!off));
             }

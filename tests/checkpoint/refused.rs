@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use umbo_core::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
 use umbo_core::checkpoint::{Manager, ManagerOptions, Number};
 use umbo_core::device::DeviceId;
+use umbo_core::diagnose::trace;
 use umbo_core::error::{Result, Status};
 use umbo_core::input::Dataset;
-use umbo_core::observe::trace;
 use umbo_core::tensor::Tensor;
 
 use crate::scene::{Feature, Folder, Scene, shape};

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use fake_cuda::harness::under_driver;
 use serde_json::Value as Json;
-use umbo_core::observe::summary::ReplicaTimes;
-use umbo_core::observe::{Phase, trace};
+use umbo_core::diagnose::summary::ReplicaTimes;
+use umbo_core::diagnose::trace;
+use umbo_core::observe::Phase;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::strategy::{ReplicaContext, Strategy};
 

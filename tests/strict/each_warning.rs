@@ -37,7 +37,7 @@ use Strictly::{Fails, FailsInProcess, Warns};
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
 const SITES: &[(&str, &str, Strictly)] = &[
     (
-        "crates/umbo-base/src/observe/environment.rs",
+        "crates/umbo-diagnose/src/environment.rs",
         "UMBO_TRACE: no trace",
         Warns("tells of the environment, not of the program"),
     ),
@@ -72,7 +72,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("says what UMBO_CHECK cannot do"),
     ),
     (
-        "crates/umbo-base/src/observe/trace/mod.rs",
+        "crates/umbo-diagnose/src/trace/mod.rs",
         "ends here",
         Warns("tells of the disk"),
     ),
@@ -176,12 +176,12 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("tells of the environment, not of the program"),
     ),
     (
-        "crates/umbo-base/src/observe/first_runs.rs",
+        "crates/umbo-diagnose/src/first_runs.rs",
         "strategy {strategy}",
         Warns("tells of the machine"),
     ),
     (
-        "crates/umbo-base/src/observe/first_runs.rs",
+        "crates/umbo-diagnose/src/first_runs.rs",
         "libraries::old_kernels",
         Warns("tells of the machine"),
     ),

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 use umbo_core::collectives::ReduceOp;
+use umbo_core::diagnose::trace;
 use umbo_core::error::Error;
 use umbo_core::observe::Phase;
-use umbo_core::observe::trace;
 use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::variables::read;

@@ -10,13 +10,13 @@ use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
 use umbo_core::cluster::{mpi, nccl};
 use umbo_core::device::{DeviceId, MemoryInfo, cuda, registry};
+use umbo_core::diagnose::libraries::{self, Vectors};
+use umbo_core::diagnose::machine::Load;
+use umbo_core::diagnose::processors;
 use umbo_core::error::Result;
 use umbo_core::executor::affinity::{self, CpuSet};
 use umbo_core::executor::workers;
 use umbo_core::kernels::instruction_set::Instructions;
-use umbo_core::observe::libraries::{self, Vectors};
-use umbo_core::observe::machine::Load;
-use umbo_core::observe::processors;
 use umbo_core::system;
 use umbo_core::system::memory::LARGE_PAGES_COMMAND;
 

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use umbo_core::collectives::ReduceOp;
+use umbo_core::diagnose::trace::{self, own};
 use umbo_core::input::Dataset;
-use umbo_core::observe::trace::{self, own};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::Tensor;
 use umbo_core::values::Value;

@@ -14,7 +14,7 @@
 //! - [`kernels`]: loops over memory. [`device`]: names, the registry, memory. [`executor`]:
 //!   threads.
 //! - [`observe`], [`error`], [`text`]: what happens, what fails, names that C reads, too.
-//! - [`system`]: the operating system.
+//! - [`diagnose`]: step reports, advice, the trace. [`system`]: the operating system.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -32,6 +32,7 @@ pub use umbo_check as equivalence;
 pub use umbo_checkpoint as checkpoint;
 pub use umbo_comm as cluster;
 pub use umbo_device as device;
+pub use umbo_diagnose as diagnose;
 pub use umbo_executor as executor;
 pub use umbo_input as input;
 pub use umbo_kernels as kernels;

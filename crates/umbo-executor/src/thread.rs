@@ -18,7 +18,7 @@ use super::affinity::{self, CpuSet};
 use super::floating_point::InheritedMode;
 use super::fork;
 use umbo_base::error::{Error, Result};
-use umbo_base::observe::processes::OwnThread;
+use umbo_base::observe::own_threads::OwnThread;
 pub use umbo_system::threads::name as current_name;
 use umbo_system::threads::{self, BlockedSignals};
 

@@ -30,6 +30,7 @@ impl Default for CpuSet {
 
 impl CpuSet {
     /// The processors on which the calling thread may run.
+    #[inline]
     pub fn of_current_thread() -> io::Result<CpuSet> {
         crate::platform::processors::of_current_thread()
     }
@@ -41,26 +42,31 @@ impl CpuSet {
 
     /// Binds the calling thread, and the threads that it creates from now on, to these processors.
     /// Allocates nothing. [`io::ErrorKind::InvalidInput`] if the process may use none of them.
+    #[inline]
     pub fn bind(&self) -> io::Result<()> {
         crate::platform::processors::bind(self)
     }
 
     /// The processors in the set, in ascending order.
+    #[inline]
     pub fn processors(&self) -> impl Iterator<Item = usize> + '_ {
         (0..MOST).filter(|&processor| self.contains(processor))
     }
 
     /// How many processors are in the set.
+    #[inline]
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether no processor is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
     /// Whether this processor is in the set.
+    #[inline]
     pub fn contains(&self, processor: usize) -> bool {
         self.0
             .get(processor / 64)
@@ -68,6 +74,7 @@ impl CpuSet {
     }
 
     /// Puts this processor into the set. One that no machine of the system has is left out.
+    #[inline]
     pub fn insert(&mut self, processor: usize) {
         if let Some(word) = self.0.get_mut(processor / 64) {
             *word |= 1 << (processor % 64);
@@ -75,6 +82,7 @@ impl CpuSet {
     }
 
     /// Takes this processor out of the set.
+    #[inline]
     pub fn remove(&mut self, processor: usize) {
         if let Some(word) = self.0.get_mut(processor / 64) {
             *word &= !(1 << (processor % 64));

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use umbo_core::observe::machine::{Load, Watch};
+use umbo_core::diagnose::machine::{Load, Watch};
 
 /// If others use at least this part of one processor, they count as busy.
 const BUSY: f64 = 0.1;

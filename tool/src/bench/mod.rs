@@ -29,7 +29,7 @@ use lexopt::Arg::{Long, Short, Value};
 use crate::Report;
 use crate::failure::Failure;
 use machine::annotate;
-use umbo_core::observe::machine::Watch;
+use umbo_core::diagnose::machine::Watch;
 
 pub const HELP: &str = "\
 Usage: umbo bench BENCHMARK [OPTIONS]

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
+use umbo_core::diagnose::trace;
 use umbo_core::error::Result;
-use umbo_core::observe::{self, Phase, trace};
+use umbo_core::observe::{self, Phase};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 use super::Asked;

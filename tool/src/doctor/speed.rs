@@ -1,9 +1,9 @@
 //! The causes of slow callbacks that are not Umbo's: computing libraries, frequencies,
 //! hyperthreads.
 
+use umbo_core::diagnose::libraries::{Library, Vectors};
+use umbo_core::diagnose::processors;
 use umbo_core::executor::affinity::CpuSet;
-use umbo_core::observe::libraries::{Library, Vectors};
-use umbo_core::observe::processors;
 use umbo_core::system::processors::Frequency;
 
 use super::{Finding, Verdict};
@@ -67,7 +67,7 @@ pub(super) fn hyperthreads(siblings: &[CpuSet]) -> Finding {
 mod tests {
     use super::super::tests::check;
     use super::*;
-    use umbo_core::observe::libraries::Maker;
+    use umbo_core::diagnose::libraries::Maker;
 
     #[test]
     fn old_kernels_are_worth_knowing() {

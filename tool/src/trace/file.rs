@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use umbo_core::observe::machine::Load;
+use umbo_core::diagnose::machine::Load;
 
 use crate::failure::Failure;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use umbo_core::observe::advice;
+use umbo_core::diagnose::advice;
+use umbo_core::diagnose::processes::Other;
+use umbo_core::diagnose::report::{Clocks, ReplicaSample, Setup, StepSample};
+use umbo_core::diagnose::summary::Summary;
 use umbo_core::observe::phase::{ByPhase, Phase};
-use umbo_core::observe::processes::Other;
-use umbo_core::observe::report::{Clocks, ReplicaSample, Setup, StepSample};
-use umbo_core::observe::summary::Summary;
 
 use super::file::{Span, Trace};
 

@@ -57,7 +57,7 @@ pub fn clear_sink() {
 }
 
 /// Applies the environment's setting, once in a process.
-pub(super) fn apply_environment() {
+pub fn apply_environment() {
     static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
     // If several threads come first at the same time, each of them sets the level, so that none
     // begins without it.

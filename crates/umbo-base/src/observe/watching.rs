@@ -33,16 +33,19 @@ pub fn rank() -> Option<u32> {
     u32::try_from(RANK.load(Ordering::Relaxed)).ok()
 }
 
+/// Whether any tool is active.
 #[inline]
-pub(super) fn is_watched() -> bool {
+pub fn is_watched() -> bool {
     WATCHERS.load(Ordering::Relaxed) != 0
 }
 
+/// Whether there is a trace.
 #[inline]
-pub(super) fn is_traced() -> bool {
+pub fn is_traced() -> bool {
     WATCHERS.load(Ordering::Relaxed) & TRACE != 0
 }
 
+/// Begins or ends a trace. When it begins, the counters are 0.
 pub(super) fn set_traced(traced: bool) {
     if traced {
         COUNTS
@@ -54,7 +57,8 @@ pub(super) fn set_traced(traced: bool) {
     }
 }
 
-pub(super) fn add_measurer() {
+/// Adds a tool that measures.
+pub fn add_measurer() {
     record_begin(WATCHERS.fetch_add(ONE_MEASURER, Ordering::Relaxed));
 }
 
@@ -64,21 +68,22 @@ fn record_begin(before: u32) {
 }
 
 /// The calling thread, and the present stretch of time without a break in watching.
-pub(super) fn place() -> (u32, u64) {
+pub fn place() -> (u32, u64) {
     (threads::number(), STRETCH.load(Ordering::Relaxed))
 }
 
-pub(super) fn remove_measurer() {
+/// Removes a tool that measures.
+pub fn remove_measurer() {
     WATCHERS.fetch_sub(ONE_MEASURER, Ordering::Relaxed);
 }
 
 /// The counters since the trace began.
-pub(super) fn counts() -> [u64; Counter::ALL.len()] {
+pub fn counts() -> [u64; Counter::ALL.len()] {
     std::array::from_fn(|counter| COUNTS[counter].load(Ordering::Relaxed))
 }
 
 /// The times that a thread measures.
-pub(super) struct Local {
+pub struct Local {
     /// Whether a measured step, or its callback, is in progress.
     pub running: Cell<bool>,
     /// The measured time that it has spent on each phase.
@@ -90,7 +95,8 @@ pub(super) struct Local {
 }
 
 thread_local! {
-    pub(super) static LOCAL: Local = const {
+    /// The times that the calling thread measures.
+    pub static LOCAL: Local = const {
         Local {
             running: Cell::new(false),
             spent: [const { Cell::new(0) }; 8],
@@ -106,6 +112,7 @@ impl Local {
         std::array::from_fn(|phase| self.spent[phase].get())
     }
 
+    /// Sets the time that was spent on each phase.
     pub fn set_spent(&self, spent: &ByPhase<u64>) {
         for (cell, &spent) in self.spent.iter().zip(spent) {
             cell.set(spent);

@@ -14,8 +14,8 @@ use crate::protocol::rendezvous::Departure;
 use crate::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
-use umbo_base::observe::report::{Meter, Opened};
 use umbo_base::observe::{self, Phase};
+use umbo_diagnose::report::{Meter, Opened};
 use umbo_tensor::values::Value;
 
 impl ReplicaJob for StepRecord {

@@ -2,8 +2,8 @@
 
 use crate::setup::central_storage::Strategy;
 use umbo_base::error::{Error, Result};
-use umbo_base::observe::advice::{self, Advice};
-use umbo_base::observe::summary::Summary;
+use umbo_diagnose::advice::{self, Advice};
+use umbo_diagnose::summary::Summary;
 
 /// The measurements of a strategy's steps, and advice.
 #[derive(Clone, Debug)]

@@ -30,7 +30,7 @@ use crate::setup::central_storage::{Inner, Strategy};
 use crate::variables::creations::Creations;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
-use umbo_base::observe::report::Opened;
+use umbo_diagnose::report::Opened;
 use umbo_executor::wait::Spin;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;

@@ -10,7 +10,7 @@ use super::draining::Draining;
 use super::lock::StepLock;
 use crate::commit::transaction::Transaction;
 use crate::context::metrics::MetricTable;
-use umbo_base::observe::report::Recorder;
+use umbo_diagnose::report::Recorder;
 
 pub(crate) struct Steps {
     pub lock: Arc<StepLock>,

@@ -80,6 +80,10 @@ pub fn loaded() -> Vec<PathBuf> {
 }
 
 /// The path of the loaded file to which this address belongs, if there is one.
+#[expect(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the loader compares the address, and reads nothing there"
+)]
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: ptr::null(),

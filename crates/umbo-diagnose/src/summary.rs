@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use super::libraries::Library;
-use super::machine::Load;
-use super::phase::{ByPhase, Phase};
-use super::processes::Other;
-use super::sample::{ReplicaSample, Setup, StepSample};
+use crate::libraries::Library;
+use crate::machine::Load;
+use crate::processes::Other;
+use crate::sample::{ReplicaSample, Setup, StepSample};
+use umbo_base::observe::phase::{ByPhase, Phase};
 
 /// The figures of a strategy's measured steps. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     fn sample(begun: u64, wall: u64, on_processor: u64, ready: u64) -> ReplicaSample {
-        let clocks = Some(super::super::report::Clocks {
+        let clocks = Some(crate::report::Clocks {
             on_processor,
             ready,
         });

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::log::{self, Level};
-use super::processes::Usage;
-use super::sample::Setup;
-use super::summary::Summary;
-use super::{advice, libraries};
+use crate::processes::Usage;
+use crate::sample::Setup;
+use crate::summary::Summary;
+use crate::{advice, libraries};
+use umbo_base::observe::log::{self, Level};
 use umbo_system::{clock, threads};
 
 /// A run that takes less, in nanoseconds, is not worth watching.

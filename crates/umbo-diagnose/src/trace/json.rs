@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use serde_json::{Value as Json, json};
 
-use super::event::{Account, Detail, Event};
-use crate::observe::machine::Load;
-use crate::observe::phase::{ByPhase, Counter, Phase};
-use crate::observe::processes::Other;
+use super::entry::{Account, Detail, Entry};
+use crate::machine::Load;
+use crate::processes::Other;
+use umbo_base::observe::phase::{ByPhase, Counter, Phase};
 
 /// The largest length in the file of a thread's or a span's name, in bytes.
 pub(super) const LONGEST_NAME: usize = 200;
@@ -69,7 +69,8 @@ fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &Js
 }
 
 /// The line of an event.
-pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event) {
+pub(super) fn event(text: &mut String, process: u32, thread: u32, entry: &Entry) {
+    let Entry { event, detail } = entry;
     let name = match &event.name {
         Cow::Borrowed(name) => format!("\"{name}\""),
         Cow::Owned(name) => Json::from(shortened(name)).to_string(),
@@ -83,9 +84,9 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
         Microseconds(event.duration)
     );
     text.push_str(",\"args\":{");
-    match &event.detail {
+    match detail {
+        Detail::None if event.bytes > 0 => number(text, "bytes", event.bytes),
         Detail::None => {}
-        Detail::Bytes(bytes) => number(text, "bytes", *bytes),
         Detail::Replica(place, replica, sample) => {
             number(text, "strategy", place.strategy);
             number(text, "step", place.step);
@@ -113,7 +114,7 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
         }
     }
     text.push_str("}},\n");
-    if let Detail::Step(.., counts) = &event.detail {
+    if let Detail::Step(.., counts) = detail {
         let end = Microseconds(event.start + event.duration);
         let _ = write!(
             text,
@@ -191,6 +192,7 @@ impl std::fmt::Display for Microseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use umbo_base::observe::trace::Event;
 
     #[test]
     fn names_are_escaped_and_cut_between_characters() {
@@ -201,7 +203,12 @@ mod tests {
             "\u{0}\u{1f}\u{7f}",
         ] {
             let mut text = String::new();
-            event(&mut text, 1, 2, &Event::of(name.to_owned(), "", 0, 0, 0));
+            event(
+                &mut text,
+                1,
+                2,
+                &Event::of(name.to_owned(), "", 0, 0, 0).into(),
+            );
             let read: Json = serde_json::from_str(text.trim_end_matches(",\n")).unwrap();
             assert_eq!(read["name"], *name);
         }

@@ -4,10 +4,10 @@
 //! shares of a step, so that irrelevant causes are not named. If one cause explains another, the
 //! other one is not named: replicas that outnumber the processors also wait for each other.
 
-use super::libraries::{self, Library};
-use super::phase::Phase;
-use super::sample::Setup;
-use super::summary::{Summary, counted, duration};
+use crate::libraries::{self, Library};
+use crate::sample::Setup;
+use crate::summary::{Summary, counted, duration};
+use umbo_base::observe::phase::Phase;
 
 /// The causes that keep replicas from being faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -431,10 +431,10 @@ fn uneven_steps(summary: &Summary) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::libraries::Maker;
-    use crate::observe::machine::Load;
-    use crate::observe::processes::Other;
-    use crate::observe::summary::{Overlap, ReplicaTimes};
+    use crate::libraries::Maker;
+    use crate::machine::Load;
+    use crate::processes::Other;
+    use crate::summary::{Overlap, ReplicaTimes};
 
     /// A summary of two replicas that compute side by side for two milliseconds.
     fn healthy() -> Summary {

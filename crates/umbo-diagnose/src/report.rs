@@ -11,19 +11,20 @@
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::advice::{self, Cause};
-use super::first_runs::FirstRuns;
-use super::log::{self, Level};
-use super::machine::Watch;
-pub use super::meter::{Meter, Opened};
-use super::processes::Usage;
-use super::run_end::RunEnd;
-pub use super::running::WatchedRun;
-pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
-use super::summary::Summary;
-use super::trace::{self, Detail, Event};
-use super::watching;
-use super::{libraries, processors};
+use crate::advice::{self, Cause};
+use crate::first_runs::FirstRuns;
+use crate::machine::Watch;
+pub use crate::meter::{Meter, Opened};
+use crate::processes::Usage;
+use crate::run_end::RunEnd;
+pub use crate::running::WatchedRun;
+pub use crate::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
+use crate::summary::Summary;
+use crate::trace::{self, Detail, Entry};
+use crate::{libraries, processors};
+use umbo_base::observe::log::{self, Level};
+use umbo_base::observe::trace::Event;
+use umbo_base::observe::watching;
 use umbo_system::threads;
 
 /// How many steps are kept.
@@ -135,11 +136,8 @@ impl Recorder {
     pub fn note(&self, place: StepPlace, replica: usize, sample: ReplicaSample, start: u64) {
         *self.replicas[replica].lock() = sample;
         if watching::is_traced() {
-            trace::record(Event {
-                name: "compute".into(),
-                category: "compute",
-                start,
-                duration: sample.wall,
+            trace::record(Entry {
+                event: Event::of("compute", "compute", start, sample.wall, 0),
                 detail: Detail::Replica(place, replica as u32, sample),
             });
         }
@@ -234,7 +232,7 @@ impl KeptSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::phase::{Counter, Phase};
+    use umbo_base::observe::phase::{Counter, Phase};
     use umbo_system::clock;
 
     const SETUP: Setup = Setup {
@@ -293,12 +291,12 @@ mod tests {
     /// Work between two runs: input, updated bytes, and work of the program.
     fn between() {
         {
-            let _input = crate::observe::span(Phase::Input);
+            let _input = umbo_base::observe::span(Phase::Input);
             burn(INPUT);
         }
         {
-            let _update = crate::observe::span(Phase::Update);
-            crate::observe::count(Counter::Updated, || 10);
+            let _update = umbo_base::observe::span(Phase::Update);
+            umbo_base::observe::count(Counter::Updated, || 10);
         }
         burn(OUTSIDE);
     }

@@ -1,6 +1,6 @@
 //! The measurements of a step.
 
-use super::phase::ByPhase;
+use umbo_base::observe::phase::ByPhase;
 
 /// The configuration of a strategy, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,32 +2,8 @@
 
 use std::collections::HashMap;
 
-use parking_lot::Mutex;
-
-use umbo_system::threads;
+use umbo_base::observe::own_threads;
 use umbo_system::usage::{self, ThreadTime};
-
-/// The system's ids of the threads that belong to the library and are alive.
-static OWN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-
-/// The calling thread, as one that belongs to the library, until this is dropped there.
-#[derive(Debug)]
-pub struct OwnThread(u32);
-
-impl OwnThread {
-    /// Notes the calling thread.
-    pub fn note() -> OwnThread {
-        let thread = threads::number();
-        OWN.lock().push(thread);
-        OwnThread(thread)
-    }
-}
-
-impl Drop for OwnThread {
-    fn drop(&mut self) {
-        OWN.lock().retain(|thread| *thread != self.0);
-    }
-}
 
 /// The processor time of each thread of the process at some moment.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +37,7 @@ impl Usage {
     /// the thread that used most first, and that of all other threads together, in nanoseconds.
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
-        let of_library = OWN.lock().clone();
+        let of_library = own_threads::numbers();
         for ThreadTime {
             thread,
             nanoseconds: used,

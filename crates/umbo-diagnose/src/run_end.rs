@@ -1,7 +1,7 @@
 //! The end of a run, which is the beginning of the next step.
 
-use super::phase::ByPhase;
-use super::watching::{self, Local};
+use umbo_base::observe::phase::ByPhase;
+use umbo_base::observe::watching::{self, Local};
 use umbo_system::clock;
 
 /// The end of a run, as seen by its thread.

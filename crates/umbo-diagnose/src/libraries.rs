@@ -15,7 +15,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::mem;
 use std::path::Path;
 
-pub use super::vectors::Vectors;
+pub use crate::vectors::Vectors;
 use umbo_system::libraries::{self, Library as LoadedFile};
 
 /// The subject of a computing library.

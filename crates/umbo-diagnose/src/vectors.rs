@@ -46,7 +46,7 @@ impl Vectors {
     }
 
     /// Those of kernels with this name, if they are known to be made without the newest ones.
-    pub(super) fn of_kernels(name: &str) -> Option<Vectors> {
+    pub(crate) fn of_kernels(name: &str) -> Option<Vectors> {
         const SSE: [&str; 19] = [
             "generic",
             "unknown",
@@ -99,7 +99,7 @@ impl Vectors {
     }
 
     /// Its name.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Vectors::Sse => "SSE",
             Vectors::Avx => "AVX",

@@ -1,8 +1,8 @@
 //! Measures the callback of a replica, on the replica's thread.
 
-use super::phase::ByPhase;
-use super::sample::{Clocks, ReplicaSample};
-use super::watching::LOCAL;
+use crate::sample::{Clocks, ReplicaSample};
+use umbo_base::observe::phase::ByPhase;
+use umbo_base::observe::watching::LOCAL;
 use umbo_system::clock;
 
 /// When a measured step was opened, and how its replicas measure themselves.

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use super::meter::Opened;
-use super::phase::ByPhase;
-use super::report::Recorder;
-use super::run_end::RunEnd;
-use super::sample::{StepPlace, StepSample};
-use super::trace::{self, Detail, Event};
-use super::watching::{self, LOCAL};
+use crate::meter::Opened;
+use crate::report::Recorder;
+use crate::run_end::RunEnd;
+use crate::sample::{StepPlace, StepSample};
+use crate::trace::{self, Detail, Entry};
+use umbo_base::observe::phase::ByPhase;
+use umbo_base::observe::trace::Event;
+use umbo_base::observe::watching::{self, LOCAL};
 use umbo_system::clock;
 
 /// After runs that take less time, callbacks are measured only with the system's clock.
@@ -85,11 +86,8 @@ impl WatchedRun<'_> {
             } else {
                 "step that was rolled back"
             };
-            trace::record(Event {
-                name: name.into(),
-                category: "step",
-                start: self.opened.at,
-                duration: sample.run,
+            trace::record(Entry {
+                event: Event::of(name, "step", self.opened.at, sample.run, 0),
                 detail: Detail::Step(place, sample, watching::counts()),
             });
         }

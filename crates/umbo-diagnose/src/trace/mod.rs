@@ -9,7 +9,7 @@
 //! The number of events in a trace is limited. Events beyond the limit are counted. In the child of
 //! a fork there is no trace, because the file belongs to the parent.
 
-mod event;
+mod entry;
 mod json;
 pub mod own;
 mod row;
@@ -19,24 +19,21 @@ use std::fs::File;
 use std::io::Write;
 use std::mem;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-pub use event::Account;
-pub(super) use event::Detail;
-pub use event::Event;
-pub use row::record_row;
+pub use entry::Account;
+pub(crate) use entry::{Detail, Entry};
 
-use super::log::{self, Level};
-use super::machine::Watch;
-use super::processes::Usage;
-use super::watching;
-use crate::error::{Error, Result};
-use crate::files;
-/// The present time of the trace's clock, in nanoseconds.
-pub use umbo_system::clock::now;
+use crate::machine::Watch;
+use crate::processes::Usage;
+use umbo_base::error::{Error, Result};
+use umbo_base::files;
+use umbo_base::observe::log::{self, Level};
+use umbo_base::observe::trace::{self, Event, Tracer};
+use umbo_base::observe::watching;
 use umbo_system::{clock, threads};
 
 /// The number of events that a thread keeps until they are written.
@@ -64,7 +61,7 @@ struct Session {
     failure: Option<std::io::Error>,
     text: String,
     /// An empty buffer, which is exchanged for a full one.
-    spare: Vec<Event>,
+    spare: Vec<Entry>,
     /// The number under which the file has introduced the process.
     process: Option<u32>,
     last_write: Arc<AtomicU64>,
@@ -76,7 +73,7 @@ struct Session {
 struct ThreadEvents {
     thread: u32,
     name: String,
-    events: Mutex<Vec<Event>>,
+    events: Mutex<Vec<Entry>>,
     /// The facts about the thread that the file contains so far.
     introduced: Mutex<Introduced>,
 }
@@ -135,7 +132,7 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
         machine: Watch::begin(),
     });
     CURRENT.store(number, Ordering::Release);
-    watching::set_traced(true);
+    trace::begin(&Writer);
     Ok(())
 }
 
@@ -144,9 +141,7 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
 /// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could
 /// be written; the trace has ended then, too.
 pub fn stop() -> Result<Account> {
-    if let Some(record) = BEFORE_END.get().filter(|_| is_on()) {
-        record();
-    }
+    trace::record_rest();
     let none = || Error::precondition("no trace is being written; start one first");
     if CURRENT.load(Ordering::Acquire) == 0 {
         return Err(none());
@@ -155,7 +150,7 @@ pub fn stop() -> Result<Account> {
     let Some(mut session) = current.take() else {
         return Err(none());
     };
-    watching::set_traced(false);
+    trace::end();
     CURRENT.store(0, Ordering::Release);
     session.write_all();
     session.finish();
@@ -168,27 +163,13 @@ pub fn stop() -> Result<Account> {
     }
 }
 
-/// Whether there is a trace.
-#[inline]
-pub fn is_on() -> bool {
-    watching::is_traced()
-}
-
-/// Sets a function that a trace calls before it ends. The function records work that was done and
-/// is not recorded yet. There is only one such function.
-pub fn record_before_end(record: fn()) {
-    BEFORE_END.get_or_init(|| record);
-}
-
-static BEFORE_END: OnceLock<fn()> = OnceLock::new();
-
 fn unwritable(path: &str, error: &std::io::Error) -> Error {
     Error::of_system(format_args!("the trace '{path}' cannot be written"), error)
 }
 
 /// Records an event of the calling thread.
-pub(super) fn record(event: Event) {
-    let end = event.start + event.duration;
+pub(crate) fn record(entry: Entry) {
+    let end = entry.event.start + entry.event.duration;
     // A thread that is about to end has no buffer any more, so its events are not traced.
     let _ = OWN.try_with(|own| {
         let Ok(mut own) = own.try_borrow_mut() else {
@@ -203,7 +184,7 @@ pub(super) fn record(event: Event) {
         let Some(own) = &*own else { return };
         let full = {
             let mut events = own.buffer.events.lock();
-            events.push(event);
+            events.push(entry);
             events.len() >= KEPT
         };
         let last = own.last_write.load(Ordering::Relaxed);
@@ -308,12 +289,12 @@ impl Session {
             introduced.by_name = true;
             json::thread(&mut self.text, process, buffer.thread, &buffer.name, None);
         }
-        for event in events.drain(..) {
+        for entry in events.drain(..) {
             if self.account.events >= self.most || self.failure.is_some() {
                 self.account.dropped += 1;
                 continue;
             }
-            if let Detail::Replica(_, replica, _) = &event.detail
+            if let Detail::Replica(_, replica, _) = &entry.detail
                 && introduced.replica != Some(*replica)
             {
                 introduced.replica = Some(*replica);
@@ -327,7 +308,7 @@ impl Session {
                 );
             }
             self.account.events += 1;
-            json::event(&mut self.text, process, buffer.thread, &event);
+            json::event(&mut self.text, process, buffer.thread, &entry);
         }
         self.spare = events;
     }
@@ -358,10 +339,19 @@ impl Session {
     }
 }
 
-/// Leaves the trace unchanged, because this is the child of a fork and the file belongs to the
-/// parent. It waits for nothing and drops nothing, because threads that do not exist in the child
-/// may have been using the trace.
-pub fn abandon() {
-    watching::set_traced(false);
-    CURRENT.store(0, Ordering::Relaxed);
+/// Takes the events of the library's work.
+struct Writer;
+
+impl Tracer for Writer {
+    fn record(&self, event: Event) {
+        record(event.into());
+    }
+
+    fn record_row(&self, number: u32, name: &str, events: Vec<Event>) {
+        row::record(number, name, events);
+    }
+
+    fn abandon(&self) {
+        CURRENT.store(0, Ordering::Relaxed);
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
-use super::{CURRENT, Event, json, record};
-use crate::observe::watching;
+use super::{CURRENT, json, record};
 use std::sync::atomic::Ordering;
+use umbo_base::observe::trace::Event;
+use umbo_base::observe::watching;
 use umbo_system::clock;
 
 /// The largest number of open spans of the program on a thread that are in the trace.
@@ -45,6 +46,6 @@ pub fn end() {
     };
     if watching::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
         let duration = clock::now().saturating_sub(start);
-        record(Event::of(String::from(name), "program", start, duration, 0));
+        record(Event::of(String::from(name), "program", start, duration, 0).into());
     }
 }

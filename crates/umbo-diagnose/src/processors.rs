@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::summary::counted;
+use crate::summary::counted;
 use umbo_system::processors::{self, CpuSet, Frequency};
 
 /// How the frequency of each of these processors is chosen, as far as the system says.
@@ -64,7 +64,7 @@ pub fn hyperthreads(siblings: &[CpuSet]) -> Option<String> {
 }
 
 /// The notes of a report about the processors of this process, with so many CPU devices in use.
-pub(super) fn notes(cpu_devices: u32) -> Vec<String> {
+pub(crate) fn notes(cpu_devices: u32) -> Vec<String> {
     let Ok(processors) = CpuSet::of_main_thread() else {
         return Vec::new();
     };

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::log::{self, Level};
-use super::trace;
+use crate::trace;
+use umbo_base::observe::log::{self, Level};
 use umbo_system::process;
 
 /// Applies the settings of the environment, once in a process. A program that begins to use the
