@@ -18,7 +18,7 @@ pub enum Vectors {
 }
 
 impl Vectors {
-    /// Those of this processor. `None` on an architecture of which nothing is known.
+    /// The instructions of this processor. `None` on an architecture of which nothing is known.
     pub fn of_processor() -> Option<Vectors> {
         #[cfg(target_arch = "x86_64")]
         {
@@ -45,7 +45,7 @@ impl Vectors {
         None
     }
 
-    /// Those of kernels with this name, if they are known to be made without the newest ones.
+    /// The instructions of kernels with this name, if they are known to be made without the newest ones.
     pub(crate) fn of_kernels(name: &str) -> Option<Vectors> {
         const SSE: [&str; 19] = [
             "generic",

@@ -45,7 +45,7 @@ impl Event {
     }
 }
 
-/// What writes a trace.
+/// A receiver of events that writes a trace.
 pub trait Tracer: Sync {
     /// Records an event of the calling thread.
     fn record(&self, event: Event);
@@ -62,7 +62,7 @@ pub trait Tracer: Sync {
 /// Set when the first trace begins.
 static TRACER: OnceLock<&'static dyn Tracer> = OnceLock::new();
 
-/// What is to be recorded before a trace ends.
+/// A function that records work that was done and is not recorded yet.
 static BEFORE_END: OnceLock<fn()> = OnceLock::new();
 
 /// Whether there is a trace.
