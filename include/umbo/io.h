@@ -75,10 +75,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
  * Save on the thread that takes the elements, between two steps: the saved position is then just
  * after the batch of the last step that took effect.
  *
- * A checkpoint of several ranks has one position. If the ranks' iterators read data of their own
- * (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or a dataset from a function) and are at different
- * positions, a save is UMBO_STATUS_FAILED_PRECONDITION on all ranks: save the text of
- * umbo_iterator_save_position() of each rank beside the checkpoint.
+ * If the ranks' iterators read data of their own (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or a
+ * dataset from a function), the checkpoint has the position of each rank, and each rank goes on at
+ * its own. Another number of ranks can restore it only if all were at the same position; otherwise
+ * umbo_checkpoint_restore() returns UMBO_STATUS_INVALID_ARGUMENT on all ranks.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_iterator(
     umbo_checkpoint *checkpoint, const char *name, umbo_iterator *iterator);

@@ -25,7 +25,7 @@ fn rows(file: File<'_>) -> Result<Dataset> {
 }
 
 /// A dataset of files with so many rows, which notes in `opened` which are opened.
-fn files(sizes: &[usize], options: FilesOptions, opened: &Arc<Mutex<Vec<usize>>>) -> Dataset {
+pub fn files(sizes: &[usize], options: FilesOptions, opened: &Arc<Mutex<Vec<usize>>>) -> Dataset {
     let names: Vec<String> = sizes.iter().map(usize::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let spec = Dataset::from_tensor_slices(&Value::Tensor(tensor(&[0i32], &[1]))).unwrap();

@@ -19,6 +19,7 @@ mod nccl;
 mod nested;
 mod on_gpus;
 mod otherwise;
+mod own_data;
 mod pairwise;
 mod passed_over;
 mod processors;

@@ -5,17 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions, SavedIterator};
-use umbo_core::device::DeviceId;
+use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions};
 use umbo_core::error::Status;
-use umbo_core::input::{
-    Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, distribute_dataset,
-};
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
 use umbo_core::strategy::{ReplicaContext, Strategy};
-use umbo_core::tensor::{Shape, Tensor};
-use umbo_core::values::Value;
 use umbo_core::values::variable::Variable;
 
 use super::dividing::{RULES, contribute, gradients, known, make};
@@ -519,67 +513,5 @@ fn ranks_pass_over_a_file_together_or_not_at_all() {
     for (came, known) in restore() {
         came.unwrap_err();
         assert!(known == before);
-    }
-}
-
-/// An iterator over `rows` rows of a rank's own, shuffled with this seed.
-fn own_rows(strategy: &Strategy, rows: usize, seed: u64) -> Arc<PassIterator> {
-    let shape = Shape::new(&[rows]).unwrap();
-    let rows = Tensor::from_slice(&vec![1.0f32; rows], shape, DeviceId::HOST).unwrap();
-    let data = Dataset::from_tensor_slices(&Value::Tensor(rows)).unwrap();
-    let shuffle = ShuffleOptions {
-        seed,
-        ..ShuffleOptions::default()
-    };
-    let data = data.shuffle(&shuffle).unwrap().batch(4, false).unwrap();
-    let options = DistributeOptions {
-        sharding: Sharding::Off,
-        ..DistributeOptions::default()
-    };
-    Arc::new(
-        distribute_dataset(strategy, &data, &options)
-            .unwrap()
-            .iterator()
-            .unwrap(),
-    )
-}
-
-/// A checkpoint has one position for all ranks, so that it refuses those of ranks whose own data
-/// are at different ones.
-#[test]
-fn positions_in_data_of_a_rank_s_own_are_saved_where_they_agree() {
-    let folder = Folder::new("own-positions");
-    for (number, (rows, seeds, is_alike)) in [
-        ([20, 20], [5, 5], true),
-        ([20, 20], [5, 6], false),
-        ([20, 24], [5, 5], false),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let path = folder.0.join(format!("{number}.safetensors"));
-        on_ranks(&ranks(2), 1, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            let iterator = own_rows(&strategy, rows[rank], seeds[rank]);
-            iterator.next().unwrap();
-            let checkpoint = Checkpoint::new(&strategy);
-            checkpoint
-                .add("batches", Arc::new(SavedIterator(Arc::clone(&iterator))))
-                .unwrap();
-            match (checkpoint.save(&path), is_alike) {
-                (Ok(()), true) => checkpoint.restore(&path).unwrap(),
-                (Err(error), false) => {
-                    assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-                    assert!(
-                        error
-                            .to_string()
-                            .contains("'batches': ranks with data of their own"),
-                        "{error}"
-                    );
-                }
-                (saved, _) => panic!("{number}, rank {rank}: {saved:?}"),
-            }
-        });
-        assert_eq!(path.exists(), is_alike, "{number}");
     }
 }

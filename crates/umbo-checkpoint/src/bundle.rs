@@ -177,6 +177,7 @@ impl Checkpoint {
                 file,
                 object: name,
                 properties,
+                ranks: self.strategy.ranks(),
                 taken,
                 wanted,
                 mismatches,

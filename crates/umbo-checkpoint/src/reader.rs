@@ -219,6 +219,14 @@ impl CheckpointFile {
         Ok(&self.own()?.objects)
     }
 
+    /// A property that each rank has saved for itself, of all of them in their order. If only the
+    /// first one has it, the ranks have it in common.
+    pub(super) fn properties_of_ranks(&self, object: &str, name: &str) -> Vec<&Json> {
+        let own = self.files().filter_map(|file| file.own.as_ref());
+        own.filter_map(|own| own.objects.get(object)?.get(name))
+            .collect()
+    }
+
     /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be
     /// read. If it is missing, or has another dtype or shape, a mismatch is noted.
     pub(super) fn want(

@@ -15,6 +15,7 @@ use umbo_base::error::{Error, Result};
 use umbo_input::PreparedPosition;
 use umbo_optim::Gradients;
 use umbo_strategy::commit::exclusion::WriteAccess;
+use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 
@@ -161,9 +162,8 @@ pub struct ObjectRecord {
     /// How several ranks divide the tensors of parts, by the parts' names.
     pub(super) divided: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
-    /// State that each rank has for itself and that is saved once, so that it has to be equal on
-    /// all.
-    pub(super) of_each_rank: Option<String>,
+    /// The properties that each rank has for itself.
+    pub(super) properties_of_rank: Map<String, Json>,
     /// A probable mistake of the program, for a warning.
     pub(super) warning: Option<String>,
     /// The strategy that takes no step before the record is dropped.
@@ -180,12 +180,6 @@ impl ObjectRecord {
     /// Whether the record is written and dropped before the saving call returns.
     pub fn is_written_at_once(&self) -> bool {
         self.quiet.is_some()
-    }
-
-    /// Notes what each rank has for itself, of which the file has that of rank 0: with several
-    /// ranks the save fails if it differs between them.
-    pub fn of_each_rank(&mut self, value: String) {
-        self.of_each_rank = Some(value);
     }
 
     /// Adds a tensor that is the whole object. It is saved under the object's name. It must not
@@ -215,6 +209,12 @@ impl ObjectRecord {
     pub fn property(&mut self, name: &str, value: impl Into<Json>) {
         self.properties.insert(name.to_owned(), value.into());
     }
+
+    /// Adds a property that may differ between ranks: each rank saves its own.
+    pub fn property_of_rank(&mut self, name: &str, value: impl Into<Json>) {
+        self.properties_of_rank
+            .insert(name.to_owned(), value.into());
+    }
 }
 
 /// The entries of one object in a file, and the list of differences.
@@ -222,6 +222,8 @@ pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,
     pub(super) properties: &'a Map<String, Json>,
+    /// The ranks that restore it.
+    pub(super) ranks: &'a Ranks,
     pub(super) taken: &'a mut HashSet<String>,
     pub(super) wanted: &'a mut WantedTensors,
     pub(super) mismatches: &'a mut Vec<String>,
@@ -234,24 +236,61 @@ impl ObjectReader<'_> {
             .push(format!("{}: {}", self.object, problem.into()));
     }
 
-    /// A property of any type.
-    pub fn property(&mut self, name: &str) -> Option<&Json> {
-        if !self.properties.contains_key(name) {
-            self.differs(format!("the file does not say its {name}"));
-        }
-        self.properties.get(name)
-    }
-
-    /// A property, parsed by `read`.
+    /// A property, parsed by `read`. None if it is missing or makes no sense, which is noted.
     pub fn read_property<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(&Json) -> Option<T>,
     ) -> Option<T> {
-        let found = self.property(name)?;
-        let (value, text) = (read(found), found.to_string());
+        let properties = self.properties;
+        self.parsed(name, properties.get(name), read)
+    }
+
+    /// As [`ObjectReader::read_property`], for a property that each rank has saved for itself: the
+    /// one of this rank. If those of the ranks differ, as many ranks must restore them, and
+    /// `may_differ` says whether the object can take one that differs between them.
+    pub fn read_property_of_rank<T>(
+        &mut self,
+        name: &str,
+        may_differ: bool,
+        read: impl FnOnce(&Json) -> Option<T>,
+    ) -> Option<T> {
+        let file = self.file;
+        let saved = file.properties_of_ranks(self.object, name);
+        if saved.windows(2).all(|pair| pair[0] == pair[1]) {
+            return self.parsed(name, saved.first().copied(), read);
+        }
+        let problem = match (saved.len(), self.ranks.size()) {
+            (saving, restoring) if saving != restoring => format!(
+                "the number of ranks is {restoring} now: restore it on {saving} ranks, or leave \
+                 what has it out of checkpoints that go on with any number of ranks"
+            ),
+            _ if !may_differ => "these ranks read the same data: restore it into an object whose \
+                                 ranks have the data that those had"
+                .to_owned(),
+            _ => return self.parsed(name, saved.get(self.ranks.rank()).copied(), read),
+        };
+        self.differs(format!(
+            "its {name} differs between the {} ranks that have saved it, which had data of their \
+             own, and {problem}",
+            saved.len()
+        ));
+        None
+    }
+
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        found: Option<&Json>,
+        read: impl FnOnce(&Json) -> Option<T>,
+    ) -> Option<T> {
+        let Some(found) = found else {
+            self.differs(format!("the file does not say its {name}"));
+            return None;
+        };
+        let value = read(found);
         if value.is_none() {
-            self.differs(format!("its {name} in the file makes no sense: {text}"));
+            self.differs(format!("its {name} in the file makes no sense: {found}"));
         }
         value
     }

@@ -35,7 +35,8 @@ impl Checkpoint {
     /// copies.
     ///
     /// With several ranks, all ranks make this call. The copy of rank 0 has everything that the
-    /// ranks have in common, and each copy has the parts of state that its rank keeps.
+    /// ranks have in common, and each copy has the state that its rank keeps: its parts of tensors,
+    /// and its position in data of its own.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
         unsafe { self.recorded(false, Ok) }
@@ -172,9 +173,6 @@ fn save_entry(
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
     snapshot.warning = snapshot.warning.take().or(record.warning);
-    if let Some(value) = record.of_each_rank {
-        snapshot.of_each_rank.insert(name.to_owned(), value);
-    }
     for (part, sharding) in record.divided {
         snapshot
             .divided
@@ -187,12 +185,15 @@ fn save_entry(
             snapshot.tensors.push((name, tensor));
         }
     }
-    if !is_first {
-        return Ok(());
+    let mut properties = record.properties_of_rank;
+    if is_first {
+        properties.append(&mut record.properties);
     }
-    snapshot
-        .objects
-        .insert(name.to_owned(), Json::Object(record.properties));
+    if !properties.is_empty() {
+        snapshot
+            .objects
+            .insert(name.to_owned(), Json::Object(properties));
+    }
     Ok(())
 }
 

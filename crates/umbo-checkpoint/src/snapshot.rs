@@ -26,11 +26,9 @@ pub struct Snapshot {
     pub(super) divided: BTreeMap<String, SavedSharding>,
     /// The parts of the other ranks, in their order.
     pub(super) parts: Vec<PartFile>,
-    /// The kinds of objects and their values that are not tensors, by the objects' names.
+    /// The kinds of objects and their values that are not tensors, by the objects' names. On ranks
+    /// after the first, only the values that each rank has for itself.
     pub(super) objects: Map<String, Json>,
-    /// The state that each rank has for itself, by the objects' names. It has to be equal on all
-    /// ranks.
-    pub(super) of_each_rank: BTreeMap<String, String>,
     /// How many steps the strategy has begun.
     pub(super) steps: u64,
     /// A probable mistake of the program, for a warning.

@@ -96,23 +96,17 @@ impl Snapshot {
         let checksum = own
             .as_ref()
             .map_or(0, |(.., checksum)| u64::from(*checksum));
-        let of_each_rank = agreement(&self.of_each_rank);
-        let numbers = [checksum, of_each_rank];
         let call = Call {
-            numbers,
+            numbers: [checksum, 0],
             ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint")
         };
         let (collective, (path, known, checksums, header, _)) =
             ranks.start_collective(call, own)?;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
-        let is_alike = collective.numbers().all(|[_, other]| other == of_each_rank);
         drop(collective);
         let save = agreement(&checksums_of_ranks);
-        let file = match is_alike {
-            true => self.begin_part(&ranks, &path, save, header, &checksums, &checksums_of_ranks),
-            false => Err(self.ranks_differ()),
-        };
+        let file = self.begin_part(&ranks, &path, save, header, &checksums, &checksums_of_ranks);
         Ok(WrittenPart {
             ranks,
             path,
@@ -149,21 +143,6 @@ impl Snapshot {
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
         Ok(file)
-    }
-
-    /// The error if a file would have rank 0's state of what is other on the other ranks.
-    fn ranks_differ(&self) -> Error {
-        let names: Vec<String> = self
-            .of_each_rank
-            .keys()
-            .map(|name| format!("'{name}'"))
-            .collect();
-        Error::FailedPrecondition(format!(
-            "{}: ranks with data of their own are at different positions, and a checkpoint has \
-             one for all of them; save the position of each rank beside the checkpoint, and leave \
-             the iterator out of it",
-            names.join(", ")
-        ))
     }
 
     /// Writes a file with these contents, which will be given the name `path`.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::{Result, Status};
 use umbo_input::PassIterator;
@@ -24,15 +26,16 @@ impl Saveable for SavedIterator {
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let position = self.0.save_position()?;
-        if self.0.spans_ranks {
-            record.of_each_rank(position.clone());
+        match self.0.spans_ranks {
+            true => record.property_of_rank("position", position),
+            false => record.property("position", position),
         }
-        record.property("position", position);
         Ok(())
     }
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
+        let text = |json: &Json| json.as_str().map(str::to_owned);
+        let position = saved.read_property_of_rank("position", self.0.spans_ranks, text);
         let Some(position) = position else {
             return Ok(None);
         };

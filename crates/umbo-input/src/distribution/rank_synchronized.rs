@@ -157,13 +157,14 @@ impl IteratorStage<Value> for RankSynchronizedPass {
         self.taken.restart(&mut *self.input)
     }
 
+    /// Positions have the same form as those of a single rank. The end needs no place in them: an
+    /// input that has ended says so again.
     fn save(&self, to: &mut StateWriter) {
-        to.push_flag(self.ended);
         self.taken.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.ended = from.flag()?;
+        self.ended = false;
         self.taken.restore(&mut *self.input, from)
     }
 
