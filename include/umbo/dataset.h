@@ -476,7 +476,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * Elements of ranges and slices are left out at once, as are whole repetitions of them, also
  * shuffled, and of what is cached. Others are made when the first element is asked for; their
- * failures are those of umbo_iterator_next().
+ * failures are those of umbo_iterator_next(). A limit of umbo_train_epoch() ends that between two
+ * of them. The next request goes on there. A position that is saved before it is there, too, or
+ * behind the last element that a batch or a shuffle has taken.
  *
  * A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
  * elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
@@ -492,8 +494,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * @param[in] index 0 to `shard_count` - 1.
  *
  * Elements in between are left out: rows of arrays in their own order are not read, and other
- * elements are made and dropped. Two shards of one dataset that is shuffled anew in each pass have
- * elements in common, as with umbo_dataset_take().
+ * elements are made and dropped, as by umbo_dataset_skip(). Two shards of one dataset that is
+ * shuffled anew in each pass have elements in common, as with umbo_dataset_take().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shard_count, int64_t index);

@@ -56,11 +56,13 @@ pub struct umbo_train_epoch_options {
     pub progress: umbo_progress_fn,
     /// Passed to `progress`.
     pub progress_user_data: *mut c_void,
-    /// After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. It does
-    /// not cut short the waiting for an element, or for other ranks. UMBO_INFINITE: no limit.
+    /// After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. Where
+    /// umbo_dataset_skip() or umbo_dataset_shard() makes elements only to leave them out, the epoch
+    /// also ends between two of these, and another epoch goes on there. The limit does not cut
+    /// short the making of an element, or the waiting for other ranks. UMBO_INFINITE: no limit.
     pub timeout_seconds: f64,
-    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting
-    /// for an element either. NULL: none.
+    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED, at the same places as
+    /// `timeout_seconds`. NULL: none.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit.
     pub max_steps: i64,

@@ -485,6 +485,80 @@ static void limits(void) {
     release_scene(&self);
 }
 
+/* The numbers from 1 on. */
+typedef struct {
+    int64_t count, cancels_at;
+    umbo_cancellation *token;
+} source;
+
+static umbo_status next_number(void *pass, void *user_data, umbo_value **element) {
+    source *self = (source *)user_data;
+    const float number = (float)++self->count;
+    (void)pass;
+    if (self->count == self->cancels_at) CHECK_OK(umbo_cancellation_cancel(self->token));
+    if (self->count == 10000000)
+        return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "no limit has ended a skip", NULL, NULL);
+    return umbo_value_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, NULL, element);
+}
+
+/* Eight numbers behind so many, in two batches. */
+static umbo_iterator *numbers_behind(const scene *self, source *numbers, int64_t left_out,
+                                     int64_t prefetch_count) {
+    umbo_element_spec *spec = NULL;
+    umbo_dataset *rest = NULL;
+    umbo_distributed_dataset *distributed = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_generator generator = UMBO_GENERATOR_INIT;
+    umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
+    generator.next = next_number;
+    options.prefetch_count = prefetch_count;
+    CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 0, NULL, &spec));
+    CHECK_OK(umbo_dataset_from_generator(spec, &generator, numbers, NULL, &rest));
+    CHECK_OK(umbo_dataset_skip(&rest, left_out));
+    CHECK_OK(umbo_dataset_take(&rest, 8));
+    CHECK_OK(umbo_dataset_batch(&rest, 4, 0));
+    CHECK_OK(umbo_strategy_distribute_dataset(self->strategy, rest, &options, &distributed));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+    umbo_distributed_dataset_release(distributed);
+    umbo_dataset_release(rest);
+    umbo_element_spec_release(spec);
+    return iterator;
+}
+
+/* Limits end the making of elements that are left out, and another epoch goes on there. */
+static void elements_left_out(void) {
+    int64_t prefetch_count;
+    for (prefetch_count = 0; prefetch_count < 3; prefetch_count += 2) {
+        scene self = make_scene(2, 1);
+        source numbers;
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+        umbo_iterator *const examples = self.iterator;
+        memset(&numbers, 0, sizeof(numbers));
+        self.iterator = numbers_behind(&self, &numbers, INT64_C(1) << 40, prefetch_count);
+        options.timeout_seconds = 0.02;
+        CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_DEADLINE_EXCEEDED);
+        CHECK_MESSAGE("step 1 of the epoch: the next element: between elements that are left out");
+        umbo_iterator_release(self.iterator);
+
+        memset(&numbers, 0, sizeof(numbers));
+        numbers.cancels_at = 1000;
+        self.iterator = numbers_behind(&self, &numbers, 2000, prefetch_count);
+        CHECK_OK(umbo_cancellation_create(&numbers.token));
+        options.timeout_seconds = UMBO_INFINITE;
+        options.cancellation = numbers.token;
+        CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_CANCELLED);
+        CHECK_MESSAGE("between elements that are left out, where the next request goes on");
+        CHECK(numbers.count == 1000 && float_of_variable(self.variable) == 100);
+        CHECK_OK(epoch(&self, NULL, &report));
+        CHECK(report.step_count == 2 && report.example_count == 8 && numbers.count == 2008);
+        umbo_iterator_release(self.iterator);
+        umbo_cancellation_release(numbers.token);
+        self.iterator = examples;
+        release_scene(&self);
+    }
+}
+
 static umbo_status epoch_in_a_step(umbo_replica_context *context, const umbo_value *args,
                                    void *user_data, umbo_value **result) {
     (void)context;
@@ -530,6 +604,7 @@ int main(void) {
     passed_over();
     evaluation_that_submits();
     limits();
+    elements_left_out();
     mistakes();
     return finish();
 }

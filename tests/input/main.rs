@@ -6,6 +6,7 @@ mod dealing;
 mod distribution;
 mod files;
 mod idx;
+mod limits;
 mod numpy;
 mod order;
 mod passed_over;

@@ -36,7 +36,7 @@ pub fn event(iterator: &PassIterator, reset: bool) -> String {
 const EVENTS: usize = 30;
 
 /// `PROPTEST_CASES` asks for another number.
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let default = ProptestConfig {
         failure_persistence: None,

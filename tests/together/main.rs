@@ -15,6 +15,7 @@ mod in_place;
 mod input;
 mod lengths;
 mod lent;
+mod limits;
 mod nccl;
 mod nested;
 mod on_gpus;

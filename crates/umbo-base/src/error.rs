@@ -174,6 +174,10 @@ pub enum Error {
     /// follows it follows in another place than without the failure. See [`Error::shifting`].
     #[error("{0}")]
     Shifting(Box<Error>),
+    /// Another error, of a limit of the request for a dataset's item, which has ended the request
+    /// before the item was there. The next request continues where this one has stopped.
+    #[error("{0}")]
+    Interrupted(Box<Error>),
     /// Another error, of an operation that the caller knows by this name.
     #[error("{operation}: {error}")]
     Named {
@@ -257,11 +261,11 @@ impl Error {
     }
 
     /// Returns this error as one behind which a dataset's items follow in other places, so that
-    /// they no longer belong to the items of other datasets. If memory was lacking, the item
-    /// comes again, and the error stays as it is.
+    /// they no longer belong to the items of other datasets. If the item comes again, the error
+    /// stays as it is.
     pub fn shifting(self) -> Error {
         match self {
-            error if error.status() == Status::ResourceExhausted => error,
+            error if error.comes_again() => error,
             error @ Error::Shifting(_) => error,
             error => Error::Shifting(Box::new(error)),
         }
@@ -275,12 +279,31 @@ impl Error {
         }
     }
 
+    /// Whether a request for a dataset's item has failed with this error, and the item comes with
+    /// another request: nothing is lost where memory was lacking, and where a limit has ended the
+    /// request.
+    pub fn comes_again(&self) -> bool {
+        self.status() == Status::ResourceExhausted || self.is_interruption()
+    }
+
+    /// Whether a limit of the request has ended it ([`Error::Interrupted`]).
+    pub fn is_interruption(&self) -> bool {
+        match self {
+            Error::Interrupted(_) => true,
+            Error::Shifting(error) | Error::Named { error, .. } | Error::Within { error, .. } => {
+                error.is_interruption()
+            }
+            _ => false,
+        }
+    }
+
     /// This error without the name of an operation, and without the part in which it occurred.
     pub fn unnamed(&self) -> &Error {
         match self {
-            Error::Shifting(error) | Error::Named { error, .. } | Error::Within { error, .. } => {
-                error.unnamed()
-            }
+            Error::Shifting(error)
+            | Error::Interrupted(error)
+            | Error::Named { error, .. }
+            | Error::Within { error, .. } => error.unnamed(),
             error => error,
         }
     }
@@ -310,9 +333,10 @@ impl Error {
             Error::Internal(_) => Status::Internal,
             Error::Callback { status, .. } | Error::Rank { status, .. } => *status,
             Error::Replicas(failures) => failures.status(),
-            Error::Shifting(error) | Error::Named { error, .. } | Error::Within { error, .. } => {
-                error.status()
-            }
+            Error::Shifting(error)
+            | Error::Interrupted(error)
+            | Error::Named { error, .. }
+            | Error::Within { error, .. } => error.status(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use umbo_base::error::{Error, Result, Status};
+use umbo_base::error::{Error, Result};
 use umbo_input::PassIterator;
 use umbo_metrics::Metrics;
 use umbo_optim::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
@@ -119,7 +119,7 @@ impl Epoch<'_> {
             }
             let next = self
                 .iterator
-                .lend()
+                .lend(&self.limits)
                 .map_err(|error| self.end_for_all(error));
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 // Where each rank has data of its own, the ranks have already agreed on the end.
@@ -188,11 +188,12 @@ impl Epoch<'_> {
         if self.iterator.spans_ranks {
             return error;
         }
-        // If memory is lacking, no element is used up.
-        let passes_over = error.status() != Status::ResourceExhausted;
+        // If memory is lacking, or a limit was reached, no element is used up.
+        let passes_over = !error.comes_again();
         let error = self.strategy.fail_to_begin(error, passes_over);
         if !passes_over && self.strategy.element_is_passed_over() {
-            // An element that another rank cannot make is also skipped here.
+            // An element that another rank cannot make is also passed over here, even after a
+            // limit: otherwise the ranks' next elements would not belong together.
             drop(self.iterator.next());
         }
         error

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::distribution::sample;
 use crate::passes::IteratorStage;
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::position::{Description, Rounds, StateReader, StateWriter};
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
@@ -71,10 +71,10 @@ impl BatchCounter {
         }
     }
 
-    /// Counts an element, also one that failed. An element for which there was no memory comes
-    /// again, so it is not counted. A restored number may be any, so that the sum saturates.
+    /// Counts an element, also one that failed. An element that comes again is not counted. A
+    /// restored number may be any, so that the sum saturates.
     pub(crate) fn count<T>(&mut self, next: Result<Option<T>>) -> Result<Option<T>> {
-        let counts = !lacks_memory(&next) && !matches!(next, Ok(None));
+        let counts = !comes_again(&next) && !matches!(next, Ok(None));
         self.element = self.element.saturating_add(u64::from(counts));
         next
     }

@@ -4,7 +4,7 @@ use crate::elements::element_buffer::{BufferPool, ElementBuffer, Reusable};
 use crate::elements::spec::ElementSpec;
 use crate::passes::IteratorStage;
 use crate::passes::batch_counter::BatchCounter;
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::transforms::batch_parameters::BatchParameters;
@@ -103,7 +103,7 @@ impl<M: Make> GatherPass<M> {
             buffer.release();
         }
         let made = made.map(|()| buffer.value());
-        if !lacks_memory(&made) {
+        if !comes_again(&made) {
             self.release();
         }
         made.map(Some)

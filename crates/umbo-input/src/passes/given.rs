@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::passes::request_limits::RequestLimits;
 use umbo_base::error::{Error, Result};
 
 /// A change outside of a pass.
@@ -19,19 +20,30 @@ pub(crate) struct Given {
     stop: Stop,
 }
 
-/// Whether the passes that work ahead have a consumer no more. Then a pass below them that makes
-/// items only to drop them need not end that.
+/// Whether a pass that makes items only to drop them should stop: the passes that work ahead have a
+/// consumer no more, or the consumer's request has reached a limit.
 #[derive(Clone, Default)]
-pub(crate) struct Stop(Vec<Arc<AtomicBool>>);
+pub(crate) struct Stop {
+    /// Whether the consumers of passes that work ahead are gone.
+    gone: Vec<Arc<AtomicBool>>,
+    /// The limits of the iterator's request.
+    request: Option<Arc<RequestLimits>>,
+}
 
 impl Stop {
-    /// Fails if the consumer is gone.
+    /// Fails if the consumer is gone, and if its request should end now.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.0.iter().any(|flag| flag.load(Ordering::Relaxed)) {
-            true => Err(Error::Cancelled(
+        if self.gone.iter().any(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(Error::Cancelled(
                 "the iterator of an element was released".into(),
-            )),
-            false => Ok(()),
+            ));
+        }
+        match self.request.as_ref().and_then(|request| request.exceeded()) {
+            Some(why) => {
+                let place = "between elements that are left out, where the next request goes on";
+                Err(Error::Interrupted(Box::new(why.within(place))))
+            }
+            None => Ok(()),
         }
     }
 }
@@ -42,28 +54,46 @@ impl Given {
         Given::default()
     }
 
+    /// Items are given as soon as they are made, to requests that have these limits.
+    pub(crate) fn to_requests(limits: &Arc<RequestLimits>) -> Given {
+        let request = Some(Arc::clone(limits));
+        Given {
+            later: None,
+            stop: Stop {
+                request,
+                ..Stop::default()
+            },
+        }
+    }
+
     /// Items are given later, when [`Given::take`]'s effects take place.
     pub(crate) fn later() -> Given {
         Given {
             later: Some(Arc::default()),
-            stop: Stop(vec![Arc::default()]),
+            stop: Stop {
+                gone: vec![Arc::default()],
+                request: None,
+            },
         }
     }
 
     /// The same for the pass below a pass that works ahead, whose own items are given as `above`
     /// says.
     pub(crate) fn below(&self, above: &Given) -> Given {
-        let flags = self.stop.0.iter().chain(&above.stop.0);
+        let flags = self.stop.gone.iter().chain(&above.stop.gone);
         Given {
             later: self.later.clone(),
-            stop: Stop(flags.cloned().collect()),
+            stop: Stop {
+                gone: flags.cloned().collect(),
+                request: above.stop.request.clone(),
+            },
         }
     }
 
     /// Notes that no more items are given.
     pub(crate) fn end(&self) {
         self.stop
-            .0
+            .gone
             .iter()
             .for_each(|flag| flag.store(true, Ordering::Relaxed));
     }

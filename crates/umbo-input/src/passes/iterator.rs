@@ -12,10 +12,12 @@ use crate::passes::place::Place;
 use crate::passes::position::{Description, StateReader, StateWriter};
 use crate::passes::position_text;
 use crate::passes::reentrancy::{self, InsideGuard, IteratorId};
+use crate::passes::request_limits::RequestLimits;
 use crate::passes::{IteratorStage, Pipeline};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase, strict};
 use umbo_strategy::context::require_cross_replica;
+use umbo_strategy::step::run::Limits;
 use umbo_tensor::values::Value;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
@@ -36,6 +38,8 @@ pub struct PassIterator {
     is_strict: bool,
     /// True until the caller notes that the pass has begun.
     begins: AtomicBool,
+    /// The limits of the request that is being answered.
+    limits: Arc<RequestLimits>,
     spec: ElementSpec,
     /// The pipeline that makes its passes.
     pipeline: Arc<dyn Pipeline>,
@@ -114,8 +118,8 @@ impl PassIterator {
         strategy: Option<ElementsFor>,
         spans_ranks: bool,
     ) -> Result<PassIterator> {
-        let mut pass = pipeline.start()?;
-        pass.announce(&Given::at_once());
+        let (mut pass, limits) = (pipeline.start()?, Arc::default());
+        pass.announce(&Given::to_requests(&limits));
         let (node, work) = (
             IteratorId::new(),
             FairMutex::new(NextElement::new(pass, false)),
@@ -130,6 +134,7 @@ impl PassIterator {
             spans_ranks,
             is_strict,
             begins,
+            limits,
             spec,
             pipeline,
         })
@@ -219,10 +224,15 @@ impl PassIterator {
 
     /// The next element, as with [`PassIterator::next`], for a step. The step may give the element
     /// back; it is then the next element for a step.
-    pub fn lend(&self) -> Result<Option<LentElement>> {
+    ///
+    /// DEADLINE_EXCEEDED, CANCELLED: a limit was reached. `limits` are looked at between elements
+    /// that are made only to be left out, by a skip or a shard. Nothing is lost: the next request
+    /// goes on there.
+    pub fn lend(&self, limits: &Limits) -> Result<Option<LentElement>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
         let (_inside, mut work) = self.take("asked for an element")?;
+        let _limits = self.limits.enforce(limits);
         work.asked += 1;
         let element = match work.again.take() {
             Some(element) => Some(element),
@@ -356,7 +366,9 @@ impl PreparedPosition<'_> {
         let (_inside, mut work) = self.iterator.take("put at another position")?;
         self.iterator.begins.store(true, Ordering::Relaxed);
         self.next.asked = work.asked + 1;
-        self.next.pass.announce(&Given::at_once());
+        self.next
+            .pass
+            .announce(&Given::to_requests(&self.iterator.limits));
         // The old pass is also dropped inside, because dropping its elements may run the caller's
         // code.
         *work = self.next;

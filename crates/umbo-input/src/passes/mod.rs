@@ -11,6 +11,7 @@ pub(crate) mod position;
 pub(crate) mod position_text;
 pub(crate) mod reentrancy;
 pub(crate) mod replay_log;
+pub(crate) mod request_limits;
 pub(crate) mod signature;
 
 use crate::cardinality::Cardinality;
@@ -79,14 +80,15 @@ pub(crate) fn skip_each<T>(
 /// everywhere else.
 pub(crate) trait IteratorStage<T>: Send {
     /// The next item, or nothing at the end and ever after. After an error it may be called again,
-    /// and continues after what failed. RESOURCE_EXHAUSTED loses nothing: an item that was
-    /// taken from an input is held ([`PendingItem`](crate::passes::pending_item::PendingItem)), and
-    /// the next call tries again.
+    /// and continues after what failed. RESOURCE_EXHAUSTED and interruptions lose nothing
+    /// ([`Error::comes_again`](umbo_base::error::Error::comes_again)): an item that was taken from
+    /// an input is held ([`PendingItem`](crate::passes::pending_item::PendingItem)), and the next
+    /// call tries again.
     fn next(&mut self) -> Result<Option<T>>;
 
     /// Passes over the next `left` items, and subtracts each of them from `left`. Some are left
     /// only at the end. The pass is then where as many calls of [`IteratorStage::next`] would have
-    /// brought it, and fails as they would. It also fails once `stop` is requested.
+    /// brought it, and fails as they would. It also fails, between two items, once `stop` says so.
     fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
         skip_each(self, left, stop)
     }

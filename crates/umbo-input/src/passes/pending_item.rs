@@ -1,16 +1,16 @@
 //! An item that was taken from an input but not yet used, because there was no memory for the
-//! result or because another input lacked memory.
+//! result, or because another input lacked memory or was interrupted.
 //!
-//! A call that fails for lack of memory loses nothing: the next call tries again with the same
-//! item. Until then, the position of the pass is before the item. After any other failure the item
-//! is passed over.
+//! A call that fails for lack of memory, or because a limit has ended it, loses nothing: the next
+//! call tries again with the same item. Until then, the position of the pass is before the item.
+//! After any other failure the item is passed over.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::passes::IteratorStage;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
-use umbo_base::error::{Error, Result, Status};
+use umbo_base::error::{Error, Result};
 use umbo_executor::pool::Outcome;
 
 /// The next item, if it was already taken.
@@ -44,8 +44,8 @@ impl<T> PendingItem<T> {
     }
 
     /// As [`PendingItem::fill`], for an item that belongs to the items of other inputs. If it
-    /// fails, and not for lack of memory, its place is held until [`PendingItem::take`], so
-    /// that the items that belong to it can be passed over, too.
+    /// fails, and does not come again, its place is held until [`PendingItem::take`], so that the
+    /// items that belong to it can be passed over, too.
     pub(crate) fn fill_or_pass_over(&mut self, input: &mut dyn IteratorStage<T>) -> Result<Filled> {
         if self.is_passed_over {
             return Ok(Filled::Place);
@@ -54,7 +54,7 @@ impl<T> PendingItem<T> {
         let failure = match catch_unwind(AssertUnwindSafe(|| self.fill(input))) {
             Ok(Ok(true)) => return Ok(Filled::Place),
             Ok(Ok(false)) => return Ok(Filled::End),
-            Ok(filled) if lacks_memory(&filled) => return filled.map(|_| Filled::End),
+            Ok(filled) if comes_again(&filled) => return filled.map(|_| Filled::End),
             Ok(Err(error)) => Ok(error),
             Err(panic) => Err(panic),
         };
@@ -79,10 +79,10 @@ impl<T> PendingItem<T> {
         Ok(self.take())
     }
 
-    /// Returns `made`, the result for `item`, and holds the item if there was no memory for the
-    /// result. After any other failure, or a panic, the item is used up.
-    pub(crate) fn hold_if_no_memory<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
-        if lacks_memory(&made) {
+    /// Returns `made`, the result for `item`, and holds the item if the result comes again, as when
+    /// there was no memory for it. After any other failure, or a panic, the item is used up.
+    pub(crate) fn hold_if_it_comes_again<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
+        if comes_again(&made) {
             self.item = Some(item);
         }
         made
@@ -151,8 +151,8 @@ pub(crate) enum Filled {
     Failed(Outcome<Error>),
 }
 
-/// Whether the call failed for lack of memory, so that another attempt may succeed.
-pub(crate) fn lacks_memory<R>(made: &Result<R>) -> bool {
-    made.as_ref()
-        .is_err_and(|error| error.status() == Status::ResourceExhausted)
+/// Whether the call failed and lost nothing, so that another attempt may succeed: for lack of
+/// memory, or because a limit has ended it.
+pub(crate) fn comes_again<R>(made: &Result<R>) -> bool {
+    made.as_ref().is_err_and(Error::comes_again)
 }

@@ -4,15 +4,15 @@
 //! that is being cut, a complete round for a cache. Items are not part of a position. Instead, the
 //! position contains from where in the input they came, so that they can be taken again. Items that
 //! failed in between are not taken again, because they might not fail now: a replay log begins a
-//! new segment after each failure. A call that lacked memory is none: it has lost nothing, and the
-//! next one tries again.
+//! new segment after each failure. A call that lacked memory, or that a limit has ended, is none:
+//! it has lost nothing, and the next one tries again.
 //!
 //! A segment that follows the one before is saved without its position, to which the items before
 //! lead. So a saved state has the state of its input once, and the position of a pipeline grows
 //! with its stages and does not multiply.
 
 use crate::passes::IteratorStage;
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 use umbo_base::error::{Error, Result, memory};
 
@@ -81,7 +81,7 @@ impl ReplayLog {
         // After a failure or a panic, a new segment begins.
         self.whole = false;
         let next = input.next();
-        self.whole = next.is_ok() || lacks_memory(&next);
+        self.whole = next.is_ok() || comes_again(&next);
         let item = next?;
         self.ended = item.is_none();
         self.segments[self.used - 1].items += u64::from(item.is_some());

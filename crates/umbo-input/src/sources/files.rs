@@ -329,7 +329,7 @@ impl FilesPass {
             {
                 // Of a file that is left out nobody knows how many elements it has.
                 let file = self.opened(place).map_err(Error::shifting);
-                self.open[free] = Some(self.place.hold_if_no_memory(place, file)?);
+                self.open[free] = Some(self.place.hold_if_it_comes_again(place, file)?);
             }
         }
         for _ in 0..self.open.len() {

@@ -12,8 +12,8 @@ use crate::passes::{Item, IteratorStage};
 use crate::properties::DatasetProperties;
 use crate::transforms::reorder::Reorder;
 use crate::transforms::suspects::FirstRound;
+use umbo_base::error::Result;
 use umbo_base::error::memory::reserve;
-use umbo_base::error::{Result, Status};
 use umbo_base::observe::log::{self, Level};
 
 /// The items of a complete round.
@@ -219,8 +219,8 @@ impl<T: Item> IteratorStage<T> for CachePass<T> {
                 self.failed = true;
                 Ok(None)
             }
-            // The item is held, and comes again with the next call.
-            Err(error) if error.status() == Status::ResourceExhausted => Err(error),
+            // The item comes again with the next call.
+            Err(error) if error.comes_again() => Err(error),
             Err(error) => {
                 self.give_up();
                 Err(error)

@@ -18,7 +18,7 @@ use crate::passes::signature::Signature;
 use crate::passes::{IteratorStage, Pipeline};
 use crate::properties::DatasetProperties;
 use umbo_base::error::memory::exhausted;
-use umbo_base::error::{Error, Result, Status};
+use umbo_base::error::{Error, Result};
 use umbo_executor::pool::{Outcome, Pool};
 use umbo_tensor::values::Value;
 
@@ -134,9 +134,7 @@ impl Operation for Map {
             let element = element;
             match map.apply(&element) {
                 Ok(result) => Called::Made(result),
-                Err(error) if error.status() == Status::ResourceExhausted => {
-                    Called::Lacked(error, element)
-                }
+                Err(error) if error.comes_again() => Called::Again(error, element),
                 Err(error) => Called::Failed(error),
             }
         });
@@ -161,7 +159,7 @@ impl Operation for Map {
 
 struct EachPass {
     map: Map,
-    /// The element whose call failed for lack of memory.
+    /// The element with which the call is made again, as when memory was lacking.
     held: PendingItem<Value>,
     input: Box<dyn IteratorStage<Value>>,
 }
@@ -172,7 +170,7 @@ impl IteratorStage<Value> for EachPass {
             return Ok(None);
         };
         let result = self.map.apply(&element);
-        self.held.hold_if_no_memory(element, result).map(Some)
+        self.held.hold_if_it_comes_again(element, result).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -204,8 +202,9 @@ impl IteratorStage<Value> for EachPass {
 enum Called {
     Made(Value),
     Failed(Error),
-    /// There was no memory for the result. The call is made again with the same element.
-    Lacked(Error, Value),
+    /// Nothing was lost, as when there was no memory for the result. The call is made again with
+    /// the same element.
+    Again(Error, Value),
 }
 
 struct ParallelPass {
@@ -216,7 +215,7 @@ struct ParallelPass {
     /// Elements with which the function was not yet called. There are some only if the calls could
     /// not be made.
     taken: Vec<Value>,
-    /// The element whose call failed for lack of memory. It comes before the waiting results.
+    /// The element with which the call is made again. It comes before the waiting results.
     again: Vec<Value>,
     /// Results that wait to be requested.
     results: VecDeque<Outcome<Called>>,
@@ -248,6 +247,12 @@ impl ParallelPass {
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
                 Ok(Ok(None)) => self.ended = true,
+                // What was taken before is worked on. The next elements come with a later request,
+                // whose limits may be others.
+                Ok(Err(error)) if error.is_interruption() => match self.taken.is_empty() {
+                    true => return Err(error),
+                    false => break,
+                },
                 Ok(Err(error)) => self.failure = Some(Ok(Called::Failed(error))),
                 Err(panic) => self.failure = Some(Err(panic)),
             }
@@ -264,7 +269,7 @@ impl ParallelPass {
         Ok(())
     }
 
-    /// Calls the function once more with the element whose call failed for lack of memory.
+    /// Calls the function once more with the element whose call lost nothing when it failed.
     fn work_again(&mut self) -> Result<()> {
         self.enter();
         let results = &mut self.results;
@@ -317,14 +322,14 @@ impl IteratorStage<Value> for ParallelPass {
             self.step();
             return Ok(None);
         };
-        if let Ok(Called::Lacked(error, element)) = result {
+        if let Ok(Called::Again(error, element)) = result {
             self.again.push(element);
             return Err(error);
         }
         self.step();
         match result.unwrap_or_else(|panic| resume_unwind(panic)) {
             Called::Made(result) => Ok(Some(result)),
-            Called::Failed(error) | Called::Lacked(error, _) => Err(error),
+            Called::Failed(error) | Called::Again(error, _) => Err(error),
         }
     }
 

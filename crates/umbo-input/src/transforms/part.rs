@@ -30,7 +30,8 @@ impl Dataset {
     /// All elements except the first `count`. None are left if there are no more than `count`, or
     /// if it is -1. Skipping in ranges and in rows of arrays takes no time, and neither do
     /// whole rounds of them in a repeat, shuffled or batched or not, nor of what is cached;
-    /// other elements are made and dropped. INVALID_ARGUMENT if `count` is less than -1.
+    /// other elements are made and dropped, until a limit of the request ends that; the next one
+    /// goes on there. INVALID_ARGUMENT if `count` is less than -1.
     ///
     /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that
     /// is shuffled anew in each pass (INVALID_ARGUMENT), and another pass behind the first
@@ -213,7 +214,7 @@ struct PartPass<T> {
     /// How many items of this part are left, at most.
     left: u64,
     doubts: PartDoubts,
-    /// Whether a request is still to be answered.
+    /// Whether a request is still to be answered, and now.
     stop: Stop,
     input: Box<dyn IteratorStage<T>>,
 }

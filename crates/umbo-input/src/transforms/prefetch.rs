@@ -10,7 +10,7 @@ use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::{Dataset, Operation};
 use crate::passes::given::{Effect, Given};
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::place::Place;
 use crate::passes::position::{Rounds, StateReader, StateWriter};
 use crate::passes::reentrancy::{self, CallStack, IteratorId};
@@ -149,9 +149,9 @@ struct QueueState {
     places: Vec<Place>,
     /// Whether the input has ended.
     ended: bool,
-    /// Whether there was no memory for the next element. The failure is in the queue. The producer
-    /// tries again only when the consumer makes its next request, so that no outdated failure
-    /// is reported.
+    /// Whether there was no memory for the next element, or a limit of the consumer's request has
+    /// ended the attempt. The failure is in the queue. The producer tries again only when the
+    /// consumer makes its next request, so that no outdated failure is reported.
     paused: bool,
     /// Whether the producer is to stop.
     stop: bool,
@@ -182,6 +182,14 @@ impl PrefetchPass {
             produce(&ring);
         })?);
         Ok(())
+    }
+
+    /// Whether the limits of an earlier request, which was given an element that was there, have
+    /// ended the attempt to make this one.
+    fn is_outdated<R>(&self, outcome: &Outcome<Result<R>>) -> bool {
+        let is_interruption = matches!(outcome, Ok(Err(error)) if error.is_interruption());
+        let stop = self.given.as_ref().map(Given::stop);
+        is_interruption && stop.is_none_or(|stop| stop.check().is_ok())
     }
 
     /// Drops what was made ahead.
@@ -217,6 +225,10 @@ impl IteratorStage<Value> for PrefetchPass {
                 drop(state);
                 if let Some(given) = &self.given {
                     effects.into_iter().for_each(|effect| given.then(effect));
+                }
+                if self.is_outdated(&outcome) {
+                    state = self.ring.state.lock();
+                    continue;
                 }
                 return outcome.unwrap_or_else(|panic| resume_unwind(panic));
             }
@@ -330,7 +342,7 @@ fn produce(ring: &Ring) {
         place.note(&mut **input);
         let effects = ring.of_input.take();
         let mut state = ring.state.lock();
-        state.paused = made.as_ref().is_ok_and(lacks_memory);
+        state.paused = made.as_ref().is_ok_and(comes_again);
         state.ended = matches!(made, Ok(Ok(None)));
         let next = state.places.pop().unwrap_or_default();
         let place = std::mem::replace(&mut place, next);

@@ -8,7 +8,7 @@ use crate::elements::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::elements::leaves::{LeafOf, Leaves};
 use crate::elements::spec::{ElementSpec, LeafSpec};
 use crate::elements::window::Window;
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
 use crate::passes::signature::Signature;
@@ -259,7 +259,7 @@ impl IteratorStage<Value> for RebatchPass {
             }
         });
         let element = filled.map(|()| buffer.value());
-        if !lacks_memory(&element) {
+        if !comes_again(&element) {
             self.ended = ends;
             self.pass(rows);
             self.turn = (self.turn + 1) % self.rebatch.sizes.len();
@@ -346,7 +346,7 @@ fn join<'a>(
         let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, next, 1)?;
         let copied = window.copy((source, from, from_offset), (target, to, to_offset));
-        if lacks_memory(&copied) {
+        if comes_again(&copied) {
             return copied;
         }
         copied.map_err(|error| {

@@ -6,7 +6,7 @@ use crate::arguments::in_range;
 use crate::cardinality::Cardinality;
 use crate::dataset::Dataset;
 use crate::passes::given::Stop;
-use crate::passes::pending_item::lacks_memory;
+use crate::passes::pending_item::comes_again;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::signature::Signature;
 use crate::passes::{Item, IteratorStage};
@@ -103,7 +103,7 @@ impl<T> RepeatPass<T> {
         }
         let restarted = self.input.restart();
         // If there was no memory for it, the round has not begun yet.
-        if !lacks_memory(&restarted) {
+        if !comes_again(&restarted) {
             (self.left, self.empty) = (left, true);
         }
         restarted
