@@ -32,7 +32,8 @@ fn measure(what: &str, mut call: impl FnMut()) {
 }
 
 fn main() {
-    let (mut tensor, mut value) = (ptr::null_mut(), ptr::null_mut());
+    let mut tensor = ptr::null_mut();
+    let mut value = ptr::null_mut();
     let mut info = umbo_value_info::default();
     // SAFETY: the pointers lead to variables of the right types, and the handles are in use.
     unsafe {

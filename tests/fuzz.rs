@@ -87,7 +87,8 @@ fn drive(name: &str) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let seeds = inputs_there.len();
     for number in 0..inputs() {
-        let (of, other) = (inputs_there.choose(&mut random).unwrap(), &inputs_there[0]);
+        let of = inputs_there.choose(&mut random).unwrap();
+        let other = &inputs_there[0];
         let input = changed(&mut random, of, other);
         try_one(target, &input, &format!("change {number}"));
         // Some changes are changed again.

@@ -44,7 +44,8 @@ fn sum_of(tensor: &Tensor) -> u64 {
 
 pub fn npy(bytes: &[u8]) {
     holding(bytes, |path| {
-        let (mapped, loaded) = (Dataset::from_npy_file(path), load_npy(path));
+        let mapped = Dataset::from_npy_file(path);
+        let loaded = load_npy(path);
         if let Ok(dataset) = &mapped {
             read(dataset);
             assert!(loaded.is_ok(), "one reader takes what the other refuses");
@@ -121,10 +122,8 @@ pub fn npy_seeds() -> Vec<Vec<u8>> {
 }
 
 pub fn npz_seeds() -> Vec<Vec<u8>> {
-    let (x, label) = (
-        counting(DType::Float32, &[3, 2]),
-        counting(DType::Int64, &[3]),
-    );
+    let x = counting(DType::Float32, &[3, 2]);
+    let label = counting(DType::Int64, &[3]);
     let of =
         |arrays: &[(&str, &Tensor)]| written_by(|path| save_npz(arrays, path).expect("an archive"));
     vec![

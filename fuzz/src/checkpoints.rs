@@ -41,7 +41,8 @@ impl Training {
         ];
         let adam = Box::new(Adam::new(0.9, 0.99, 1e-8).expect("settings"));
         let optimizer = Optimizer::new(strategy.id(), adam, 0.1).expect("an optimizer");
-        let (devices, reduction) = (strategy.replica_devices(), LossReduction::Mean);
+        let devices = strategy.replica_devices();
+        let reduction = LossReduction::Mean;
         let gradients = Gradients::new(
             strategy.id(),
             devices,

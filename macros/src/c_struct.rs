@@ -118,7 +118,8 @@ fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
         is_optional,
     } = attribute.parse_args()?;
     let array = field.ident.as_ref().expect("the fields have names");
-    let (array_name, count_name) = (array.to_string(), count.to_string());
+    let array_name = array.to_string();
+    let count_name = count.to_string();
     Ok(Some(quote! {
         crate::machinery::options::check_array(
             argument,

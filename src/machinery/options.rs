@@ -110,7 +110,8 @@ unsafe fn known_part<T: Extensible + Default>(
     if !pointer.is_null() {
         // SAFETY: the caller's promise is the same.
         size = unsafe { size_of_struct(pointer, argument) }?;
-        let (from, to) = (pointer.cast::<u8>(), options.as_mut_ptr().cast::<u8>());
+        let from = pointer.cast::<u8>();
+        let to = options.as_mut_ptr().cast::<u8>();
         // SAFETY: the caller promises `size` bytes, of which these are the first; the destination
         // has as many.
         unsafe { ptr::copy_nonoverlapping(from, to, size.min(size_of::<T>())) };

@@ -74,7 +74,8 @@ pub fn umbo_optimizer_apply(
         flush: flag(options.flush, "options.flush")?,
         measure_norm: flag(options.measure_norm, "options.measure_norm")?,
     };
-    let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
+    let optimizer = get(optimizer, "optimizer")?;
+    let gradients = get(gradients, "gradients")?;
     report.write(match apply_with(&optimizer, &gradients, options)? {
         Applied::Done(done) => report_of(&done),
         Applied::Deferred => umbo_apply_report {

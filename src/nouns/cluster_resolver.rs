@@ -61,7 +61,8 @@ pub fn umbo_cluster_resolver_get_info(
     resolver: *const umbo_cluster_resolver,
     info: *mut umbo_cluster_resolver_info,
 ) {
-    let (place, number) = (resolver.place(), |number: usize| number as i64);
+    let place = resolver.place();
+    let number = |number: usize| number as i64;
     info.write(umbo_cluster_resolver_info {
         job_count: number(resolver.jobs().len()),
         task_type: resolver
@@ -108,7 +109,8 @@ pub fn umbo_cluster_resolver_task(
     address: *mut *const c_char,
 ) {
     let mut tasks = resolver.tasks(job)?;
-    let (count, elements) = (tasks.len(), format!("the tasks of '{job}'"));
+    let count = tasks.len();
+    let elements = format!("the tasks of '{job}'");
     let task = at(index, "index", (count, &elements), |index| tasks.nth(index))?;
     number.write(task.0 as i64);
     address.write(task.1.as_c_str().as_ptr());

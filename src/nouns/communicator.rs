@@ -108,7 +108,8 @@ unsafe fn both<'a>(
     (send, sent, counted_by): (*const c_void, usize, &'static str),
     (receive, capacity): (*mut c_void, usize),
 ) -> Result<(&'a [u8], &'a mut [u8])> {
-    let (from, to) = (send.addr(), receive.addr());
+    let from = send.addr();
+    let to = receive.addr();
     let apart = from.saturating_add(sent) <= to || to.saturating_add(capacity) <= from;
     if !apart && sent > 0 && capacity > 0 {
         return Err(invalid!(

@@ -197,7 +197,8 @@ impl Communicator for ProgramEngine {
     }
 
     fn call(&self, which: EngineCall<'_>) -> Result<()> {
-        let (functions, data) = (&self.functions, self.user_data.pointer());
+        let functions = &self.functions;
+        let data = self.user_data.pointer();
         match which {
             EngineCall::AllToAll {
                 send,
@@ -208,7 +209,8 @@ impl Communicator for ProgramEngine {
                 let function = present(functions.all_to_all, "functions.all_to_all")?;
                 let (from, gpu) = sent(&send, send_counts.iter().sum());
                 let to = received(receive, receive_counts.iter().sum());
-                let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
+                let send_bytes = send_counts.as_ptr();
+                let receive_bytes = receive_counts.as_ptr();
                 // SAFETY: the caller gave the function for this, with the user data, and said
                 // whether it takes memory of GPUs; there are as many bytes as the
                 // counts add up to.

@@ -184,7 +184,8 @@ pub fn umbo_optimizer_create_custom(
         callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
     };
     let name = name.unwrap_or("custom").to_owned();
-    let (call, on_gpu) = (Box::new(call), on_gpu.map(|on_gpu| Box::new(on_gpu) as _));
+    let call = Box::new(call);
+    let on_gpu = on_gpu.map(|on_gpu| Box::new(on_gpu) as _);
     let rule = Custom::new(name, slots, options.weight_decay, meaning, call, on_gpu)?;
     let strategy = get(strategy, "strategy")?.id();
     optimizer.write(make(Optimizer::new(

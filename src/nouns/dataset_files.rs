@@ -85,7 +85,8 @@ pub fn umbo_dataset_from_files(
     let options = files_options(&options)?;
     let names = collect(paths.iter().map(|path| Ok(c_path(path))), "paths")?;
     let open = move |file: File<'_>| {
-        let (path, index) = (names[file.number].as_ptr(), file.number as i64);
+        let path = names[file.number].as_ptr();
+        let index = file.number as i64;
         let missing =
             "the function that opens a file has stored none; it stores a dataset for each file";
         // SAFETY: the caller gives a function of this type and its user data.

@@ -80,7 +80,8 @@ pub fn umbo_dataset_from_generator(
     destroy: umbo_destroy_fn,
     dataset: *mut *mut umbo_dataset,
 ) {
-    let (functions, user_data) = (generator, Arc::new(user_data));
+    let functions = generator;
+    let user_data = Arc::new(user_data);
     present(functions.next, "generator.next")?;
     let begin = move || -> Result<Box<dyn Generator>> {
         let mut generator = GeneratorPass {

@@ -72,7 +72,8 @@ pub fn umbo_gradients_create(
         }
         code => constant(code, "options.loss_reduction")?,
     };
-    let (id, devices) = (strategy.id(), strategy.replica_devices());
+    let id = strategy.id();
+    let devices = strategy.replica_devices();
     let accumulation_steps = positive(options.accumulation_steps, "options.accumulation_steps")?;
     // SAFETY: the caller gives NULL or as many numbers as variables.
     let row_sparse =

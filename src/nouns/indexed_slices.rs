@@ -44,7 +44,8 @@ pub fn umbo_value_indexed_slices(
     indices: *mut *mut umbo_tensor,
 ) {
     let slices = slices_of(value, "value")?;
-    let (of_values, of_indices) = (reserve()?, reserve()?);
+    let of_values = reserve()?;
+    let of_indices = reserve()?;
     values.write(of_values.make(slices.values().clone()));
     indices.write(of_indices.make(slices.indices().clone()));
 }

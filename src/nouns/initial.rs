@@ -29,7 +29,8 @@ pub const UMBO_INITIAL_HE_NORMAL: umbo_initial = 8;
 
 /// The distribution that the options ask for.
 pub(crate) fn distribution(options: &umbo_variable_options) -> Result<Option<Distribution>> {
-    let (mean, spread) = (options.initial_mean, options.initial_spread);
+    let mean = options.initial_mean;
+    let spread = options.initial_spread;
     one_of!(options.initial, "options.initial", {
         UMBO_INITIAL_NONE => None,
         UMBO_INITIAL_ZEROS => Some(Distribution::Zeros),

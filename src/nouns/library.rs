@@ -75,7 +75,8 @@ pub fn umbo_set_log_callback(
     };
     let user_data = Arc::new(user_data);
     let sink = move |level: Level, message: &str| {
-        let (message, user_data) = (c_string(message), Arc::clone(&user_data));
+        let message = c_string(message);
+        let user_data = Arc::clone(&user_data);
         // The callback may open a scope, or release a handle that is in use where the message comes
         // from.
         hazard::call_when_unused(move || {

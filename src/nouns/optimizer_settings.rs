@@ -62,10 +62,8 @@ pub fn umbo_optimizer_setting(
 
 /// The settings of an optimizer that have names. The weight decay is the one that is in effect.
 fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
-    let (settings, default) = (
-        optimizer.effective_settings(),
-        umbo_optimizer_options::default(),
-    );
+    let settings = optimizer.effective_settings();
+    let default = umbo_optimizer_options::default();
     let limit = |limit: Option<f64>| limit.unwrap_or(UMBO_INFINITE as f64);
     let mut scale = [
         default.loss_scale,

@@ -57,7 +57,8 @@ pub(crate) fn call_replica(
     let (ctx, args) = {
         let mut kept = loans.lock();
         if kept.is_none() {
-            let (context, arguments) = (LentHandle::new()?, LentHandle::new()?);
+            let context = LentHandle::new()?;
+            let arguments = LentHandle::new()?;
             *kept = Some(CallbackHandles {
                 context,
                 arguments,
@@ -165,7 +166,8 @@ pub fn umbo_replica_context_get_info(
     ctx: *const umbo_replica_context,
     info: *mut umbo_replica_context_info,
 ) {
-    let (strategy, batch) = (ctx.strategy(), ctx.batch_position());
+    let strategy = ctx.strategy();
+    let batch = ctx.batch_position();
     let number = |count: Option<u64>| count.map_or(UMBO_NONE, |count| count as i64);
     // The default context has no place for the name.
     let device = attachment(ctx).map_or_else(|_| device_text(ctx.device()), |kept| kept.device);

@@ -41,11 +41,10 @@ pub type umbo_replica_thread_fn =
 pub(crate) unsafe fn hook_from(
     options: &umbo_strategy_options,
 ) -> (Option<ThreadHook>, Arc<UserData>) {
-    let (user_data, destroy) = (
-        options.replica_thread_user_data,
-        options.replica_thread_user_data_destroy,
-    );
-    let (start, stop) = (options.replica_thread_start, options.replica_thread_stop);
+    let user_data = options.replica_thread_user_data;
+    let destroy = options.replica_thread_user_data_destroy;
+    let start = options.replica_thread_start;
+    let stop = options.replica_thread_stop;
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
     if start.is_none() && stop.is_none() && destroy.is_none() {

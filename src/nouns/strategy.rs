@@ -161,7 +161,9 @@ pub struct umbo_metric {
 }
 
 pub(crate) fn metric_of(found: &Metric) -> umbo_metric {
-    let (sum, weight, mean) = (found.sum, found.weight, found.mean());
+    let sum = found.sum;
+    let weight = found.weight;
+    let mean = found.mean();
     umbo_metric {
         struct_size: size_of::<umbo_metric>(),
         sum,

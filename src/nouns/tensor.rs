@@ -267,7 +267,8 @@ pub fn umbo_tensor_copy_to_host(
     destination: *mut c_void,
     bytes: usize,
 ) {
-    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+    let dtype = tensor.dtype();
+    let shape = tensor.shape();
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
         write_to_host(dtype, shape, destination, bytes, "destination", |to| {

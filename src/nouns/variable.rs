@@ -187,7 +187,8 @@ pub struct umbo_variable_info {
 /// Gets what a variable is.
 #[c_call(result(info), borrow(variable))]
 pub fn umbo_variable_get_info(variable: *const umbo_variable, info: *mut umbo_variable_info) {
-    let (shape, spec) = (variable.shape(), variable.spec());
+    let shape = variable.shape();
+    let spec = variable.spec();
     info.write(umbo_variable_info {
         name: variable.name().as_c_str().as_ptr(),
         device: device_name(variable.device()),

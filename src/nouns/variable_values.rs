@@ -128,7 +128,9 @@ pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, by
     check_bytes(variable.dtype(), variable.shape(), bytes)?;
     // SAFETY: the caller promises as many bytes.
     let data = unsafe { array(data.cast::<u8>(), (bytes as i64, "bytes"), "data") }?;
-    let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+    let dtype = variable.dtype();
+    let shape = variable.shape();
+    let device = variable.device();
     let value = Value::Tensor(Tensor::from_bytes(dtype, shape, data, device)?);
     variables::assign(&variable, Assignment::Assign, &value)
 }
@@ -140,7 +142,8 @@ pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, by
 /// @param[in] bytes The size of `data`, which must be that of all elements.
 #[c_call(get(variable))]
 pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_void, bytes: usize) {
-    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let dtype = variable.dtype();
+    let shape = variable.shape();
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
         write_to_host(dtype, shape, data, bytes, "data", |to| {

@@ -97,7 +97,8 @@ fn no_file_takes_the_place_of_a_closed_stream() {
     });
     for set in 1..8 {
         let closed: Vec<i32> = (0..3).filter(|stream| set >> stream & 1 == 1).collect();
-        let (mut found, mut next) = (Vec::new(), -1);
+        let mut found = Vec::new();
+        let mut next = -1;
         without(&closed, || {
             let done = AtomicBool::new(false);
             std::thread::scope(|scope| {

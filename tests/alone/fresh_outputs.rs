@@ -27,7 +27,8 @@ fn free_memory_is_used_again_within_bounds() {
         .collect();
     let sum = || reduce(ReduceOp::Sum, &parts, None, DeviceId::HOST, None).unwrap();
     let first = sum();
-    let (at, second) = (place(&first), sum());
+    let at = place(&first);
+    let second = sum();
     assert_ne!(place(&second), at);
     drop(first);
     let third = sum();

@@ -382,7 +382,8 @@ const PROGRAMS: [Program; 22] = [
         "a cache that another pass completes",
         || {
             let all = mapped(rows()).cache().unwrap();
-            let (training, test) = (all.take(4).unwrap(), all.skip(4).unwrap());
+            let training = all.take(4).unwrap();
+            let test = all.skip(4).unwrap();
             passes(&training, 1);
             passes(&test, 1);
             passes(&training, 3);

@@ -192,13 +192,15 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
         let strategy = strategy(2);
         let weights = variable(&strategy, "weights");
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (seen, read) = (Arc::clone(&lines), weights.clone());
+        let seen = Arc::clone(&lines);
+        let read = weights.clone();
         let sink = move |_: Level, text: &str| {
             variables::read(&read).unwrap();
             seen.lock().unwrap().push(text.to_owned());
         };
         log::set_sink(Level::Warning, Box::new(sink));
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let id = strategy.id();
+        let devices = strategy.compute_devices();
         let gradients = Gradients::new(
             id,
             devices,

@@ -31,7 +31,8 @@ fn many_handles_are_warned_of_once() {
     let true = crate::is_alone(many_handles_are_warned_of_once) else {
         return;
     };
-    let (data, callback) = (ptr::null_mut(), Some(listen as _));
+    let data = ptr::null_mut();
+    let callback = Some(listen as _);
     // SAFETY: the function is of this type, and needs no data.
     ok(unsafe { umbo_set_log_callback(UMBO_LOG_WARNING, callback, data, None) });
     // SAFETY: a scalar has no shape.

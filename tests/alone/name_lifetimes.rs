@@ -14,10 +14,12 @@ fn once(number: usize, tensor: *mut umbo_tensor, field: *mut umbo_value) {
     let mut names = [ptr::null(); 2];
     // SAFETY: all pointers lead to locals, and handles are used before they are released.
     unsafe {
-        let (strategy, options) = (ptr::null_mut(), ptr::null());
+        let strategy = ptr::null_mut();
+        let options = ptr::null();
         let variable =
             made(|out| umbo_variable_create(strategy, name.as_ptr(), tensor, options, out));
-        let (fields, items) = ([name.as_ptr()], [field.cast_const()]);
+        let fields = [name.as_ptr()];
+        let items = [field.cast_const()];
         let nest = made(|out| umbo_value_create_struct(1, fields.as_ptr(), items.as_ptr(), out));
         let mut info = umbo_variable_info::default();
         // The first call makes the device's name, which is kept.
@@ -51,7 +53,9 @@ fn names_go_with_what_they_name() {
     let true = crate::is_alone(names_go_with_what_they_name) else {
         return;
     };
-    let (shape, dtype, device) = ([1i64], UMBO_DTYPE_FLOAT32, ptr::null());
+    let shape = [1i64];
+    let dtype = UMBO_DTYPE_FLOAT32;
+    let device = ptr::null();
     // SAFETY: all pointers lead to locals or are NULL.
     let tensor =
         made(|out| unsafe { umbo_tensor_create_zeros(dtype, 1, shape.as_ptr(), device, out) });

@@ -91,7 +91,8 @@ struct Held {
 
 impl Held {
     fn new() -> (Arc<Held>, Receiver<Task>, Sender<()>) {
-        let ((entered, has_entered), (go, may_go)) = (channel(), channel());
+        let (entered, has_entered) = channel();
+        let (go, may_go) = channel();
         let held = Held {
             entered: Mutex::new(entered),
             may_go: Mutex::new(may_go),

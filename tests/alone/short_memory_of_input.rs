@@ -291,7 +291,9 @@ fn take_with_little(
     expected: &[String],
     what: &str,
 ) -> usize {
-    let (mut elements, mut failures, mut in_a_row) = (Vec::with_capacity(100), 0, 0);
+    let mut elements = Vec::with_capacity(100);
+    let mut failures = 0;
+    let mut in_a_row = 0;
     loop {
         if random.random_range(0..4) > 0 {
             serve(random.random_range(0..9));

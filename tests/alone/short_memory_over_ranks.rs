@@ -30,8 +30,10 @@ struct Rank(Arc<engine::Rank>);
 impl Rank {
     /// What rank 0 says.
     fn told(&self, own: bool) -> bool {
-        let (own, mut all) = ([own.into()], [0; 2]);
-        let (send, receive) = (Outgoing::Host(&own), Incoming::Host(&mut all));
+        let own = [own.into()];
+        let mut all = [0; 2];
+        let send = Outgoing::Host(&own);
+        let receive = Incoming::Host(&mut all);
         self.call(EngineCall::AllGather {
             send,
             receive,

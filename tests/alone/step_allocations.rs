@@ -106,7 +106,8 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         keep_metrics: false,
         reset: true,
     };
-    let (mut before, mut allocations) = (0, None);
+    let mut before = 0;
+    let mut allocations = None;
     let step: Arc<umbo_core::strategy::ReplicaFunction> = Arc::new(|context| {
         context.add_metric(
             "loss",
@@ -241,7 +242,8 @@ fn a_steady_step_allocates_nothing() {
             .define("auc", MetricKind::auc(200, 0.0, 1.0).unwrap())
             .unwrap();
         let examples = || 0..100i64;
-        let (classes, labels) = (vector(examples()), vector(examples().map(|one| 2 * one)));
+        let classes = vector(examples());
+        let labels = vector(examples().map(|one| 2 * one));
         let scores = vector(examples().map(|one| 0.01 * one as f64));
         let sides = vector(examples().map(|one| one % 2));
         let callback = |context: &ReplicaContext| {

@@ -210,7 +210,8 @@ fn a_lock_around_the_callbacks_serialises_them() {
         return;
     }
     let report = || {
-        let (strategy, interpreter) = (strategy(2), Mutex::new(()));
+        let strategy = strategy(2);
+        let interpreter = Mutex::new(());
         run(&strategy, 30, &|_| {
             let _interpreter = interpreter.lock().unwrap();
             burn(milliseconds(6));

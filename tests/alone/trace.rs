@@ -70,7 +70,8 @@ fn time(event: &Json, field: &str) -> u64 {
 fn check_nesting(trace: &Trace) {
     let mut threads: BTreeMap<u64, Vec<(u64, u64, String)>> = BTreeMap::new();
     for event in trace.of_phase("X") {
-        let (start, duration) = (time(event, "ts"), time(event, "dur"));
+        let start = time(event, "ts");
+        let duration = time(event, "dur");
         let spans = threads.entry(event["tid"].as_u64().unwrap()).or_default();
         spans.push((start, start + duration, event["name"].to_string()));
     }

@@ -99,9 +99,11 @@ fn slow_workers_are_helped() {
         return;
     };
     set_count(2).unwrap();
-    let (here, all) = (current_processor(), process_processors().count());
+    let here = current_processor();
+    let all = process_processors().count();
     bind_current_thread(&here.into_iter().collect()).unwrap();
-    let (ranges, begun) = ([const { Mutex::new(Vec::new()) }; 2], Instant::now());
+    let ranges = [const { Mutex::new(Vec::new()) }; 2];
+    let begun = Instant::now();
     for_each_byte_range(2, 1 << 30, &|worker, range| {
         assert!(worker == 0 || all == 1 || current_processor() != here);
         ranges[worker].lock().push((range.start, range.end));

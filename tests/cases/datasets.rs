@@ -103,7 +103,8 @@ fn source(
             let parts = list.iter().map(|part| build(part, environment, context));
             let parts = parts.collect::<Result<Vec<_>>>()?;
             let handles: Vec<_> = parts.iter().map(|part| part.get().cast_const()).collect();
-            let (count, handles) = (handles.len() as i64, handles.as_ptr());
+            let count = handles.len() as i64;
+            let handles = handles.as_ptr();
             // SAFETY: the array has as many handles as stated, the output is a variable.
             made(|dataset| unsafe {
                 match kind {
@@ -168,7 +169,8 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
         }
         "rebatch" => {
             let sizes = fields::integers(json, "sizes")?;
-            let (count, sizes) = (sizes.len() as i64, sizes.as_ptr());
+            let count = sizes.len() as i64;
+            let sizes = sizes.as_ptr();
             // SAFETY: the array is as long as stated, the output is a variable.
             changed(from, |to| unsafe {
                 umbo_dataset_rebatch(to, count, sizes, drop_remainder)

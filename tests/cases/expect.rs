@@ -116,8 +116,8 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
             return otherwise();
         };
         if !actual.keys().eq(expected.keys()) {
-            let (actual, expected): (Vec<_>, Vec<_>) =
-                (actual.keys().collect(), expected.keys().collect());
+            let actual: Vec<_> = actual.keys().collect();
+            let expected: Vec<_> = expected.keys().collect();
             return Ok(Some(format!(
                 "{place}: fields {actual:?}, expected {expected:?}"
             )));

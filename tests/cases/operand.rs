@@ -109,10 +109,12 @@ fn indexed_slices(
     let Some(shape) = shape else {
         return wrong(format!("no dense_shape: {json}"));
     };
-    let (values, indices) = (part("values")?, part("indices")?);
+    let values = part("values")?;
+    let indices = part("indices")?;
     // SAFETY: the shape is as long as stated, the output is a variable.
     made(|value| unsafe {
-        let (ndim, shape) = (shape.len() as i32, shape.as_ptr());
+        let ndim = shape.len() as i32;
+        let shape = shape.as_ptr();
         umbo_value_create_indexed_slices(values.get(), indices.get(), ndim, shape, value)
     })
 }

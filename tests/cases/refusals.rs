@@ -74,7 +74,8 @@ pub fn check() -> Result<()> {
 fn check_missing_file() -> Result<()> {
     let directory = std::env::temp_dir();
     let path = |name| directory.join(format!("umbo-cases-{}-{name}.json", std::process::id()));
-    let (good, missing) = (path("good"), path("missing"));
+    let good = path("good");
+    let missing = path("missing");
     let text = json!([{ "id": "nothing", "replicas": 1, "steps": [], "expect": {} }]).to_string();
     if let Err(error) = std::fs::write(&good, text) {
         return wrong(format!("{}: {error}", good.display()));

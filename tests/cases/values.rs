@@ -198,7 +198,8 @@ pub fn context_info(context: *mut umbo_replica_context) -> Result<umbo_replica_c
 pub fn make_on(literal: &Literal, device: Option<&CString>) -> Result<Handle<umbo_value>> {
     let memory = literal.memory();
     let device = device.map_or(ptr::null(), |name| name.as_ptr());
-    let (ndim, shape) = (literal.shape.len() as i32, literal.shape.as_ptr());
+    let ndim = literal.shape.len() as i32;
+    let shape = literal.shape.as_ptr();
     // SAFETY: the memory holds the elements of the shape, whose length is the rank; the output is
     // a variable.
     let tensor = made(|tensor| unsafe {
@@ -291,7 +292,8 @@ pub fn outcome(value: &Handle<umbo_value>) -> Result<Outcome> {
             let values = made(|values| unsafe {
                 umbo_value_indexed_slices(value.get(), values, &raw mut indices)
             })?;
-            let (indices, info) = (Handle::own(indices), info(value)?);
+            let indices = Handle::own(indices);
+            let info = info(value)?;
             Outcome::IndexedSlices {
                 values: read_tensor(&values)?,
                 indices: read_tensor(&indices)?,

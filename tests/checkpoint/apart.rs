@@ -126,7 +126,8 @@ const WAYS_OUT: &str = "add them, or save after the update that takes them";
 #[test]
 fn other_gradients_are_left_alone() {
     let folder = Folder::new();
-    let (scene, path) = (Scene::new("adam", Feature::Plain, 1), folder.path("file"));
+    let scene = Scene::new("adam", Feature::Plain, 1);
+    let path = folder.path("file");
     let optimizer = &scene.trainers[0].0;
     let checkpoint = Checkpoint::new(&scene.strategy);
     checkpoint
@@ -134,10 +135,8 @@ fn other_gradients_are_left_alone() {
         .unwrap();
     let gradients = || {
         let devices = scene.strategy.replica_devices();
-        let (variables, reduction) = (
-            scene.variables.clone(),
-            scene.trainers[0].1.loss_reduction(),
-        );
+        let variables = scene.variables.clone();
+        let reduction = scene.trainers[0].1.loss_reduction();
         Gradients::new(
             scene.strategy.id(),
             devices,

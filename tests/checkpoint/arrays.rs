@@ -73,10 +73,8 @@ fn the_header_is_numpys() {
 fn archives_have_arrays_by_name() {
     let folder = Folder::new();
     let path = folder.path("arrays.npz");
-    let (one, other) = (
-        tensor(DType::Float32, &[2, 3]),
-        tensor(DType::BFloat16, &[5]),
-    );
+    let one = tensor(DType::Float32, &[2, 3]);
+    let other = tensor(DType::BFloat16, &[5]);
     save_npz(&[("one", &one), ("other one", &other)], &path).unwrap();
     same(&load_npz(&path, "one").unwrap(), &one);
     same(&load_npz(&path, "other one").unwrap(), &other);

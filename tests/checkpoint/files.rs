@@ -94,7 +94,8 @@ fn a_file_is_what_the_format_says() {
 #[test]
 fn damage_is_found_and_nothing_is_changed() {
     let folder = Folder::new();
-    let (path, damaged) = (folder.path("whole"), folder.path("damaged"));
+    let path = folder.path("whole");
+    let damaged = folder.path("damaged");
     let scene = Scene::new("sgd", Feature::RowsAccumulation, 1);
     scene.train(2);
     scene.checkpoint.save(&path).unwrap();
@@ -145,14 +146,10 @@ fn a_later_format_is_refused() {
 fn what_killed_processes_have_left_is_removed() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let (left, held) = (
-        folder.path(".model.123.0.partial"),
-        folder.path(".model.124.0.partial"),
-    );
-    let (other, own) = (
-        folder.path(".model2.123.0.partial"),
-        folder.path("model.partial"),
-    );
+    let left = folder.path(".model.123.0.partial");
+    let held = folder.path(".model.124.0.partial");
+    let other = folder.path(".model2.123.0.partial");
+    let own = folder.path("model.partial");
     for path in [&left, &held, &other, &own] {
         fs::write(path, "x").unwrap();
     }

@@ -42,11 +42,9 @@ fn filled(value: f32) -> Value {
 #[test]
 fn damage_is_found_in_every_piece_of_a_tensor() {
     let folder = Folder::new();
-    let (whole, weights, damaged) = (
-        folder.path("whole"),
-        folder.path("weights"),
-        folder.path("damaged"),
-    );
+    let whole = folder.path("whole");
+    let weights = folder.path("weights");
+    let damaged = folder.path("damaged");
     let strategy = strategy(1);
     let made = |name: &str, elements| variable(&strategy, name, &[elements], DType::Float32);
     let variables = [
@@ -152,11 +150,14 @@ fn large_files_of_others_are_read() {
 #[test]
 fn a_file_is_of_one_step_while_another_thread_trains() {
     let folder = Folder::new();
-    let (path, alone) = (folder.path("whole"), folder.path("weights"));
-    let (training, reading) = (strategy(2), strategy(1));
+    let path = folder.path("whole");
+    let alone = folder.path("weights");
+    let training = strategy(2);
+    let reading = strategy(1);
     let variables_of =
         |of: &Strategy| ["a", "b"].map(|name| variable(of, name, &[ELEMENTS], DType::Float32));
-    let (trained, restored) = (variables_of(&training), variables_of(&reading));
+    let trained = variables_of(&training);
+    let restored = variables_of(&reading);
     let from = checkpoint_of(&training, &trained);
     let to = checkpoint_of(&reading, &restored);
     let step = |context: &ReplicaContext| {

@@ -443,10 +443,8 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         assert!(contents(&place.join("before-1")) == old);
         assert!(place.join("notes.txt").exists());
         // Who goes on from there finds the new ones, and the old ones can be gone on from, too.
-        let (new, old) = (
-            Scene::new("adam", Feature::Plain, 1),
-            Scene::new("adam", Feature::Plain, 1),
-        );
+        let new = Scene::new("adam", Feature::Plain, 1);
+        let old = Scene::new("adam", Feature::Plain, 1);
         let anew = ManagerOptions {
             start_fresh: false,
             ..anew

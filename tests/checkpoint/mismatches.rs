@@ -53,7 +53,8 @@ fn all_that_differs_is_listed_at_once() {
     here.set_number("gradients0", Number::Integer(3)).unwrap();
     here.set_number("epoch", Number::Float(3.0)).unwrap();
 
-    let (old_kernel, old_bias) = (read(&kernel).unwrap(), read(&bias).unwrap());
+    let old_kernel = read(&kernel).unwrap();
+    let old_bias = read(&bias).unwrap();
     let error = here.restore(&path).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument);
     let told = error.to_string();
@@ -155,7 +156,8 @@ fn tensors_of_one_name_are_refused_and_both_owners_named() {
 
 #[test]
 fn objects_of_other_strategies_are_refused() {
-    let (one, other) = (strategy(1), strategy(2));
+    let one = strategy(1);
+    let other = strategy(2);
     let checkpoint = Checkpoint::new(&one);
     let foreign = variable(&other, "w", &[2], DType::Float32);
     assert!(checkpoint.add("w", Arc::new(foreign)).is_err());
@@ -169,7 +171,8 @@ fn objects_of_other_strategies_are_refused() {
 /// Variables of the default strategy, which steps do not cover, may be added.
 #[test]
 fn variables_of_the_default_strategy_are_restored() {
-    let (folder, strategy) = (Folder::new(), strategy(2));
+    let folder = Folder::new();
+    let strategy = strategy(2);
     let path = folder.path("file");
     let default = Strategy::default_strategy();
     let plain = variable(&default, "plain", &[4], DType::Float32);
@@ -204,7 +207,8 @@ fn a_step_in_flight_is_refused() {
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
             assert!(error.to_string().contains("step 4"), "{error}");
         }
-        let (own, file) = (Arc::clone(checkpoint), path.clone());
+        let own = Arc::clone(checkpoint);
+        let file = path.clone();
         let merged = move |_: &Strategy, _: &mut [&mut MergeCall]| {
             for refused in [own.save(&file), own.restore(&file)] {
                 let error = refused.unwrap_err();
@@ -273,14 +277,16 @@ fn iterators_go_back_if_anything_does_not_fit() {
         let element = iterator.next().unwrap().unwrap();
         element.tensor_of(0).unwrap().to_vec::<i64>().unwrap()[0]
     };
-    let (first, second) = (numbers(10), numbers(10));
+    let first = numbers(10);
+    let second = numbers(10);
     let there = of(&first, &second);
     for _ in 0..4 {
         next(&first);
         next(&second);
     }
     there.save(&path).unwrap();
-    let (same, other) = (numbers(10), numbers(11));
+    let same = numbers(10);
+    let other = numbers(11);
     assert_eq!((next(&same), next(&other)), (0, 0));
     let here = of(&same, &other);
     here.set_number("missing", Number::Integer(0)).unwrap();

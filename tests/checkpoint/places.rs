@@ -67,7 +67,8 @@ fn a_save_through_a_link_replaces_its_target() {
             symlink(text, folder.path(name)).unwrap();
             for exists in [false, true] {
                 let case = format!("{format}, {name}, {exists}");
-                let (link, target) = (folder.path(name), folder.path("disk/file"));
+                let link = folder.path(name);
+                let target = folder.path("disk/file");
                 match exists {
                     true => fs::write(&target, "old").unwrap(),
                     false => drop(fs::remove_file(&target)),
@@ -209,7 +210,8 @@ fn names_are_as_long_as_the_system_permits() {
         );
         assert_eq!(folder.names().len(), 0, "{format}");
     });
-    let (folder, name) = (Folder::new(), "n".repeat(255));
+    let folder = Folder::new();
+    let name = "n".repeat(255);
     // A killed process neither finishes nor drops its file; here it is forgotten, and unlocked by
     // its copy's end.
     let left = AtomicFile::create(&folder.path(&name)).unwrap();

@@ -297,7 +297,8 @@ fn a_refused_save_leaves_the_old_file() {
         .into_iter()
         .chain(unsupported)
     {
-        let (mut saved, mut refused) = (0, 0);
+        let mut saved = 0;
+        let mut refused = 0;
         for at in 1.. {
             number(1);
             scene.checkpoint.save(&path).unwrap();

@@ -10,11 +10,9 @@ const BEHIND: u64 = 5;
 fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
     let case = format!("{rule}, {feature:?}, {replicas} replicas, {before} steps before");
     let folder = Folder::new();
-    let (middle, end, other_end) = (
-        folder.path("middle"),
-        folder.path("end"),
-        folder.path("other"),
-    );
+    let middle = folder.path("middle");
+    let end = folder.path("end");
+    let other_end = folder.path("other");
     // On a device for each replica, and on fewer.
     let strategies = [scene::strategy(replicas), scene::sharing(replicas)];
     let [one, other] = strategies.map(|strategy| Scene::with(rule, feature, strategy));
@@ -53,7 +51,8 @@ fn training_goes_on_with_the_same_bits() {
 #[test]
 fn objects_that_have_trained_are_restored_as_fresh_ones() {
     let folder = Folder::new();
-    let (middle, again) = (folder.path("middle"), folder.path("again"));
+    let middle = folder.path("middle");
+    let again = folder.path("again");
     for feature in FEATURES {
         let scene = Scene::new("adam", feature, 2);
         scene.train(4);
@@ -72,11 +71,9 @@ fn objects_that_have_trained_are_restored_as_fresh_ones() {
 #[test]
 fn a_file_of_the_beginning_takes_all_back() {
     let folder = Folder::new();
-    let (start, end, other) = (
-        folder.path("start"),
-        folder.path("end"),
-        folder.path("other"),
-    );
+    let start = folder.path("start");
+    let end = folder.path("end");
+    let other = folder.path("other");
     let scene = Scene::new("adagrad", Feature::Rows, 2);
     scene.checkpoint.save(&start).unwrap();
     scene.train(3);
@@ -91,7 +88,8 @@ fn a_file_of_the_beginning_takes_all_back() {
 #[test]
 fn any_number_of_replicas_takes_it_over() {
     let folder = Folder::new();
-    let (one, two) = (folder.path("one"), folder.path("two"));
+    let one = folder.path("one");
+    let two = folder.path("two");
     for feature in FEATURES {
         let three = Scene::new("adamw", feature, 3);
         three.train(4);

@@ -147,11 +147,9 @@ fn drawn_options(random: &mut ChaCha8Rng) -> ManagerOptions {
 fn sequence(strategy: &Strategy, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let place = Folder::new();
-    let (folder, other, link) = (
-        place.path("run"),
-        place.path("other"),
-        place.path("current"),
-    );
+    let folder = place.path("run");
+    let other = place.path("other");
+    let link = place.path("current");
     fs::create_dir(&folder).unwrap();
     point(&link, &folder);
     let foreign = Run::new(strategy, &other, ManagerOptions::default());
@@ -167,7 +165,8 @@ fn sequence(strategy: &Strategy, seed: u64) {
         options,
     };
     let mut run = Run::new(strategy, &link, options);
-    let (mut step, mut value) = (0, 0);
+    let mut step = 0;
+    let mut value = 0;
     for turn in 0..30 {
         let case = format!("seed {seed}, turn {turn}, {options:?}, {:?}", model.files);
         match random.random_range(0..12) {
@@ -243,7 +242,8 @@ fn what_is_kept_is_what_a_model_keeps() {
 /// A program goes back to its best checkpoint and ends. The next one resumes what was saved last.
 #[test]
 fn an_abandoned_branch_is_not_resumed() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let options = ManagerOptions {
         max_to_keep: 3,
         max_best_to_keep: 1,
@@ -273,7 +273,8 @@ fn an_abandoned_branch_is_not_resumed() {
 /// Files that no manager has saved have their place by the time, and copies that of the original.
 #[test]
 fn files_without_a_number_have_a_place() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let place = folder.path("run");
     let run = Run::new(&strategy, &place, ManagerOptions::default());
     // As if the file had been written that many seconds after a moment in the past.
@@ -335,7 +336,8 @@ fn files_without_a_number_have_a_place() {
 /// is not there.
 #[test]
 fn a_save_whose_file_is_there_has_not_failed() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let options = ManagerOptions {
         max_to_keep: 1,
         max_best_to_keep: 1,
@@ -351,7 +353,8 @@ fn a_save_whose_file_is_there_has_not_failed() {
         for at in 1.. {
             run.save(step + 3 * at, 0, Some(1.0)).unwrap();
             run.save(step + 3 * at + 1, 0, Some(2.0)).unwrap();
-            let (last, case) = (step + 3 * at + 2, format!("call {at}, error {error}"));
+            let last = step + 3 * at + 2;
+            let case = format!("call {at}, error {error}");
             let Some(saved) = with_failure(at, error, || run.save(last, 1, Some(0.0))) else {
                 break;
             };
@@ -374,7 +377,8 @@ fn a_save_whose_file_is_there_has_not_failed() {
 /// A part that cannot be removed with its checkpoint goes with a later save.
 #[test]
 fn parts_that_stay_go_later() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let place = folder.path("run");
     let options = ManagerOptions {
         max_to_keep: 1,
@@ -406,7 +410,9 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 /// Where older checkpoints cannot be moved away, they stay together.
 #[test]
 fn older_checkpoints_are_moved_together_or_not_at_all() {
-    let (strategy, mut moved, mut stayed) = (strategy(1), 0, 0);
+    let strategy = strategy(1);
+    let mut moved = 0;
+    let mut stayed = 0;
     for at in 1.. {
         let folder = Folder::new();
         let place = folder.path("run");
@@ -444,7 +450,8 @@ fn older_checkpoints_are_moved_together_or_not_at_all() {
 /// A lock that another process has looks as one of another descriptor does.
 #[test]
 fn one_process_saves_to_a_folder_at_a_time() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let place = folder.path("run");
     for start_fresh in [false, true] {
         let options = ManagerOptions {
@@ -480,10 +487,12 @@ fn one_process_saves_to_a_folder_at_a_time() {
 /// Another checkpoint of the process takes over what it was restored from since, and nothing else.
 #[test]
 fn trainings_of_one_process_follow_each_other() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let place = folder.path("run");
     let run = || Run::new(&strategy, &place, ManagerOptions::default());
-    let (first, early) = (run(), run());
+    let first = run();
+    let early = run();
     // Both have found nothing.
     assert_eq!(early.manager.restore_latest().unwrap(), None);
     first.save(1, 1, None).unwrap();
@@ -512,7 +521,8 @@ fn trainings_of_one_process_follow_each_other() {
 /// Where another folder has the path of the first one, nothing is written or removed.
 #[test]
 fn a_folder_that_was_replaced_is_noticed() {
-    let (strategy, folder) = (strategy(1), Folder::new());
+    let strategy = strategy(1);
+    let folder = Folder::new();
     let place = folder.path("run");
     for asynchronous in [false, true] {
         let options = ManagerOptions {

@@ -240,7 +240,8 @@ impl Scene {
                 row_sparse,
                 dtype: None,
             };
-            let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
+            let devices = strategy.replica_devices();
+            let variables = variables.to_vec();
             let reduction = LossReduction::Mean;
             Gradients::new(strategy.id(), devices, variables, reduction, options).unwrap()
         };
@@ -328,7 +329,8 @@ impl Scene {
     }
 
     fn step(&self, context: &ReplicaContext) -> Result<Option<umbo_core::values::Value>> {
-        let (number, replica) = (context.step_number(), context.replica());
+        let number = context.step_number();
+        let replica = context.replica();
         let part = context.arguments()?.unwrap();
         let examples = part.tensor_of(0)?.to_vec::<i64>()?;
         let sum = examples.iter().sum::<i64>() as f64 / 50.0;
@@ -363,10 +365,12 @@ impl Scene {
         let loss = wave(number, replica, 9);
         self.metrics.add_in(context, 0, loss, 1.0)?;
         self.metrics.add_in(context, 1, 2.0, 0.0)?;
-        let (class, label) = (vector(&[number as i64 % 3]), vector(&[replica as i64 % 3]));
+        let class = vector(&[number as i64 % 3]);
+        let label = vector(&[replica as i64 % 3]);
         self.metrics
             .add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
-        let (score, label) = (vector(&[loss.abs().min(1.0)]), vector(&[number as i64 % 2]));
+        let score = vector(&[loss.abs().min(1.0)]);
+        let label = vector(&[number as i64 % 2]);
         self.metrics
             .add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
         Ok(None)
@@ -458,7 +462,8 @@ pub fn bytes(path: &Path) -> Vec<u8> {
 /// Two files have the same bytes. If not, their headers are shown.
 #[track_caller]
 pub fn same_bytes(one: &Path, other: &Path, case: &str) {
-    let (one, other) = (bytes(one), bytes(other));
+    let one = bytes(one);
+    let other = bytes(other);
     if one != other {
         let header = |bytes: &[u8]| {
             let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;

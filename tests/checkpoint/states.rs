@@ -19,9 +19,11 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         ("lamb", Feature::DynamicLossScale),
         ("custom", Feature::Schedule),
     ] {
-        let (from, to) = (Scene::new(rule, feature, 2), Scene::new(rule, feature, 2));
+        let from = Scene::new(rule, feature, 2);
+        let to = Scene::new(rule, feature, 2);
         from.train(4);
-        let (source, target) = (&from.trainers[0].0, &to.trainers[0].0);
+        let source = &from.trainers[0].0;
+        let target = &to.trainers[0].0;
         for (there, here) in from.variables.iter().zip(&to.variables) {
             umbo_core::strategy::variables::assign(
                 here,
@@ -59,7 +61,8 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
 #[test]
 fn states_are_checked() {
     let scene = Scene::new("momentum", Feature::Plain, 2);
-    let (optimizer, wide) = (&scene.trainers[0].0, &scene.variables[2]);
+    let optimizer = &scene.trainers[0].0;
+    let wide = &scene.variables[2];
     let value = Tensor::zeros(DType::Float64, wide.shape(), wide.device()).unwrap();
     let status = |result: umbo_core::error::Result<()>| result.unwrap_err().status();
     assert_eq!(
@@ -134,7 +137,8 @@ fn the_greatest_counts_are_counted_on_from() {
     let folder = Folder::new();
     let scene = Scene::new("custom", Feature::DynamicLossScale, 1);
     scene.train(1);
-    let (optimizer, wide) = (&scene.trainers[0].0, &scene.variables[2]);
+    let optimizer = &scene.trainers[0].0;
+    let wide = &scene.variables[2];
     let running = optimizer.variable_progress(wide).unwrap().running;
     // What could not be counted on from is refused.
     const MOST: u64 = MOST_COUNTED;

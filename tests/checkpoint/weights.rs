@@ -12,7 +12,8 @@ use crate::scene::{Feature, Folder, Scene, values};
 #[test]
 fn weights_go_from_one_training_to_another() {
     let folder = Folder::new();
-    let (whole, weights) = (folder.path("whole"), folder.path("weights"));
+    let whole = folder.path("whole");
+    let weights = folder.path("weights");
     let from = Scene::new("adam", Feature::Plain, 2);
     from.train(3);
     from.checkpoint.save(&whole).unwrap();
@@ -37,7 +38,8 @@ fn weights_go_from_one_training_to_another() {
 fn a_file_of_others_is_read_by_a_mapping_of_names() {
     let folder = Folder::new();
     let path = folder.path("others");
-    let (wide, bias) = ([2.5f64; 210].map(f64::to_le_bytes), 7.5f32.to_le_bytes());
+    let wide = [2.5f64; 210].map(f64::to_le_bytes);
+    let bias = 7.5f32.to_le_bytes();
     let tensors = HashMap::from([
         (
             "encoder.weight",

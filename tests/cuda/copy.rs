@@ -55,7 +55,8 @@ fn copies_between_all_layouts(machine: &dyn Machine) {
 
 fn a_list_of_copies(machine: &dyn Machine) {
     let mut noise = Noise::new(2);
-    let (mut from, mut to) = (Vec::new(), Vec::new());
+    let mut from = Vec::new();
+    let mut to = Vec::new();
     for (position, size) in [0, 1, 5000, 0, 1024, 1025, 3].into_iter().enumerate() {
         let dtype = DType::ALL[position % DType::ALL.len()];
         from.push(Memory::noise(
@@ -253,7 +254,8 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
                     let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                     let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
                     let places = (from.on(machine), to.on(machine));
-                    let (source, mut target) = (from.view(), to.view_mut());
+                    let source = from.view();
+                    let mut target = to.view_mut();
                     // SAFETY: nobody else has the memory.
                     unsafe {
                         launcher.combine(&places.0, &places.1, subtracts).unwrap();
@@ -272,8 +274,10 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let launcher = KernelLauncher::new(machine);
     let mut place =
         |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
-    let (a, b) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));
-    let (c, d) = (place(DType::Int32, &[3]), place(DType::Bool, &[3]));
+    let a = place(DType::Float32, &[3]);
+    let b = place(DType::Float32, &[4]);
+    let c = place(DType::Int32, &[3]);
+    let d = place(DType::Bool, &[3]);
     // SAFETY: nothing is queued.
     unsafe {
         for (from, to, name) in [(a, b, "shape"), (a, c, "dtype")] {

@@ -39,7 +39,8 @@ impl Noise {
     /// Adds as many elements, tame or not, out of those that are drawn once: from another place at
     /// each call. To draw them all would take longer than the kernels do.
     fn add_elements(&mut self, dtype: DType, tame: bool, mut count: usize, to: &mut Vec<u8>) {
-        let (key, size) = ((dtype as u8, tame), dtype.size());
+        let key = (dtype as u8, tame);
+        let size = dtype.size();
         let draw = |noise: &mut Noise| {
             let element = if tame {
                 noise.tame(dtype)
@@ -90,7 +91,8 @@ impl Noise {
             }
         };
         let exponents = width - 1 - mantissa;
-        let (sign, bias) = ((any >> 63) << (width - 1), (1u64 << (exponents - 1)) - 1);
+        let sign = (any >> 63) << (width - 1);
+        let bias = (1u64 << (exponents - 1)) - 1;
         let fraction = any & ((1 << mantissa) - 1);
         let infinity = ((1u64 << exponents) - 1) << mantissa;
         sign | match kind {

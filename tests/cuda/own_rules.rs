@@ -40,7 +40,8 @@ fn keeping() -> Custom {
 }
 
 fn gradients_are_treated(machine: &dyn Machine) {
-    let (mut noise, rule) = (Noise::new(71), keeping());
+    let mut noise = Noise::new(71);
+    let rule = keeping();
     let rates = Rates {
         learning_rate: 0.1,
         weight_decay: 0.0,
@@ -56,7 +57,8 @@ fn gradients_are_treated(machine: &dyn Machine) {
             let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
             let mut weights = Memory::dense(pair.0, size, tame, &mut noise);
             let mut kept = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
-            let (weights_there, there) = (weights.on(machine), kept.on(machine));
+            let weights_there = weights.on(machine);
+            let there = kept.on(machine);
             let clipping = [
                 Clipping::NONE,
                 Clipping {
@@ -87,7 +89,8 @@ fn gradients_are_treated(machine: &dyn Machine) {
             let not_finite = AtomicBool::new(false);
             {
                 let contributions = sources.contributions();
-                let (weights, slots) = (weights.span_mut(), [kept.span_mut()]);
+                let weights = weights.span_mut();
+                let slots = [kept.span_mut()];
                 let instructions = Instructions::chosen();
                 // SAFETY: nobody else has the operands.
                 let pass = unsafe {
@@ -131,7 +134,8 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
             let numbers: Vec<u64> = (0..rows as u64).filter(|_| noise.below(3) > 0).collect();
             let mut table = Memory::noise(dtype, &[rows * width], Lie::Dense, &mut noise);
             let compact = Memory::noise(dtype, &[numbers.len() * width], Lie::Dense, &mut noise);
-            let (there, compact_there) = (table.on(machine), compact.on(machine));
+            let there = table.on(machine);
+            let compact_there = compact.on(machine);
             let out = Memory::noise(dtype, &[numbers.len() * width], Lie::Dense, &mut noise);
             let out_there = out.on(machine);
             let bytes: Vec<u8> = numbers

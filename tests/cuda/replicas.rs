@@ -131,8 +131,10 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
     let mut noise = Noise::new(15);
     let mut place =
         |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
-    let (float, longer) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));
-    let (integer, boolean) = (place(DType::Int32, &[3]), place(DType::Bool, &[3]));
+    let float = place(DType::Float32, &[3]);
+    let longer = place(DType::Float32, &[4]);
+    let integer = place(DType::Int32, &[3]);
+    let boolean = place(DType::Bool, &[3]);
     let cases = [
         (vec![], float, "no components"),
         (vec![float, longer], float, "differ"),

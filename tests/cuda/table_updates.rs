@@ -12,7 +12,8 @@ use crate::rules::{operands, rules, scalars};
 
 /// Rows of a table are updated by sums of their own, and others are left alone.
 fn rows_of_tables(machine: &dyn Machine) {
-    let (mut noise, rules) = (Noise::new(43), rules());
+    let mut noise = Noise::new(43);
+    let rules = rules();
     for rule in rules.iter().filter(|rule| !rule.measures()) {
         for dtype in [DType::Float32, DType::Float64] {
             for (table, width) in [

@@ -35,7 +35,8 @@ impl Case {
         tame: bool,
         noise: &mut Noise,
     ) -> Case {
-        let (dtype, elements) = (sources.dtype, sources.elements);
+        let dtype = sources.dtype;
+        let elements = sources.elements;
         let operands = operands(&*rules[rule], dtype, elements, tame, noise);
         let places: Vec<GpuPlace> = operands.iter().map(|operand| operand.on(machine)).collect();
         let slots = places[1..].iter().map(|place| place.address).collect();
@@ -119,7 +120,8 @@ impl Case {
 }
 
 fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
-    let (mut noise, rules) = (Noise::new(41), rules());
+    let mut noise = Noise::new(41);
+    let rules = rules();
     let mut launcher = KernelLauncher::new(machine);
     for (rule, pair) in (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair))) {
         for (position, size) in SIZES.into_iter().enumerate() {
@@ -138,7 +140,8 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 
 /// Of each rule and pair of types several variables, so that every kernel finds its way in a list.
 fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
-    let (mut noise, rules) = (Noise::new(42), rules());
+    let mut noise = Noise::new(42);
+    let rules = rules();
     let kinds = (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair)));
     let cases: Vec<Case> = kinds
         .flat_map(|kind| [kind; 2])
@@ -159,7 +162,8 @@ fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
 }
 
 fn what_does_not_fit_is_refused(machine: &dyn Machine) {
-    let (mut noise, rules) = (Noise::new(47), rules());
+    let mut noise = Noise::new(47);
+    let rules = rules();
     let pair = (DType::Float32, DType::Float32);
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
     let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();

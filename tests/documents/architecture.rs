@@ -58,7 +58,8 @@ fn drawn() -> Uses {
     for arrow in picture.split("data-from=\"").skip(1) {
         let mut words = arrow.split('"');
         let from = words.next().unwrap();
-        let (name, to) = (words.next().unwrap(), words.next().unwrap());
+        let name = words.next().unwrap();
+        let to = words.next().unwrap();
         if name == " data-to=" {
             arrows
                 .entry(from.to_owned())
@@ -71,7 +72,8 @@ fn drawn() -> Uses {
 
 #[test]
 fn the_picture_shows_each_crate_and_what_it_uses() {
-    let (uses, arrows) = (of_the_manifests(), drawn());
+    let uses = of_the_manifests();
+    let arrows = drawn();
     assert!(uses.len() > 10, "{uses:?}");
     let picture = read("docs/pictures/architecture.svg");
     for name in uses.keys() {
@@ -79,7 +81,8 @@ fn the_picture_shows_each_crate_and_what_it_uses() {
             picture.contains(&format!(">{name}<")),
             "scripts/crates.py draws {name}"
         );
-        let (shown, said) = (reached(&arrows, name), reached(&uses, name));
+        let shown = reached(&arrows, name);
+        let said = reached(&uses, name);
         assert_eq!(shown, said, "scripts/crates.py draws what {name} uses");
     }
 }
@@ -126,7 +129,8 @@ fn of_a_system(folder: &Path, seen: &mut usize) -> Vec<String> {
 
 #[test]
 fn only_umbo_system_knows_the_operating_system() {
-    let (mut seen, mut found) = (0, of_a_system(&root().join("src"), &mut 0));
+    let mut seen = 0;
+    let mut found = of_a_system(&root().join("src"), &mut 0);
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let folder = entry.unwrap().path();
         let names = of_a_system(&folder.join("src"), &mut seen);
@@ -160,7 +164,8 @@ fn nothing_is_left_behind() {
     let ignored = read(".gitignore");
     let ignored: BTreeSet<_> = ignored.lines().map(|line| line.trim_matches('/')).collect();
     let mut folders = vec![root().to_owned()];
-    let (mut seen, mut found) = (0, Vec::new());
+    let mut seen = 0;
+    let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();

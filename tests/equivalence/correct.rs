@@ -76,7 +76,8 @@ fn sums_that_all_but_cancel() {
     let model = Model::new(4, LossReduction::Sum);
     let rows: Vec<Row> = (0..64)
         .map(|row: usize| {
-            let (part, place) = (row / 16, row % 16);
+            let part = row / 16;
+            let place = row % 16;
             let number = |place: usize| 1e5 * (((part * 8 + place) as f32).sin() + 1.1);
             [
                 if place < 8 {
@@ -120,10 +121,8 @@ fn sums_that_all_but_cancel() {
             .map(|sum| sum.2)
             .unwrap()
     };
-    let (whole, parts) = (
-        sum_of(64, 0),
-        (0..4).map(|replica| sum_of(16, replica)).sum::<f32>(),
-    );
+    let whole = sum_of(64, 0);
+    let parts = (0..4).map(|replica| sum_of(16, replica)).sum::<f32>();
     assert!(
         (whole - parts).abs() > 0.01 * whole.abs(),
         "{whole} and {parts}"
@@ -197,7 +196,8 @@ fn variables_that_only_some_replicas_write() {
     let report = model.check(&batch_of(&rows(6)), |context| {
         let place = context.batch_position();
         let own = part(context);
-        let (first, end) = (place.first_example, place.first_example + own.len() as u64);
+        let first = place.first_example;
+        let end = place.first_example + own.len() as u64;
         write(
             model
                 .gradients

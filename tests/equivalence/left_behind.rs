@@ -56,7 +56,8 @@ fn metrics_and_variables_stay() {
         let metric = model.strategy.metric("loss");
         let variable = &model.gradients.variables()[0];
         let value = || variables::read(variable).unwrap().to_vec::<f32>().unwrap();
-        let (before, iterations) = (value(), optimizer.iterations());
+        let before = value();
+        let iterations = optimizer.iterations();
         let changed = AtomicUsize::new(0);
         let report = model.check(&batch_of(&rows(9)), |context| {
             let one = Value::Tensor(Tensor::from_slice(
@@ -180,7 +181,8 @@ fn a_failing_check_leaves_nothing() {
                 _ => Ok(None),
             }
         };
-        let (strategy, gradients) = (&model.strategy, Some(&model.gradients));
+        let strategy = &model.strategy;
+        let gradients = Some(&model.gradients);
         let batch = batch_of(&rows(9));
         let error = check(
             strategy,

@@ -642,10 +642,8 @@ fn metrics_with_wrong_weights_and_sums() {
     let model = Model::new(3, Sum);
     let report = model.check(&batch_of(&rows(10)), |context| {
         let own = part(context);
-        let (count, sum) = (
-            own.len() as f64,
-            own.iter().map(|row| f64::from(row[0])).sum::<f64>(),
-        );
+        let count = own.len() as f64;
+        let sum = own.iter().map(|row| f64::from(row[0])).sum::<f64>();
         if !own.is_empty() {
             context.add_metric(
                 "mean of means",

@@ -63,7 +63,8 @@ fn batches() {
 
 #[test]
 fn tolerances_and_foreign_gradients() {
-    let (model, other) = (Model::new(2, LossReduction::Sum), strategy(2));
+    let model = Model::new(2, LossReduction::Sum);
+    let other = strategy(2);
     let batch = batch_of(&rows(4));
     for wrong in [-1.0, f64::NAN, f64::INFINITY] {
         let options = CheckOptions {
@@ -125,7 +126,8 @@ fn contexts() {
 #[test]
 fn tolerances_count() {
     let model = Model::new(2, LossReduction::Sum);
-    let (strategy, gradients) = (&model.strategy, Some(&model.gradients));
+    let strategy = &model.strategy;
+    let gradients = Some(&model.gradients);
     let step = |context: &ReplicaContext| {
         // A thousandth too large on replica 1.
         let factor = if context.replica() == 1 { 1.001 } else { 1.0 };

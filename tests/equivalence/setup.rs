@@ -99,7 +99,8 @@ impl Model {
         batch: &Value,
         function: impl Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync,
     ) -> Report {
-        let (strategy, gradients) = (&self.strategy, Some(&self.gradients));
+        let strategy = &self.strategy;
+        let gradients = Some(&self.gradients);
         check(
             strategy,
             &function,

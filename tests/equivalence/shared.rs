@@ -18,11 +18,10 @@ fn the_check_says_the_same_of_replicas_that_share_devices() {
         .env(SHARES, "1")
         .output()
         .unwrap();
-    let (text, errors) = (output.stdout, output.stderr);
-    let (text, errors) = (
-        String::from_utf8_lossy(&text),
-        String::from_utf8_lossy(&errors),
-    );
+    let text = output.stdout;
+    let errors = output.stderr;
+    let text = String::from_utf8_lossy(&text);
+    let errors = String::from_utf8_lossy(&errors);
     assert!(output.status.success(), "{text}\n{errors}");
     let passed = text
         .split("test result: ok. ")

@@ -35,8 +35,10 @@ fn advises(status: umbo_status, expected: umbo_status, words: &[&str]) {
 fn sizes_beyond_memory_are_named() {
     let _alone = alone();
     let refusal = |shape: &[i64], words: &[&str]| {
-        let (mut tensor, rank) = (ptr::null_mut(), shape.len() as i32);
-        let (dtype, device) = (UMBO_DTYPE_INT8, ptr::null());
+        let mut tensor = ptr::null_mut();
+        let rank = shape.len() as i32;
+        let dtype = UMBO_DTYPE_INT8;
+        let device = ptr::null();
         // SAFETY: the shape has so many sizes, and the output is a variable.
         let status =
             unsafe { umbo_tensor_create_zeros(dtype, rank, shape.as_ptr(), device, &mut tensor) };
@@ -163,7 +165,8 @@ fn a_table_that_is_viewed_like_a_dense_variable() {
             umbo_gradients_view(gradients.cast(), context, 0, UMBO_GRADIENT_ADD, &mut view)
         }
     }
-    let (s, table) = (strategy(), zeros(UMBO_DTYPE_FLOAT32, &[4, 2]));
+    let s = strategy();
+    let table = zeros(UMBO_DTYPE_FLOAT32, &[4, 2]);
     // SAFETY: handles are live, structs may be zero, and outputs are variables.
     unsafe {
         let variable =

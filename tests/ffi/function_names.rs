@@ -48,7 +48,8 @@ fn first_record() -> String {
 #[test]
 fn a_function_that_fails_begins_its_message_with_its_name() {
     let _alone = alone();
-    let (s, value) = (strategy(), tensor());
+    let s = strategy();
+    let value = tensor();
     let mut none = ptr::null_mut();
     let mut tensor = ptr::null_mut();
     let mut flag = 0;
@@ -108,7 +109,8 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
             "umbo_retain",
             umbo_retain(ptr::null(), UMBO_HANDLE_VALUE, place),
         );
-        let (function, data) = (None, ptr::null_mut());
+        let function = None;
+        let data = ptr::null_mut();
         fails(
             "umbo_strategy_run",
             umbo_strategy_run(s, function, data, ptr::null(), ptr::null(), ptr::null_mut()),
@@ -148,7 +150,8 @@ unsafe extern "C-unwind" fn gathers(
 #[test]
 fn errors_of_replicas_begin_with_the_replica() {
     let _alone = alone();
-    let (s, value) = (strategy(), tensor());
+    let s = strategy();
+    let value = tensor();
     let none = ptr::null();
     // SAFETY: the handles are live, and the callback gets what it wants.
     let status =

@@ -184,7 +184,8 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
     let data = state.user_data();
     // SAFETY: handles are live or NULL, callbacks fit their user data.
     unsafe {
-        let (spec, mut output) = (scalar_spec(), ptr::null_mut());
+        let spec = scalar_spec();
+        let mut output = ptr::null_mut();
         let out = &raw mut output;
         let generate = |spec, generator| {
             umbo_dataset_from_generator(spec, generator, data, Some(destroy), out)

@@ -85,7 +85,8 @@ fn in_replica_context_all_replicas_call_it_and_it_acts_once() {
 #[test]
 fn replicas_that_apply_different_things_are_told_so() {
     let training = Training::new(2);
-    let (strategy, variable) = (training.strategy, training.variable);
+    let strategy = training.strategy;
+    let variable = training.variable;
     let other = make_gradients(strategy, variable, UMBO_LOSS_SUM) as usize;
     let status = run(strategy, ptr::null(), &|ctx, _| {
         ok(training.submit(ctx, 1.0));
@@ -126,7 +127,8 @@ fn a_step_that_fails_applies_nothing() {
                     false => training.apply().0,
                 });
                 if fails && replica_id(ctx) == 1 {
-                    let (none, why) = (ptr::null_mut(), c"after the apply".as_ptr());
+                    let none = ptr::null_mut();
+                    let why = c"after the apply".as_ptr();
                     // SAFETY: the message is a text.
                     return unsafe { umbo_set_last_error(UMBO_STATUS_ABORTED, why, none, None) };
                 }
@@ -216,8 +218,10 @@ fn a_deferred_apply_updates_what_the_step_assigned() {
 
 #[test]
 fn other_strategies_are_refused() {
-    let (training, other) = (Training::new(2), Training::new(2));
-    let (mine, report) = (training.gradients, ptr::null_mut());
+    let training = Training::new(2);
+    let other = Training::new(2);
+    let mine = training.gradients;
+    let report = ptr::null_mut();
     // SAFETY: the handles are live.
     let status = unsafe { umbo_optimizer_apply(other.optimizer, mine, ptr::null(), report) };
     refused(

@@ -11,7 +11,8 @@ use crate::setup::*;
 /// An iterator over the numbers 1 to `count` in batches of `size`, distributed over a strategy.
 pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut umbo_iterator {
     let data: Vec<f32> = (1..=count).map(|number| number as f32).collect();
-    let (component, name) = (value(&data), [c"x".as_ptr()]);
+    let component = value(&data);
+    let name = [c"x".as_ptr()];
     // SAFETY: handles are live until their release, arrays as long as the counts say.
     unsafe {
         let components = [component.cast_const()];
@@ -68,7 +69,8 @@ fn the_examples_of_each_part_are_its_weight() {
     let iterator = batches(training.strategy, 7, 7);
     let element = next(iterator);
     ok(run(training.strategy, element, &|ctx, args| {
-        let (own, gradients) = (rows(args, c"x".as_ptr()), gradients as *mut umbo_gradients);
+        let own = rows(args, c"x".as_ptr());
+        let gradients = gradients as *mut umbo_gradients;
         assert_eq!(own.len(), [3, 3, 1][replica_id(ctx) as usize]);
         let mut view = mem::MaybeUninit::<umbo_view>::uninit();
         // SAFETY: the handles are live, the view leads to one float32 element.
@@ -97,10 +99,12 @@ fn the_examples_of_each_part_are_its_weight() {
 
 #[test]
 fn elements_for_all_replicas_are_not_asked_for_by_one() {
-    let (training, other) = (Training::new(2), Training::new(2));
+    let training = Training::new(2);
+    let other = Training::new(2);
     let iterator = batches(training.strategy, 4, 2) as usize;
     let ask = || {
-        let (iterator, mut element) = (iterator as *mut umbo_iterator, ptr::null_mut());
+        let iterator = iterator as *mut umbo_iterator;
+        let mut element = ptr::null_mut();
         // SAFETY: the handle is live, the output a variable.
         let status = unsafe { umbo_iterator_next(iterator, &mut element) };
         assert_eq!(element.is_null(), status != UMBO_OK);

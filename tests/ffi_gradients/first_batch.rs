@@ -107,7 +107,8 @@ const PROGRAMS: [Program<'static>; 14] = [
 
 /// A batch of the program's own, split over the replicas. With `more`, there is another argument.
 fn split(strategy: *mut umbo_strategy, more: bool) -> *mut umbo_value {
-    let (batch, number) = (value(&[1.0, 2.0, 3.0, 4.0, 5.0]), value(&[7.0]));
+    let batch = value(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+    let number = value(&[7.0]);
     let names = [c"x".as_ptr(), c"number".as_ptr()];
     // SAFETY: handles are live until their release, arrays as long as the counts say.
     unsafe {
@@ -161,7 +162,8 @@ fn step(
 /// Adds what its rows are to a metric.
 fn evaluate(ctx: *mut umbo_replica_context, args: *const umbo_value) -> umbo_status {
     let own = rows(args, c"x".as_ptr());
-    let (sum, count) = (own.iter().map(|&x| f64::from(x)).sum(), own.len() as f64);
+    let sum = own.iter().map(|&x| f64::from(x)).sum();
+    let count = own.len() as f64;
     // SAFETY: the context is this replica's.
     unsafe { umbo_replica_context_add_metric(ctx, c"x".as_ptr(), sum, count) }
 }
@@ -222,8 +224,9 @@ fn epoch(
         max_steps,
         ..Default::default()
     };
-    let (strategy, optimizer, gradients) =
-        (training.strategy, training.optimizer, training.gradients);
+    let strategy = training.strategy;
+    let optimizer = training.optimizer;
+    let gradients = training.gradients;
     let user_data = (&raw const function).cast_mut().cast();
     let report = ptr::null_mut();
     // SAFETY: the handles are live, and the epoch is over when the call returns.
@@ -316,7 +319,8 @@ fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<Stri
         .envs(environment.iter().copied());
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert!(output.status.success(), "{}: {out}{err}", program.name);
     let weight = out
         .lines()

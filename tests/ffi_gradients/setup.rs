@@ -45,7 +45,8 @@ pub fn make_strategy(replicas: i64) -> *mut umbo_strategy {
 }
 
 pub fn tensor(values: &[f32]) -> *mut umbo_tensor {
-    let (shape, data) = ([values.len() as i64], values.as_ptr().cast());
+    let shape = [values.len() as i64];
+    let data = values.as_ptr().cast();
     made(|out| {
         // SAFETY: the data has as many elements as the shape says.
         unsafe {
@@ -139,7 +140,8 @@ impl Training {
 
     pub fn apply(&self) -> (umbo_status, umbo_apply_report) {
         let mut report = sized::<umbo_apply_report>();
-        let (optimizer, gradients) = (self.optimizer, self.gradients);
+        let optimizer = self.optimizer;
+        let gradients = self.gradients;
         // SAFETY: handles are live; the report is a variable of the size that it states.
         let status =
             unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), &mut report) };
@@ -249,7 +251,8 @@ pub fn run(strategy: *mut umbo_strategy, args: *const umbo_value, step: Step<'_>
 /// Has `function` called once for all replicas, in cross-replica context.
 pub fn merge(ctx: *mut umbo_replica_context, function: Merge<'_>) -> umbo_status {
     let user_data = (&raw const function).cast_mut().cast();
-    let (args, result) = (ptr::null(), ptr::null_mut());
+    let args = ptr::null();
+    let result = ptr::null_mut();
     // SAFETY: the merge call returns after the function did, which outlives it.
     unsafe { umbo_replica_context_merge_call(ctx, Some(call_merge), user_data, args, result) }
 }

@@ -51,7 +51,8 @@ impl All {
         // SAFETY: the handle is live, outputs are places of `made`'s.
         unsafe {
             let metrics = made(|out| umbo_metrics_create(strategy, out));
-            let (mut at, options) = (0, ptr::null());
+            let mut at = 0;
+            let options = ptr::null();
             ok(umbo_metrics_define(
                 metrics,
                 c"m".as_ptr(),
@@ -84,16 +85,16 @@ impl Drop for All {
 
 #[test]
 fn objects_of_another_strategy_are_refused_outside_of_steps() {
-    let (own, other) = (All::new(), All::new());
+    let own = All::new();
+    let other = All::new();
     let strategy = own.training.strategy;
-    let (variable, name) = (other.training.variable, c"x".as_ptr());
+    let variable = other.training.variable;
+    let name = c"x".as_ptr();
     let variables = [variable];
-    let (mut value, mut tensor, mut gradients, mut found) = (
-        ptr::null_mut(),
-        ptr::null_mut(),
-        ptr::null_mut(),
-        ptr::null_mut::<umbo_equivalence>(),
-    );
+    let mut value = ptr::null_mut();
+    let mut tensor = ptr::null_mut();
+    let mut gradients = ptr::null_mut();
+    let mut found = ptr::null_mut::<umbo_equivalence>();
     let invalid = |status: umbo_status, argument: &str| {
         refused(
             status,
@@ -106,7 +107,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             metrics,
             ..Default::default()
         };
-        let (step, report) = (Some(nothing as _), ptr::null_mut());
+        let step = Some(nothing as _);
+        let report = ptr::null_mut();
         let none = ptr::null_mut();
         // SAFETY: handles are live or NULL, the options live during the call.
         unsafe {
@@ -115,7 +117,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             )
         }
     };
-    let (of_own, of_other) = (&own.training, &other.training);
+    let of_own = &own.training;
+    let of_other = &other.training;
     let none = ptr::null_mut();
     invalid(
         epoch(other.iterator, ptr::null_mut(), ptr::null_mut(), none),
@@ -161,7 +164,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         );
 
         let batch = crate::setup::value(&[1.0, 2.0, 3.0, 4.0]);
-        let (step, options) = (Some(nothing as _), ptr::null());
+        let step = Some(nothing as _);
+        let options = ptr::null();
         invalid(
             umbo_strategy_check_equivalence(
                 strategy,
@@ -220,7 +224,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ": variable: ",
         );
         let function = Some(update as _);
-        let (data, new) = (ptr::null_mut(), crate::setup::value(&[5.0]));
+        let data = ptr::null_mut();
+        let new = crate::setup::value(&[5.0]);
         invalid(
             umbo_strategy_update(strategy, variable, function, data, new, &mut value),
             ": variable: ",
@@ -234,7 +239,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
 /// # Safety
 /// Both are live.
 unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
-    let (optimizer, gradients) = (own.training.optimizer, other.training.gradients);
+    let optimizer = own.training.optimizer;
+    let gradients = other.training.gradients;
     // SAFETY: the handles are live.
     unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), ptr::null_mut()) }
 }
@@ -243,7 +249,8 @@ unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
 /// argument.
 #[test]
 fn objects_of_another_strategy_are_refused_in_steps() {
-    let (own, other) = (All::new(), All::new());
+    let own = All::new();
+    let other = All::new();
     let at = &other;
     let differs = |status: umbo_status| {
         refused(

@@ -5,11 +5,10 @@ use umbo_core::values::variable::{Aggregation, Synchronization};
 
 /// One that says nothing of training and synchronisation.
 pub fn new_variable(name: &str, aggregation: Aggregation) -> NewVariable {
-    let (trainable, synchronization) = (None, Synchronization::Auto);
     NewVariable {
         name: name.into(),
-        trainable,
-        synchronization,
+        trainable: None,
+        synchronization: Synchronization::Auto,
         aggregation,
     }
 }

@@ -73,7 +73,8 @@ fn bytes_of_a_step(
             let seen = unsafe {
                 refreshed_copy(Some(context), &weight, gradient.unwrap_or(weight.dtype()))?
             };
-            let (from, to) = (seen.address().addr() as u64, buffer.address().addr() as u64);
+            let from = seen.address().addr() as u64;
+            let to = buffer.address().addr() as u64;
             let bytes = ELEMENTS * buffer.dtype().size();
             // SAFETY: both are this GPU's, and the buffer is this replica's until it submits.
             unsafe { registry::gpu(context.device())?.copy(from, to, bytes)? };

@@ -22,16 +22,15 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
     };
     registry::REGISTRY.ensure_logical_cpus(2).unwrap();
     let folder = Folder::new();
-    let (middle, end, other_end) = (
-        folder.path("middle"),
-        folder.path("end"),
-        folder.path("other"),
-    );
+    let middle = folder.path("middle");
+    let end = folder.path("end");
+    let other_end = folder.path("other");
     let mut number = 0;
     for rule in RULES {
         for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
             // Each case goes from one place to another; over the cases from each to each.
-            let (from, to) = (PLACES[number % 6], PLACES[(number / 6 + number + 1) % 6]);
+            let from = PLACES[number % 6];
+            let to = PLACES[(number / 6 + number + 1) % 6];
             number += 1;
             control.seed(number as u64);
             let scene = |place| Scene::with(rule, feature, strategy_of(place));

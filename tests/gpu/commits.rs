@@ -45,7 +45,8 @@ fn train(case: Case, device: &str, nothing_left: Option<&Arc<Control>>) -> Vec<u
         let scale = optimizer.loss_scale();
         let callback = |context: &ReplicaContext| {
             training.contribute(context, step, scale)?;
-            let (optimizer, gradients) = (Arc::clone(&optimizer), Arc::clone(&training.gradients));
+            let optimizer = Arc::clone(&optimizer);
+            let gradients = Arc::clone(&training.gradients);
             let nothing_left = nothing_left.map(Arc::clone);
             let merge = move |strategy: &Strategy, _: &mut [&mut MergeCall]| {
                 apply(&optimizer, &gradients)?;

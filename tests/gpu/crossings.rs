@@ -24,10 +24,8 @@ fn gradients_are_lent_where_the_replica_computes() {
     ];
     for place in places {
         let strategy = strategy_of(place);
-        let (lent, written) = (
-            variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
-            variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
-        );
+        let lent = variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap();
+        let written = variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap();
         let variables = vec![lent.clone(), written.clone()];
         let devices = strategy.replica_devices();
         let gradients = Gradients::new(

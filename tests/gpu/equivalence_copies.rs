@@ -89,7 +89,8 @@ impl Scene {
             made(&strategy, NAMES[0], &[0.5f32, -0.75, 1.25]),
             made(&strategy, NAMES[1], &[3i64, 4]),
         ];
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
+        let id = strategy.id();
+        let devices = strategy.replica_devices();
         let of = vec![variables[0].clone()];
         let gradients =
             Gradients::new(id, devices, of, LossReduction::Sum, Default::default()).unwrap();
@@ -138,7 +139,8 @@ impl Scene {
         };
         let batch: Vec<f32> = (0..7).map(|row| row as f32 * 0.75 + 0.5).collect();
         let batch = Value::Tensor(Tensor::from_slice(&batch, shape(&[7, 1]), HOST).unwrap());
-        let (gradients, options) = (Some(&self.gradients), equivalence::CheckOptions::default());
+        let gradients = Some(&self.gradients);
+        let options = equivalence::CheckOptions::default();
         equivalence::check(&self.strategy, &step, &batch, gradients, &options).unwrap()
     }
 
@@ -177,7 +179,8 @@ impl Scene {
     /// What the check says of a write, and that nothing is left of that.
     #[track_caller]
     fn checked(&self, write: Write, uses: bool) {
-        let (values, what) = (self.central(), format!("{write:?}, uses: {uses}"));
+        let values = self.central();
+        let what = format!("{write:?}, uses: {uses}");
         let report = self.check(Some(write), uses, false);
         let context = format!("{:?}, {what}: {}", self.place, report.text);
         let of_variables = report
@@ -222,7 +225,8 @@ impl Scene {
     /// What strict mode says of a write, and that nothing is left of that.
     #[track_caller]
     fn caught(&self, write: Write) {
-        let (values, what) = (self.central(), format!("{write:?}, strictly"));
+        let values = self.central();
+        let what = format!("{write:?}, strictly");
         let result = self
             .strategy
             .run(&|context| self.write(context, write).map(|_| None), None);

@@ -96,7 +96,9 @@ fn every_call_that_fails_is_reported_and_changes_nothing() {
     control.fault("");
     assert_eq!(train(&devices, "CPU:0").0, expected);
     let calls = control.calls("*");
-    let (mut trials, mut injected, mut seen) = (0, 0, 0);
+    let mut trials = 0;
+    let mut injected = 0;
+    let mut seen = 0;
     for number in 1..=calls {
         let code = 1 + number % 2;
         control.seed(number);
@@ -232,7 +234,8 @@ fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
     control.fault("");
     trial(&control, "");
     let calls = control.calls("*");
-    let (mut whole, mut lost) = (0, 0);
+    let mut whole = 0;
+    let mut lost = 0;
     let name = "faults::a_gpu_that_holds_the_variables_loses_no_half_of_an_update";
     for (trial, number) in (1..=calls).step_by(calls.div_ceil(60) as usize).enumerate() {
         // A kernel that fails, a call that is refused, and memory that is not there.

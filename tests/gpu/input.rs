@@ -119,7 +119,10 @@ fn no_batch_is_lost_for_want_of_memory_of_a_gpu() {
             let what = format!("{name}, way {way}, {read_ahead} ahead");
             let expected = rest(&iterator(&pipeline(), way, read_ahead));
             let input = iterator(&pipeline(), way, read_ahead);
-            let (mut came, mut taken, mut held, mut failures) = (vec![], vec![], vec![], 0);
+            let mut came = vec![];
+            let mut taken = vec![];
+            let mut held = vec![];
+            let mut failures = 0;
             let mut in_a_row = 0;
             loop {
                 match random.random_range(0..3) {

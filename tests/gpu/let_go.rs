@@ -89,7 +89,9 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
     // Two logical GPUs of one card, and one of another.
     registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     let places = [gpu(0), gpu(1), gpu(2), HOST];
-    let (mut trials, mut injected, mut failed) = (0, 0, 0);
+    let mut trials = 0;
+    let mut injected = 0;
+    let mut failed = 0;
     for from in places {
         for to in places.into_iter().filter(|&to| to != from) {
             for (name, moves) in ALL {
@@ -134,7 +136,8 @@ fn blocks_of_copies_may_be_replaced_while_calls_fail() {
     for card in 0..2 {
         registry::REGISTRY.split_gpu(card, &[None; 64]).unwrap();
     }
-    let (short, long) = (tensor(&[1.0; 20_000], HOST), tensor(&[2.0; 50_000], HOST));
+    let short = tensor(&[1.0; 20_000], HOST);
+    let long = tensor(&[2.0; 50_000], HOST);
     // Each GPU has its blocks replaced once.
     let mut gpus = (0..128).map(gpu);
     let mut replaced = |fault: &str| {

@@ -95,7 +95,8 @@ fn tensors_are_saved_from_a_gpu() {
             .slice(0, 1, 5, 2)
             .unwrap()
     };
-    let (own, there) = (odd(&host), odd(&copy_to(&host, gpu(0)).unwrap()));
+    let own = odd(&host);
+    let there = odd(&copy_to(&host, gpu(0)).unwrap());
     let folder = super::scene::Folder::new();
     let saved = ["host", "gpu"].map(|name| folder.path(name));
     for (tensor, path) in [&own, &there].into_iter().zip(&saved) {

@@ -30,7 +30,8 @@ pub(super) fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
                     let sum = &mut *tile.slots[0].cast::<$real>().add(index);
                     let weight = &mut *tile.weights.cast::<$real>().add(index);
                     let gradient = *tile.gradient.cast::<$real>().add(index);
-                    let (rate, decay) = (rates.learning_rate as $real, rates.weight_decay as $real);
+                    let rate = rates.learning_rate as $real;
+                    let decay = rates.weight_decay as $real;
                     *sum = 0.9 * *sum + gradient;
                     *weight -= rate * *sum + decay * *weight;
                 }};
@@ -131,7 +132,8 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             name: "sum".into(),
             initial: 0.0,
         }];
-        let (update, queue) = (Box::new(momentum_of), Some(Box::new(queue) as _));
+        let update = Box::new(momentum_of);
+        let queue = Some(Box::new(queue) as _);
         let custom = Custom::new("own".into(), slots, 0.0, WeightDecay::L2, update, queue).unwrap();
         let devices = ["GPU:0", "GPU:1"];
         let own = training(&devices, "GPU:1", custom);
@@ -150,7 +152,8 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
 
 /// Fails at its `at`-th call, before or after it has written.
 pub(super) fn failing(at: usize, late: bool) -> Box<QueueUpdate> {
-    let (calls, works) = (AtomicUsize::new(0), through_host(momentum_of));
+    let calls = AtomicUsize::new(0);
+    let works = through_host(momentum_of);
     Box::new(move |own| {
         let fails = calls.fetch_add(1, Ordering::Relaxed) == at;
         if !fails || late {
@@ -208,11 +211,10 @@ fn a_second_apply_at_the_same_commit_point_is_refused() {
     };
     let own = || rule(WeightDecay::L2, Some(through_host(momentum_of)));
     let training = training(&["GPU:0"], "GPU:0", own());
-    let (id, first) = (training.strategy.id(), &training.optimizer);
-    let (variables, devices) = (
-        training.variables.clone(),
-        training.strategy.compute_devices(),
-    );
+    let id = training.strategy.id();
+    let first = &training.optimizer;
+    let variables = training.variables.clone();
+    let devices = training.strategy.compute_devices();
     let others = Gradients::new(
         id,
         devices,

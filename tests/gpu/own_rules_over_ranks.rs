@@ -43,7 +43,8 @@ fn train(
             false => apply(&optimizer, &training.gradients).map(drop),
         }
     };
-    let (mut known, mut failures) = (vec![training.bits(&optimizer)], 0);
+    let mut known = vec![training.bits(&optimizer)];
+    let mut failures = 0;
     for number in 0..STEPS {
         while let Err(error) = step(number) {
             refused(

@@ -48,10 +48,8 @@ fn scene(place: Place<'_>, strict: bool) -> Scene {
         ..options_of(place)
     })
     .unwrap();
-    let (weight, table) = (
-        variable(&strategy, "weight", &[6]),
-        variable(&strategy, "table", &[4, 2]),
-    );
+    let weight = variable(&strategy, "weight", &[6]);
+    let table = variable(&strategy, "table", &[4, 2]);
     let options = GradientsOptions {
         row_sparse: &[false, true],
         ..GradientsOptions::default()
@@ -166,7 +164,8 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
     };
     for (number, place) in PLACES.into_iter().enumerate() {
         control.seed(number as u64);
-        let (scene, lax) = (scene(place, true), self::scene(place, false));
+        let scene = scene(place, true);
+        let lax = self::scene(place, false);
         for (mistake, says) in [
             (
                 Mistake::BehindGradient,

@@ -25,7 +25,8 @@ impl Training {
     ) -> Result<Training> {
         let make = |start: &&[f32]| variable(&strategy, Aggregation::None, start);
         let variables = starts.iter().map(make).collect::<Result<Vec<_>>>()?;
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
+        let id = strategy.id();
+        let devices = strategy.replica_devices();
         let gradients = Gradients::new(
             id,
             devices,

@@ -89,7 +89,8 @@ fn shares_of_each_batch_are_those_of_a_full_one() {
         .flat_map(|count| (1..7usize).flat_map(move |b| [1, 2, 3, 5].map(|n| (count, b, n))))
     {
         for (name, way) in &WAYS {
-            let (drop_remainder, drop) = ((count + batch) % 3 == 0, (count + replicas) % 2 == 0);
+            let drop_remainder = (count + batch) % 3 == 0;
+            let drop = (count + replicas) % 2 == 0;
             let batches = way(&numbers(count).batch(batch as i64, drop_remainder).unwrap());
             let whole = |rows: &Vec<i32>| !drop || rows.len() == batch;
             let rows: Vec<Vec<i32>> = all(&batches).into_iter().filter(whole).collect();

@@ -42,7 +42,9 @@ fn by_turns(sizes: &[usize], at_once: usize, in_turn: usize) -> Vec<i32> {
     };
     let mut closed: VecDeque<_> = sizes.iter().enumerate().map(file).collect();
     let mut open: Vec<_> = (0..at_once).filter_map(|_| closed.pop_front()).collect();
-    let (mut came, mut turn, mut given) = (Vec::new(), 0, 0);
+    let mut came = Vec::new();
+    let mut turn = 0;
+    let mut given = 0;
     while !open.is_empty() {
         turn %= open.len();
         match open[turn].pop_front() {
@@ -77,10 +79,12 @@ fn files_come_one_after_the_other_or_by_turns() {
         &[1, 6, 2, 3, 0, 0, 2],
         &[4; 9],
     ] {
-        let (count, total) = (sizes.len(), sizes.iter().sum::<usize>());
+        let count = sizes.len();
+        let total = sizes.iter().sum::<usize>();
         for at_once in [1, 2, 3, count, count + 2] {
             for in_turn in [1, 2, 5] {
-                let (files_at_once, elements_in_turn) = (at_once as i64, in_turn as i64);
+                let files_at_once = at_once as i64;
+                let elements_in_turn = in_turn as i64;
                 let options = FilesOptions {
                     files_at_once,
                     elements_in_turn,
@@ -121,7 +125,8 @@ fn a_file_that_cannot_be_opened_is_left_out() {
         };
         let iterator = made(&[2; 5], missing, options).unwrap().iterator().unwrap();
         for _round in 0..2 {
-            let (mut came, mut failures) = (Vec::new(), Vec::new());
+            let mut came = Vec::new();
+            let mut failures = Vec::new();
             loop {
                 match iterator.next() {
                     Ok(Some(element)) => came.extend(ints(&element)),
@@ -145,7 +150,8 @@ fn a_file_that_cannot_be_opened_is_left_out() {
 #[test]
 fn at_most_so_many_files_are_open_and_none_is_kept() {
     let open = Arc::new(AtomicUsize::new(0));
-    let (of_files, most) = (Arc::clone(&open), Arc::new(AtomicUsize::new(0)));
+    let of_files = Arc::clone(&open);
+    let most = Arc::new(AtomicUsize::new(0));
     let of_most = Arc::clone(&most);
     let counted = move |file: File<'_>| {
         struct IsOpen(Arc<AtomicUsize>);

@@ -67,7 +67,8 @@ fn each_way<T: Element, const N: usize>(
             });
             each.concat()
         };
-        let (descr, name) = (format!("{order}{code}"), format!("{code}-{reversed}"));
+        let descr = format!("{order}{code}");
+        let name = format!("{code}-{reversed}");
         let file = npy(&descr, false, "(2, 2)", &bytes([a, b, c, d]));
         assert_eq!(rows::<T>(&open(&name, &file).unwrap()), expected, "{descr}");
         let file = npy(&descr, true, "(2, 2)", &bytes([a, c, b, d]));

@@ -326,7 +326,8 @@ fn what_a_failure_shifts_is_not_zipped() {
     for (name, above) in SHIFTING {
         for failing_first in [true, false] {
             // The failure lies behind elements that come.
-            let (one, other) = (above(broken(12, 7)), above(numbers(&[Fate::Comes; 12])));
+            let one = above(broken(12, 7));
+            let other = above(numbers(&[Fate::Comes; 12]));
             let inputs = if failing_first {
                 [one, other]
             } else {

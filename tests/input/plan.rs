@@ -184,7 +184,8 @@ fn flat(element: &Value, to: &mut Vec<i64>) {
 pub fn words(element: &Value, to: &mut String) {
     match element {
         Value::Tensor(tensor) => {
-            let (shape, examples) = (tensor.shape(), tensor.examples());
+            let shape = tensor.shape();
+            let examples = tensor.examples();
             write!(
                 to,
                 "{shape}{:?}{examples:?}",
@@ -265,10 +266,8 @@ fn opened(file: File<'_>, failing: usize) -> Result<Dataset> {
     if file.number == failing {
         return Err(Error::NotFound(format!("file {failing}")));
     }
-    let (first, count) = (
-        10 * file.number as i64,
-        file.path.to_str().unwrap().parse::<i64>().unwrap(),
-    );
+    let first = 10 * file.number as i64;
+    let count = file.path.to_str().unwrap().parse::<i64>().unwrap();
     let numbers = Dataset::range(first, first + count, 1)?;
     match file.number % 3 {
         0 => numbers.shuffle(&ShuffleOptions {
@@ -412,7 +411,8 @@ impl Plan {
                 Dataset::zip(&[one.made(ahead), other.made(ahead)], None).unwrap()
             }
             Plan::Concatenate(one, other) => {
-                let (one, other) = (one.made(ahead), other.made(ahead));
+                let one = one.made(ahead);
+                let other = other.made(ahead);
                 Dataset::concatenate(&[one.clone(), other]).unwrap_or(one)
             }
         }

@@ -70,7 +70,8 @@ proptest! {
             (0..number * 12).for_each(|_| drop(event(&other, false)));
         }
         let iterator = iterators();
-        let (mut events, mut positions) = (Vec::new(), Vec::new());
+        let mut events = Vec::new();
+        let mut positions = Vec::new();
         for _ in 0..EVENTS {
             positions.push(iterator.save_position().unwrap());
             events.push(event(&iterator, resets.contains(&events.len())));

@@ -176,9 +176,11 @@ fn the_last_reference_may_be_dropped_by_whom_the_iterator_waits_for() {
         ends(move || {
             let slot: Arc<Mutex<Option<Arc<PassIterator>>>> = Arc::default();
             let dropped = Arc::new(AtomicBool::new(false));
-            let (inside, has_dropped) = (Arc::clone(&slot), Arc::clone(&dropped));
+            let inside = Arc::clone(&slot);
+            let has_dropped = Arc::clone(&dropped);
             let dataset = generated(move || {
-                let (inside, has_dropped) = (Arc::clone(&inside), Arc::clone(&has_dropped));
+                let inside = Arc::clone(&inside);
+                let has_dropped = Arc::clone(&has_dropped);
                 let mut count = 0;
                 move || {
                     count += 1;
@@ -220,7 +222,8 @@ fn a_failed_creation_uses_up_no_order() {
             })
             .unwrap()
     };
-    let (disturbed, plain) = (dataset(), dataset());
+    let disturbed = dataset();
+    let plain = dataset();
     let fails_to_start = disturbed
         .repeat(-1)
         .unwrap()

@@ -116,7 +116,8 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
                 if model.iter().any(|element| element.len() > 1) {
                     continue;
                 }
-                let (size, drop) = (1 + n as i64, rounds > 2);
+                let size = 1 + n as i64;
+                let drop = rounds > 2;
                 let batched = match stage {
                     9 => dataset.batch(size, drop),
                     _ => dataset.padded_batch(size, drop),
@@ -144,7 +145,8 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
 fn skips_and_shards_leave_out_what_would_have_come() {
     for seed in 0..1500 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let (stages, mut what) = (random.random_range(1..6), format!("{seed}: "));
+        let stages = random.random_range(1..6);
+        let mut what = format!("{seed}: ");
         let (dataset, model) = drawn(&mut random, stages, &mut what);
         let iterator = dataset.iterator().unwrap();
         for round in 0..2 {

@@ -94,7 +94,8 @@ fn batches_in_order_are_read_only_views_of_the_array() {
 
 #[test]
 fn zip_makes_tuples_and_structs_and_ends_with_the_shortest() {
-    let (x, y) = (numbers(5), numbers(3).batch(1, false).unwrap());
+    let x = numbers(5);
+    let y = numbers(3).batch(1, false).unwrap();
     let zipped = Dataset::zip(&[x.clone(), y.clone()], Some(&["x", "y"])).unwrap();
     assert_eq!(zipped.cardinality(), Cardinality::Exact(3));
     let iterator = zipped.iterator().unwrap();
@@ -215,7 +216,8 @@ fn ranges_of_numbers() {
 
 #[test]
 fn elements_that_the_caller_has_made() {
-    let (one, two) = (counting(&[2]), counting(&[3]));
+    let one = counting(&[2]);
+    let two = counting(&[3]);
     let nest = Value::tuple(vec![
         Value::Tensor(one.clone()),
         Value::Tensor(counting(&[])),

@@ -48,10 +48,8 @@ fn row<T: Element>(values: &[T]) -> Tensor {
 fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
     let doubles = noise(NOISE + ELEMENTS.max(NAMED * WIDTH));
     let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
-    let (a, b) = (
-        variable("a", &singles[..ELEMENTS]),
-        variable("b", &doubles[..DOUBLES]),
-    );
+    let a = variable("a", &singles[..ELEMENTS]);
+    let b = variable("b", &doubles[..DOUBLES]);
     let c = table("c", &singles[..ROWS * WIDTH], WIDTH);
     let [singles, doubles] = [row(&singles), row(&doubles)];
     let gradients = row_gradients(REPLICAS, &[&a, &b, &c], Mean, &[false, false, true], 1);

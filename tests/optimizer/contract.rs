@@ -56,7 +56,8 @@ fn weight_zero_is_never_read() {
 /// Mutant "stale slab": what a replica wrote in the first step would count again in the second.
 #[test]
 fn buffers_of_earlier_steps_do_not_count() {
-    let (first, second) = (variable("first", &[0.0f32]), variable("second", &[0.0f32]));
+    let first = variable("first", &[0.0f32]);
+    let second = variable("second", &[0.0f32]);
     let gradients = gradients(2, &[&first, &second], Sum);
     let optimizer = optimizer("momentum", 1.0);
     for (replica, data) in [(0, 16.0f32), (1, 48.0)] {

@@ -294,7 +294,8 @@ fn only_float32_has_copies() {
             assert_eq!(is_readable_as(variable, dtype), variable == dtype);
         }
     }
-    let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
+    let single = variable("a", &[1.0f32]);
+    let double = variable("b", &[1.0f64]);
     let own = current_copy(None, &double, DType::Float64)
         .unwrap()
         .unwrap();
@@ -398,7 +399,8 @@ fn copies_follow_assignments_in_every_context() {
     for fails in [false, true, true, false, true, false] {
         let before: Vec<f32> = value(&variable);
         let step = |context: &ReplicaContext| -> Result<Option<Value>> {
-            let (context, replica) = (Some(context), context.replica());
+            let replica = context.replica();
+            let context = Some(context);
             asked(context, &variable);
             for seed in 0..2 {
                 let own = rows_of(&numbers(ROWS * WIDTH, 10 + 2 * seed + replica));

@@ -42,8 +42,10 @@ fn dropped_action_leaves_the_contributions() {
 /// the first one writes, and must leave its update alone.
 #[test]
 fn actions_at_one_commit_point_keep_apart() {
-    let (a, b) = (variable("a", &[0.0f32]), variable("b", &[0.0f32]));
-    let (first, second) = (gradients(1, &[&a, &b], Sum), gradients(1, &[&a, &b], Sum));
+    let a = variable("a", &[0.0f32]);
+    let b = variable("b", &[0.0f32]);
+    let first = gradients(1, &[&a, &b], Sum);
+    let second = gradients(1, &[&a, &b], Sum);
     let optimizer = optimizer("momentum", 1.0);
     overwrite(&first, 1, 0, 0, &[1.0f32]);
     overwrite(&second, 1, 0, 1, &[2.0f32]);

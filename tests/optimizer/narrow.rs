@@ -175,7 +175,8 @@ fn narrow_gradients_that_are_not_finite_are_seen() {
 
 #[test]
 fn types_that_gradients_cannot_have_are_refused() {
-    let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
+    let single = variable("a", &[1.0f32]);
+    let double = variable("b", &[1.0f64]);
     let made = |variables: &[&_], dtype| {
         let variables = variables
             .iter()

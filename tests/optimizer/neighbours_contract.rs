@@ -102,7 +102,9 @@ impl Subject {
         self.steps[list] += 1;
         let step = self.steps[list];
         gradients.try_begin_step(step);
-        let (left_out, by, broken) = (draw(noise, 4 * all), draw(noise, 6), draw(noise, 12 * all));
+        let left_out = draw(noise, 4 * all);
+        let by = draw(noise, 6);
+        let broken = draw(noise, 12 * all);
         for replica in 0..self.replicas {
             for (index, variable) in gradients.variables().iter().enumerate() {
                 if index == left_out && [0, replica + 1].contains(&by) {
@@ -140,7 +142,8 @@ impl Subject {
     /// The copies that were requested, brought up to date.
     fn copies(&self) -> Vec<Vec<u16>> {
         let copy = |&index: &usize| {
-            let (of, host) = (&self.variables[index], DeviceId::HOST);
+            let of = &self.variables[index];
+            let host = DeviceId::HOST;
             // SAFETY: nobody writes the variable meanwhile.
             let copy = unsafe { of.refreshed_copy(of.committed_buffer(), host, DType::BFloat16) };
             let copy: Vec<_> = read::<half::bf16>(copy.unwrap())
@@ -158,7 +161,8 @@ impl Subject {
 
     /// One of all the things that may happen between two applies. Returns what it reports.
     fn act(&mut self, noise: &mut Noise) -> String {
-        let (index, by) = (draw(noise, self.variables.len()), draw(noise, 2));
+        let index = draw(noise, self.variables.len());
+        let by = draw(noise, 2);
         let variable = self.variables[index].clone();
         let optimizer = Arc::clone(&self.optimizers[by]);
         match draw(noise, 11) {
@@ -177,9 +181,9 @@ impl Subject {
             }
             3 => {
                 let last = (index + 3).min(self.variables.len());
-                let (learning_rate_factor, frozen) = (0.5, draw(noise, 2) == 0);
+                let frozen = draw(noise, 2) == 0;
                 let group = VariableGroup {
-                    learning_rate_factor,
+                    learning_rate_factor: 0.5,
                     frozen,
                     ..VariableGroup::default()
                 };
@@ -253,7 +257,8 @@ impl Subject {
                     .non_finite
                     .as_ref()
                     .map(|variable| variable.name().to_string());
-                let (norm, updated) = (of.gradient_norm.map(f64::to_bits), of.variables_updated);
+                let norm = of.gradient_norm.map(f64::to_bits);
+                let updated = of.variables_updated;
                 format!("{} {} {found:?} {norm:?} {updated}", of.applied, of.skipped)
             };
             done.map_or_else(|error| Err(error.to_string()), |done| Ok(report(done)))

@@ -99,7 +99,8 @@ fn sums_are_wider_than_float32() {
 /// A variable whose gradient comes first in the third apply gets the corrections of a first update.
 #[test]
 fn adam_counts_updates_per_variable() {
-    let (often, seldom) = (variable("often", &[1.0f64]), variable("seldom", &[1.0f64]));
+    let often = variable("often", &[1.0f64]);
+    let seldom = variable("seldom", &[1.0f64]);
     let gradients = gradients(1, &[&often, &seldom], Sum);
     let optimizer = optimizer("adam", 0.5);
     for number in 1..=3 {

@@ -55,10 +55,8 @@ impl Plain {
         decay: f64,
     ) {
         self.updates += 1;
-        let (correction1, correction2) = (
-            1.0 - BETA1.powi(self.updates),
-            1.0 - BETA2.powi(self.updates),
-        );
+        let correction1 = 1.0 - BETA1.powi(self.updates);
+        let correction2 = 1.0 - BETA2.powi(self.updates);
         let mut directions = Vec::new();
         for (index, &g) in gradient
             .iter()
@@ -90,7 +88,8 @@ impl Plain {
                 "adam" | "adamw" | "lamb" => {
                     *a = BETA1 * *a + (1.0 - BETA1) * g;
                     *b = BETA2 * *b + (1.0 - BETA2) * g * g;
-                    let (m, v) = (*a / correction1, *b / correction2);
+                    let m = *a / correction1;
+                    let v = *b / correction2;
                     let direction = m / (v.sqrt() + EPSILON);
                     match self.rule {
                         "lamb" => directions.push(direction + decay * *w),
@@ -150,7 +149,8 @@ impl Plain {
         if self.rule == "lamb" {
             let norm =
                 |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
-            let (weights, update) = (norm(&self.weights), norm(&directions));
+            let weights = norm(&self.weights);
+            let update = norm(&directions);
             let trust = if weights > 0.0 && update > 0.0 {
                 weights / update
             } else {

@@ -50,7 +50,8 @@ fn a_rule_is_told_how_often_each_variable_was_updated() {
     let gradients = gradients(1, &list, LossReduction::Mean);
     let optimizer = Optimizer::new(STRATEGY, Box::new(Growing), 1.0).unwrap();
     // In two steps `b` has no gradient.
-    let (all, without_b) = ([0, 1, 2].as_slice(), [0, 2].as_slice());
+    let all = [0, 1, 2].as_slice();
+    let without_b = [0, 2].as_slice();
     for (step, with_gradient) in (1..).zip([all, without_b, without_b, all, all]) {
         for &index in with_gradient {
             overwrite(&gradients, step, 0, index, &[1.0f32; 16]);

@@ -216,9 +216,13 @@ fn check<T: Element>(
         .iter()
         .map(|start| Plain::new(case.rule, start))
         .collect();
-    let (mut sums, mut examples, mut overflowed) = (no_sums(), 0, false);
-    let (mut clips, mut iterations) = (0, 0);
-    let (mut scale, mut applies_at_scale) = (case.scaling.map_or(1.0, LossScaling::initial), 0);
+    let mut sums = no_sums();
+    let mut examples = 0;
+    let mut overflowed = false;
+    let mut clips = 0;
+    let mut iterations = 0;
+    let mut scale = case.scaling.map_or(1.0, LossScaling::initial);
+    let mut applies_at_scale = 0;
     for (number, &batch) in BATCHES.iter().enumerate() {
         let step = number as u64 + 1;
         let window = case.window(number);
@@ -341,7 +345,8 @@ fn check<T: Element>(
 
 #[test]
 fn every_rule_with_every_feature() {
-    let (mut clips, mut updates) = (0, 0);
+    let mut clips = 0;
+    let mut updates = 0;
     for case in cases() {
         let of_case = check::<f64>(case, |value| value, |value| value, 1e-11);
         check::<f32>(case, |value| value as f32, f64::from, 4e-5);

@@ -184,10 +184,8 @@ fn updates_without_rows_count() {
     add(&gradients, 4, 1, &[1], 1.0);
     finish(&gradients, &optimizer, 4, &[1.0; 2]);
     // The third update of the variable: m and v are those of a first gradient of 0.5.
-    let (m, v) = (
-        0.05 / (1.0 - BETA1.powi(3)),
-        0.00025 / (1.0 - BETA2.powi(3)),
-    );
+    let m = 0.05 / (1.0 - BETA1.powi(3));
+    let v = 0.00025 / (1.0 - BETA2.powi(3));
     let expected = -0.5 * m / (v.sqrt() + EPSILON);
     assert!((f64::from(value::<f32>(&variable)[2]) - expected).abs() < 1e-6);
     assert_eq!(value::<f32>(&variable)[..2], before[..2]);
@@ -289,10 +287,8 @@ fn lamb_refuses_accumulated_rows() {
 
 #[test]
 fn rows_may_have_no_elements() {
-    let (before, after) = (
-        variable("before", &[0.0f32; 3]),
-        variable("after", &[0.0f32; 3]),
-    );
+    let before = variable("before", &[0.0f32; 3]);
+    let after = variable("after", &[0.0f32; 3]);
     let shape = Shape::new(&[10, 0]).unwrap();
     let empty = Tensor::zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
     let empty = variable_from(STRATEGY, "empty", empty);
@@ -309,10 +305,8 @@ fn rows_may_have_no_elements() {
 
 #[test]
 fn rows_and_whole_gradients_are_not_mixed() {
-    let (dense, users) = (
-        variable("dense", &[0.0f32; 4]),
-        table("users", &[0.0f32; 8], 2),
-    );
+    let dense = variable("dense", &[0.0f32; 4]);
+    let users = table("users", &[0.0f32; 8], 2);
     let gradients = row_gradients(1, &[&dense, &users], Sum, &[false, true], 1);
     gradients.try_begin_step(1);
     for mode in [Add, Overwrite] {

@@ -15,10 +15,8 @@ use crate::setup::*;
 fn steady_step_with_every_feature_allocates_nothing() {
     let _keeps = WORKER_COUNT.read();
     for rule in RULES {
-        let (a, b) = (
-            variable("a", &[1.0f32; 20_000]),
-            variable("b", &[1.0f64; 3]),
-        );
+        let a = variable("a", &[1.0f32; 20_000]);
+        let b = variable("b", &[1.0f64; 3]);
         let variables = vec![a.clone(), b.clone()];
         let gradients = Gradients::new(
             STRATEGY,
@@ -90,10 +88,8 @@ fn steady_step_with_rows_allocates_nothing() {
     let _keeps = WORKER_COUNT.read();
     for rule in RULES.into_iter().filter(|rule| *rule != "lamb") {
         for accumulation in [1, 2] {
-            let (a, b) = (
-                table("a", &[1.0f32; 20_000], 20),
-                variable("b", &[1.0f64; 3]),
-            );
+            let a = table("a", &[1.0f32; 20_000], 20);
+            let b = variable("b", &[1.0f64; 3]);
             let c = variable("c", &[1.0f32; 3]);
             let choice = [true, true, false];
             let gradients = row_gradients(3, &[&a, &b, &c], Mean, &choice, accumulation);

@@ -230,7 +230,8 @@ fn train(fault: Fault) -> (Visible, Came) {
 fn a_fault_at_any_point_leaves_no_trace() {
     let (expected, _) = train(Fault::None);
     let walk = |fault: fn(usize) -> Fault| {
-        let (mut failures, mut others) = (0, 0);
+        let mut failures = 0;
+        let mut others = 0;
         loop {
             let fault = fault(failures + others);
             let (result, came) = train(fault);

@@ -6,7 +6,8 @@ use crate::*;
 
 #[test]
 fn contexts_nest_strictly_and_are_of_their_thread() {
-    let (s, t) = (strategy(2), strategy(2));
+    let s = strategy(2);
+    let t = strategy(2);
     assert!(matches!(current(), Current::Default));
     let outer = s.enter_scope().unwrap();
     let inner = s.enter_scope().unwrap();

@@ -214,7 +214,8 @@ fn draw_in_many_ways(s: &Strategy) -> Vec<Vec<u32>> {
     // A creator makes a slot of the same name for each variable, and refuses one of them, which is
     // made later.
     let slots = Arc::new(Mutex::new(Vec::new()));
-    let (kept, owner) = (Arc::clone(&slots), s.clone());
+    let kept = Arc::clone(&slots);
+    let owner = s.clone();
     let scope = enter_creator_scope(Arc::new(move |request: &VariableRequest| {
         match request.name().as_str() {
             "slot" => Ok(None),

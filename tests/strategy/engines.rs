@@ -101,7 +101,8 @@ fn gradient(replica: usize, step: usize) -> Vec<f32> {
 fn train(replicas: usize, steps: u64, lends: impl Fn(usize) -> bool + Sync) -> Vec<f32> {
     let strategy = strategy(replicas);
     let weights = variable(&strategy, &vec![1.0; ELEMENTS]);
-    let (gradients, optimizer) = (made(&strategy, &[&weights], steps), adamw(&strategy));
+    let gradients = made(&strategy, &[&weights], steps);
+    let optimizer = adamw(&strategy);
     let dropped = Arc::new(AtomicUsize::new(0));
     let lenders = (0..replicas).filter(|&replica| lends(replica)).count();
     for step in 0..3 {
@@ -176,8 +177,10 @@ fn what_does_not_fit_is_refused_and_let_go_of() {
 fn a_parameter_that_nobody_uses_is_left_alone() {
     for users in 0..=2 {
         let strategy = strategy(2);
-        let (used, unused) = (variable(&strategy, &[1.0]), variable(&strategy, &[1.0]));
-        let (gradients, optimizer) = (made(&strategy, &[&used, &unused], 1), adamw(&strategy));
+        let used = variable(&strategy, &[1.0]);
+        let unused = variable(&strategy, &[1.0]);
+        let gradients = made(&strategy, &[&used, &unused], 1);
+        let optimizer = adamw(&strategy);
         let callback = |context: &ReplicaContext| {
             for index in 0..2 {
                 gradients.view_in(context, index, GradientMode::Add)?;

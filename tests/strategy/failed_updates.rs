@@ -32,7 +32,8 @@ fn attempt(s: &Strategy, v: &Variable, w: &Variable, writes: Writes) -> Result<(
     if writes.before {
         add(v, 1.0)?;
     }
-    let (strategy, other) = (s.clone(), w.clone());
+    let strategy = s.clone();
+    let other = w.clone();
     let update = s.update(v, None, move |v, _| {
         if writes.within {
             add(v, 10.0)?;
@@ -61,9 +62,11 @@ fn attempt(s: &Strategy, v: &Variable, w: &Variable, writes: Writes) -> Result<(
 
 fn at(place: Place, s: &Strategy, v: &Variable, w: &Variable, writes: Writes) -> Result<()> {
     let in_merge = |place: Place| {
-        let (v, w) = (v.clone(), w.clone());
+        let v = v.clone();
+        let w = w.clone();
         let merge = move |context: &ReplicaContext| {
-            let (v, w) = (v.clone(), w.clone());
+            let v = v.clone();
+            let w = w.clone();
             context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
@@ -80,7 +83,8 @@ fn at(place: Place, s: &Strategy, v: &Variable, w: &Variable, writes: Writes) ->
         Place::MergeCall => in_merge(Place::Outside),
         Place::UpdateInMergeCall => in_merge(Place::Update),
         Place::Update => {
-            let (of, w) = (s.clone(), w.clone());
+            let of = s.clone();
+            let w = w.clone();
             let body = move |v: &Variable, _| {
                 attempt(&of, v, &w, writes)?;
                 Ok(None)
@@ -106,15 +110,14 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
             let has_written = writes.before || writes.within || writes.inner;
             for replicas in [1, 2] {
                 let s = strategy(replicas);
-                let (v, w) = (
-                    variable(&s, Aggregation::Sum, 0.5),
-                    variable(&s, Aggregation::Sum, 0.25),
-                );
+                let v = variable(&s, Aggregation::Sum, 0.5);
+                let w = variable(&s, Aggregation::Sum, 0.25);
                 let done = at(place, &s, &v, &w, writes);
                 let of = |condition: bool, value: f32| if condition { value } else { 0.0 };
                 let kept = of(!writes.fails && writes.within, 10.0)
                     + of(!writes.fails && writes.inner, 100.0);
-                let (mut of_v, mut of_w) = (0.5 + of(writes.before, 1.0) + kept, 1000.25 + kept);
+                let mut of_v = 0.5 + of(writes.before, 1.0) + kept;
+                let mut of_w = 1000.25 + kept;
                 if is_step && writes.fails && has_written {
                     refused(
                         done,
@@ -155,7 +158,8 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
             let metrics = Metrics::new(&s);
             metrics.define("m", MetricKind::Sum).unwrap();
             let fails = {
-                let (v, metrics) = (v.clone(), Arc::clone(&metrics));
+                let v = v.clone();
+                let metrics = Arc::clone(&metrics);
                 move |context: &ReplicaContext| {
                     match writes {
                         Writes::Nothing => {}
@@ -166,7 +170,8 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
                 }
             };
             let function = move |context: &ReplicaContext| {
-                let (strategy, fails) = (context.strategy().clone(), fails.clone());
+                let strategy = context.strategy().clone();
+                let fails = fails.clone();
                 context.synchronize(
                     Operation::MergeCall { function: 7 },
                     None,

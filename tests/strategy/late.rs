@@ -53,7 +53,8 @@ fn drains_and_is_usable_again(
     }
     let late = replicas - 1;
     let function = {
-        let (gate, v) = (Arc::clone(&gate), v.clone());
+        let gate = Arc::clone(&gate);
+        let v = v.clone();
         move |context: &ReplicaContext| {
             if context.replica() == late {
                 gate.pass();
@@ -159,7 +160,8 @@ fn release_while_both_are_late(time: Duration) -> bool {
     {
         let s = strategy(2);
         let function = {
-            let (gate, back) = (Arc::clone(&gate), Arc::clone(&back));
+            let gate = Arc::clone(&gate);
+            let back = Arc::clone(&back);
             move |_: &ReplicaContext| {
                 gate.pass();
                 back.open();
@@ -213,8 +215,10 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
     let answers = Arc::new(Mutex::new(Vec::new()));
     let late = Arc::new(Mutex::new(Vec::new()));
     let release = {
-        let (s, v) = (s.clone(), v.clone());
-        let (answers, late) = (Arc::clone(&answers), Arc::clone(&late));
+        let s = s.clone();
+        let v = v.clone();
+        let answers = Arc::clone(&answers);
+        let late = Arc::clone(&late);
         move || {
             late.lock().unwrap().extend(s.late_replicas());
             let run = s.run(&|_| Ok(None), None).map(drop);
@@ -256,7 +260,8 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
         },
         None => {
             let token = Cancellation::new();
-            let (later, gate) = (token.clone(), Arc::clone(&gate));
+            let later = token.clone();
+            let gate = Arc::clone(&gate);
             std::thread::spawn(move || {
                 while !gate.is_reached_by(1) {
                     std::thread::yield_now();

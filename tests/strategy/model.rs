@@ -95,12 +95,14 @@ macro_rules! floats {
                 Self::rounded(sum / values.len() as f64)
             }
             fn plus(self, other: Self) -> Self {
-                let (left, right) = ({ let $value = self; $widen }, { let $value = other; $widen });
+                let left = { let $value = self; $widen };
+                let right = { let $value = other; $widen };
                 let $sum = left + right;
                 $narrow
             }
             fn minus(self, other: Self) -> Self {
-                let (left, right) = ({ let $value = self; $widen }, { let $value = other; $widen });
+                let left = { let $value = self; $widen };
+                let right = { let $value = other; $widen };
                 let $sum = left - right;
                 $narrow
             }

@@ -100,7 +100,8 @@ const TABLE: &[(&str, [Cell; 4], Operation)] = &[
 
 #[test]
 fn every_method_demands_its_context() {
-    let (s, other) = (strategy(2), strategy(2));
+    let s = strategy(2);
+    let other = strategy(2);
     let v = variable(&s, "v");
     for (name, cells, operation) in TABLE {
         let results = [
@@ -121,7 +122,9 @@ fn every_method_demands_its_context() {
             refused(result, Status::FailedPrecondition, &[part]);
         }
         // In a merge call it is the own cross-replica context again.
-        let (own, target, operation) = (s.clone(), v.clone(), *operation);
+        let own = s.clone();
+        let target = v.clone();
+        let operation = *operation;
         s.update(&v, None, move |_, _| {
             operation(&own, &target).map(|()| None)
         })
@@ -131,7 +134,8 @@ fn every_method_demands_its_context() {
 
 #[test]
 fn a_context_counts_only_in_its_own_callback() {
-    let (s, other) = (strategy(2), strategy(2));
+    let s = strategy(2);
+    let other = strategy(2);
     let kept = std::sync::Mutex::new(None);
     let one = || Value::Tensor(tensor(&[1.0f32]));
     s.run(

@@ -606,10 +606,8 @@ fn gathers_refuse_what_does_not_fit_and_take_any_dtype() {
 #[test]
 fn assignments_may_share_memory() {
     let base = row(&[1i32, 2, 3, 4]);
-    let (low, high) = (
-        base.slice(0, 0, 3, 1).unwrap(),
-        base.slice(0, 1, 4, 1).unwrap(),
-    );
+    let low = base.slice(0, 0, 3, 1).unwrap();
+    let high = base.slice(0, 1, 4, 1).unwrap();
     combine_into(Assignment::Assign, &mut exclusive(&high), &low).unwrap();
     same_bits(&base, &[1i32, 1, 2, 3]);
     combine_into(Assignment::Add, &mut exclusive(&base), &base).unwrap();

@@ -125,7 +125,8 @@ impl Scene {
             fails,
             re_enters,
         } = self.script;
-        let (own, is_innermost) = (context.replica(), depth == nested);
+        let own = context.replica();
+        let is_innermost = depth == nested;
         let fail = || Error::DataLoss(format!("replica {own} fails"));
         if re_enters {
             let ran = self.other.run(&|_| Ok(None), None).map(drop);
@@ -153,7 +154,8 @@ impl Scene {
                 let parts = calls.iter().filter_map(|call| call.arguments.clone());
                 Value::per_replica_of(parts.collect()).map(Some)
             };
-            let (operation, part) = (Operation::MergeCall { function: 1 }, scalar(own as f32));
+            let operation = Operation::MergeCall { function: 1 };
+            let part = scalar(own as f32);
             let came = self.meet(context, || {
                 context.synchronize(operation, Some(part), Box::new(merge))
             });
@@ -323,14 +325,16 @@ fn scripts(replicas: usize) -> Vec<Script> {
 #[test]
 fn everything_is_as_with_a_device_for_each_replica() {
     for (devices, replicas) in [(1, 2), (1, 5), (2, 5), (3, 7)] {
-        let (shared, apart) = (strategy(devices, replicas), strategy(replicas, 0));
+        let shared = strategy(devices, replicas);
+        let apart = strategy(replicas, 0);
         assert_eq!(
             (shared.num_replicas(), shared.num_replicas_in_sync()),
             (replicas, replicas)
         );
         assert_eq!(shared.compute_devices().len(), devices);
         for script in scripts(replicas) {
-            let (came, expected) = (run(&shared, script), run(&apart, script));
+            let came = run(&shared, script);
+            let expected = run(&apart, script);
             let what = || format!("{replicas} replicas on {devices} devices, {script:?}");
             match script.bound {
                 // Which of them had begun, or were still there, depends on the moment.
@@ -468,7 +472,8 @@ fn those_that_wait_for_a_device_need_not_be_waited_for() {
     let token = Cancellation::new();
     let called = Arc::new(AtomicUsize::new(0));
     let function = {
-        let (token, called) = (token.clone(), Arc::clone(&called));
+        let token = token.clone();
+        let called = Arc::clone(&called);
         move |context: &ReplicaContext| {
             called.fetch_add(1, Ordering::SeqCst);
             token.cancel();

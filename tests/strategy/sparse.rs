@@ -105,7 +105,8 @@ fn with_tensors_among_the_components_the_result_is_dense() {
 
 #[test]
 fn a_plain_value_counts_as_plain_tensors_do() {
-    let (one, two) = (strategy(1), strategy(2));
+    let one = strategy(1);
+    let two = strategy(2);
     let plain = slices(&[1i32, 2], &[0, 2], &[3]);
     let how = ReductionOptions::default();
     assert_eq!(
@@ -153,7 +154,8 @@ fn scatter_in_other_contexts() {
     let w = variable(&s, Aggregation::None, &tensor(&[0.0f32; 2], &[2]));
     let one = slices(&[1.0f32], &[1], &[2]);
     // In a merge call and in an update it acts once, and is kept by the commit point.
-    let (target, value) = (w.clone(), one.clone());
+    let target = w.clone();
+    let value = one.clone();
     s.update(&w, None, move |_, _| {
         scatter(&target, ScatterOp::Add, &value)?;
         scatter(&target, ScatterOp::Add, &value)?;

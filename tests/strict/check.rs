@@ -101,7 +101,8 @@ fn a_late_replica_with_a_mistake() {
     let sink = move |_: Level, text: &str| kept.lock().unwrap().push(text.to_owned());
     log::set_sink(Level::Error, Box::new(sink));
     let go_on = Arc::new(AtomicBool::new(false));
-    let (of_run, free) = (Arc::clone(&scene), Arc::clone(&go_on));
+    let of_run = Arc::clone(&scene);
+    let free = Arc::clone(&go_on);
     let token = Cancellation::new();
     let cancels = token.clone();
     let step = move |context: &ReplicaContext| -> Result<Option<Value>> {

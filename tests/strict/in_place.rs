@@ -61,7 +61,8 @@ fn is_whole(scene: &Arc<Scene>, variable: &Variable, after: &str) {
         "{after}"
     );
     let wrong = Arc::new(Mutex::new(Vec::new()));
-    let (of_step, variable) = (Arc::clone(&wrong), variable.clone());
+    let of_step = Arc::clone(&wrong);
+    let variable = variable.clone();
     let look = move |context: &ReplicaContext| {
         for dtype in VIEWS {
             let seen = numbers(view(context, &variable, dtype)?);
@@ -210,7 +211,8 @@ fn what_a_late_replica_has_written_is_put_back() {
         let scene = Scene::new(setting);
         let variable = over_own_memory(&scene);
         let go_on = Arc::new(AtomicBool::new(false));
-        let (of_run, free) = (variable.clone(), Arc::clone(&go_on));
+        let of_run = variable.clone();
+        let free = Arc::clone(&go_on);
         let token = Cancellation::new();
         let cancels = token.clone();
         let step = move |context: &ReplicaContext| {

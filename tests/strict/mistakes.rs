@@ -81,7 +81,8 @@ fn mistake(name: String, extras: Extras, says: &[String]) -> Mistake {
 /// All of them, made by replica `replica`.
 fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
     let mut all = Vec::new();
-    let (dtype, size) = (setting.dtype(), setting.dtype().size());
+    let dtype = setting.dtype();
+    let size = setting.dtype().size();
     let who = format!("replica {replica}");
     for (index, (name, shape)) in VARIABLES[..TABLE].iter().enumerate() {
         let elements = shape.iter().product::<usize>() as isize;
@@ -109,7 +110,8 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
                 ),
             ] {
                 for after in [false, true] {
-                    let (note, write) = (note(replica, index), write_noted(replica, element));
+                    let note = note(replica, index);
+                    let write = write_noted(replica, element);
                     let extras = match after {
                         false => Extras {
                             before: Some(both(note, write)),
@@ -129,7 +131,8 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
         }
     }
     // Elements inside of the gradient, after it was submitted.
-    let (note, write) = (note(replica, 3), write_noted(replica, 63));
+    let note = note(replica, 3);
+    let write = write_noted(replica, 63);
     all.push(mistake(
         "a gradient after it was submitted".into(),
         Extras {

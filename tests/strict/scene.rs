@@ -162,7 +162,8 @@ impl Scene {
             dtype: setting.gradients,
             row_sparse: &row_sparse,
         };
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
+        let id = strategy.id();
+        let devices = strategy.replica_devices();
         let reduction = LossReduction::Sum;
         let gradients = Gradients::new(id, devices, variables.clone(), reduction, options).unwrap();
         let rule = Momentum::new(0.5, false).unwrap();

@@ -49,11 +49,13 @@ fn last(context: &ReplicaContext) -> bool {
 
 /// Keeps where the last replica's scratch memory and its first gradient are.
 fn keep(scratch: &Arc<Kept>, gradient: &Arc<Kept>) -> Extras {
-    let (scratch, gradient) = (Arc::clone(scratch), Arc::clone(gradient));
+    let scratch = Arc::clone(scratch);
+    let gradient = Arc::clone(gradient);
     let before = move |context: &ReplicaContext, scene: &Scene| {
         if last(context) {
             scratch.keep(context.scratch(64)?);
-            let (replica, step) = (context.replica(), context.step_id());
+            let replica = context.replica();
+            let step = context.step_id();
             let mode = GradientMode::Overwrite;
             gradient.keep(scene.gradients.view(replica, step, 0, mode)?.address());
         }
@@ -69,7 +71,8 @@ fn keep(scratch: &Arc<Kept>, gradient: &Arc<Kept>) -> Extras {
 fn what_is_read_when_it_is_over_is_no_number() {
     for setting in settings() {
         let scene = Scene::new(setting);
-        let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
+        let scratch = Arc::new(Kept::default());
+        let gradient = Arc::new(Kept::default());
         let first = |kept: &Kept| {
             // SAFETY: the library keeps both.
             unsafe { kept.address().cast::<f32>().read() }
@@ -125,7 +128,8 @@ fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f3
 /// Gradients are added up more often than they are assigned.
 #[test]
 fn each_operator_through_an_old_view_is_found() {
-    let (f32, f64) = (DType::Float32, DType::Float64);
+    let f32 = DType::Float32;
+    let f64 = DType::Float64;
     let dtypes = [
         (f32, None),
         (f64, None),
@@ -141,7 +145,8 @@ fn each_operator_through_an_old_view_is_found() {
         let scene = Scene::new(setting);
         for operator in ["=", "+=", "-=", "*=", "/="] {
             for operand in [0.0, 1.0, -1.0, 0.5, 1e-3, 1e3] {
-                let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
+                let scratch = Arc::new(Kept::default());
+                let gradient = Arc::new(Kept::default());
                 scene.train(keep(&scratch, &gradient)).unwrap();
                 apply(&scene.optimizer, &scene.gradients).unwrap();
                 change(gradient.address(), setting.dtype(), 2, operator, operand);
@@ -159,7 +164,8 @@ fn each_operator_through_an_old_view_is_found() {
 fn scratch_memory_that_is_written_between_steps_is_found() {
     for setting in settings() {
         let scene = Scene::new(setting);
-        let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
+        let scratch = Arc::new(Kept::default());
+        let gradient = Arc::new(Kept::default());
         scene.train(keep(&scratch, &gradient)).unwrap();
         apply(&scene.optimizer, &scene.gradients).unwrap();
         put(scratch.address(), DType::Float32, 3, 5.0);

@@ -32,7 +32,8 @@ fn not_finite(variable: usize) -> Extras {
                 )
             });
         } else if context.replica() + 1 == context.strategy().num_replicas() {
-            let (replica, step) = (context.replica(), context.step_id());
+            let replica = context.replica();
+            let step = context.step_id();
             let buffer = scene
                 .gradients
                 .view(replica, step, variable, scene.setting.mode)?;

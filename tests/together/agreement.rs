@@ -210,7 +210,8 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
             .unwrap()
             .tensor_of(0)?
             .to_vec::<i32>()?;
-        let (sum, weight) = (f64::from(own.iter().sum::<i32>()), own.len() as f64);
+        let sum = f64::from(own.iter().sum::<i32>());
+        let weight = own.len() as f64;
         if weight > 0.0 {
             context.add_metric("x", Metric { sum, weight })?;
         }

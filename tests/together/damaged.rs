@@ -145,7 +145,8 @@ fn what_another_rank_has_not_sent_is_refused_or_believed_and_never_a_panic() {
     for in_sync in [0, 4] {
         let (outcome, gatherings, _) = damaged(in_sync, (usize::MAX, 0, 0));
         outcome.unwrap();
-        let (mut refused, mut payloads) = (0, 0);
+        let mut refused = 0;
+        let mut payloads = 0;
         for call in 0..gatherings {
             let mut word = 0;
             loop {

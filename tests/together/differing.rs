@@ -446,7 +446,9 @@ fn other_rows_of_the_same_shape_are_noticed() {
         2,
     ]);
     for plan in plans {
-        let (source, contents, compared) = (sources[plan[0]], contents[plan[1]], compared[plan[2]]);
+        let source = sources[plan[0]];
+        let contents = contents[plan[1]];
+        let compared = compared[plan[2]];
         let (size, replicas) = splits[plan[3]];
         let wrong = size - 1;
         let options = DistributeOptions {

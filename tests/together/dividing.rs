@@ -59,7 +59,8 @@ fn custom() -> Box<dyn UpdateRule> {
             unsafe {
                 let place = |of: *mut u8| of.cast::<f32>().add(at);
                 let gradient = tile.gradient.cast::<f32>().add(at).read();
-                let (last, sum) = (place(tile.slots[0]), place(tile.slots[1]));
+                let last = place(tile.slots[0]);
+                let sum = place(tile.slots[1]);
                 let number = (tile.start + at) as f32 / 1e6 + step as f32 / 1e4;
                 sum.write(sum.read() + gradient * gradient);
                 let new = gradient + 0.5 * last.read() + number;
@@ -102,7 +103,8 @@ pub fn gradients(
     variables: &[Variable],
     options: GradientsOptions<'_>,
 ) -> Arc<Gradients> {
-    let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
+    let devices = strategy.replica_devices();
+    let variables = variables.to_vec();
     Gradients::new(
         strategy.id(),
         devices,
@@ -124,10 +126,8 @@ pub fn contribute(
         if (replica + index + step) % 5 == 4 {
             continue;
         }
-        let (count, seed) = (
-            variable.shape().elements(),
-            step * 100 + replica * 10 + index,
-        );
+        let count = variable.shape().elements();
+        let seed = step * 100 + replica * 10 + index;
         if gradients.is_row_sparse(index) {
             let rows = [replica as i64 % 3, 2, 2];
             let added = gradients.add_rows_in(context, index, rows.len())?;

@@ -230,7 +230,8 @@ impl Rank {
 
 impl Communicator for Rank {
     fn place(&self) -> RankPlace {
-        let (rank, size) = (self.rank, self.size);
+        let rank = self.rank;
+        let size = self.size;
         RankPlace {
             rank,
             size,

@@ -131,13 +131,16 @@ impl Plan {
 
     /// The files' rows in batches. `armed` says whether what is to fail on this rank still has to.
     fn data(&self, rank: usize, armed: &Arc<AtomicBool>) -> Result<Dataset> {
-        let (fails, second) = (rank == self.rank, self.second());
+        let fails = rank == self.rank;
+        let second = self.second();
         let fails_of = |ends| {
-            let (armed, is_it) = (Arc::clone(armed), fails && self.ends == ends);
+            let armed = Arc::clone(armed);
+            let is_it = fails && self.ends == ends;
             move || is_it && armed.swap(false, Ordering::SeqCst)
         };
         let opening_fails = fails_of(Ends::OpeningFails);
-        let (row_fails, element_fails) = (fails_of(Ends::RowFails), fails_of(Ends::ElementFails));
+        let row_fails = fails_of(Ends::RowFails);
+        let element_fails = fails_of(Ends::ElementFails);
         let numbers = |file: usize, rows: usize| {
             let numbers: Vec<i32> = (0..rows).map(|row| (100 * file + row) as i32).collect();
             Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[rows])))
@@ -229,7 +232,8 @@ impl Program {
         let zeros = tensor(&[0f32, 0.0], &[2]);
         let assigned = variable(&strategy, "assigned", Aggregation::Sum, &zeros);
         let updated = variable(&strategy, "updated", Aggregation::None, &zeros);
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
+        let id = strategy.id();
+        let devices = strategy.replica_devices();
         let gradients = Gradients::new(
             id,
             devices,
@@ -257,7 +261,8 @@ impl Program {
         max_steps: Option<u64>,
         extra: impl Fn(&ReplicaContext) -> Result<()> + Send + Sync + 'static,
     ) -> Result<bool> {
-        let (log, assigned) = (Arc::clone(&self.log), self.assigned.clone());
+        let log = Arc::clone(&self.log);
+        let assigned = self.assigned.clone();
         let gradients = Arc::clone(&self.gradients);
         let step = move |context: &ReplicaContext| {
             let rows = context
@@ -301,7 +306,8 @@ impl Program {
 /// What the totals are when these rows were counted.
 fn totals_of<'a>(rows: impl Iterator<Item = &'a i32>) -> [Vec<f32>; 2] {
     let (sum, count) = rows.fold((0, 0), |(sum, count), row| (sum + row, count + 1));
-    let (sum, count) = (sum as f32, count as f32);
+    let sum = sum as f32;
+    let count = count as f32;
     [vec![sum, count], vec![0.0 - sum, 0.0 - count]]
 }
 
@@ -341,12 +347,15 @@ fn sorted(steps: Vec<Vec<i32>>) -> Vec<i32> {
 /// An epoch that ends as planned, what is left of its pass, and another pass.
 fn train(plan: &Plan, rank: usize, strategy: Strategy) -> Seen {
     let program = Program::new(strategy);
-    let (armed, token) = (Arc::new(AtomicBool::new(true)), Cancellation::new());
+    let armed = Arc::new(AtomicBool::new(true));
+    let token = Cancellation::new();
     let data = plan.data(rank, &armed).unwrap();
     let distributed = distribute_dataset(&program.strategy, &data, &plan.distribution()).unwrap();
     let iterator = distributed.iterator().unwrap();
 
-    let (ends, is_it, last) = (plan.ends, rank == plan.rank, plan.split.1 - 1);
+    let ends = plan.ends;
+    let is_it = rank == plan.rank;
+    let last = plan.split.1 - 1;
     let cancels = token.clone();
     let extra = move |context: &ReplicaContext| {
         let is_now = is_it && context.replica() == last && context.step_number() > 1;

@@ -275,7 +275,8 @@ fn on_and_on(
     what: &str,
 ) -> Vec<Vec<Vec<i32>>> {
     let iterator = distributed.iterator().unwrap();
-    let (mut seen, mut places) = (Vec::new(), Vec::new());
+    let mut seen = Vec::new();
+    let mut places = Vec::new();
     loop {
         places.push(iterator.save_position().unwrap());
         let Some(element) = iterator.next().unwrap() else {

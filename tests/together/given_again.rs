@@ -119,7 +119,8 @@ fn plans() -> Vec<Plan> {
         THEN.len(),
     ];
     let plan = |(seed, row): (usize, Vec<usize>)| {
-        let (split, then) = (SPLITS[row[2]], THEN[row[5]]);
+        let split = SPLITS[row[2]];
+        let then = THEN[row[5]];
         // Several ranks with a chosen number of replicas do not accumulate.
         let is_alone = split.0 == 1 && !matches!(then, Then::Elsewhere(2.., _));
         Plan {
@@ -231,7 +232,8 @@ impl Training {
         extra: impl Fn(&ReplicaContext) -> Result<()> + Send + Sync + 'static,
         mut counted: impl FnMut(Vec<i32>) -> Result<()>,
     ) -> Result<()> {
-        let (gradients, of_step) = (Arc::clone(&self.gradients), Arc::clone(got));
+        let gradients = Arc::clone(&self.gradients);
+        let of_step = Arc::clone(got);
         got.lock().unwrap().clear();
         let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
             let rows = context
@@ -376,7 +378,9 @@ fn train(
             },
             _ => Limits::default(),
         };
-        let (of_callback, so_far, by) = (Arc::clone(&left), Arc::clone(&counted), plan.by);
+        let of_callback = Arc::clone(&left);
+        let so_far = Arc::clone(&counted);
+        let by = plan.by;
         let replica = disturbance.replica;
         let disturb = move |context: &ReplicaContext| {
             let is_in_step = matches!(by, By::Callback | By::Token | By::Deadline);
@@ -492,7 +496,8 @@ fn joined(of_ranks: &[Done], what: &dyn std::fmt::Debug) -> (Vec<Vec<i32>>, Vec<
 fn undisturbed(plan: &Plan) -> (Vec<Vec<i32>>, Vec<u8>) {
     let strategy = Strategy::new(&super::options(IN_SYNC)).unwrap();
     let training = Training::new(plan, strategy, Vec::new());
-    let (got, mut done) = (Arc::default(), Done::default());
+    let got = Arc::default();
+    let mut done = Done::default();
     for _ in 0..PASSES {
         let ended = training.epoch(
             Limits::default(),

@@ -198,7 +198,8 @@ fn memory_that_one_rank_lacks_costs_no_element() {
             };
             let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
             let iterator = distributed.iterator().unwrap();
-            let (mut steps, mut failures) = (Vec::new(), 0);
+            let mut steps = Vec::new();
+            let mut failures = 0;
             loop {
                 match iterator.next() {
                     Ok(Some(element)) => steps.push(parts(&strategy, &element)),
@@ -263,8 +264,8 @@ fn a_batch_is_split_over_the_replicas_of_all_ranks() {
                 for replica in 0..replicas {
                     let expected = all.component(rank * replicas + replica).unwrap();
                     let came = own.component(replica).unwrap();
-                    let (expected, came) =
-                        (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
+                    let expected = expected.tensor_of(0).unwrap();
+                    let came = came.tensor_of(0).unwrap();
                     assert_eq!(came.shape(), expected.shape());
                     let expected = expected.to_vec::<i32>().unwrap();
                     assert_eq!(came.to_vec::<i32>().unwrap(), expected);

@@ -94,8 +94,8 @@ fn a_pass_that_ends_earlier_on_some_ranks_is_told_to_all() {
                     let text = error.to_string();
                     assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
                     for (other, &length) in lengths.iter().enumerate() {
-                        let (one, ended) =
-                            (format!("{other}"), format!("{steps} steps of the epoch"));
+                        let one = format!("{other}");
+                        let ended = format!("{steps} steps of the epoch");
                         let said = if length == shortest {
                             ended
                         } else {

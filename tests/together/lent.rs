@@ -89,7 +89,9 @@ impl Drop for Memory {
 /// Lends memory with these elements.
 fn lend(ledger: &Arc<Ledger>, tensor: Tensor) -> Tensor {
     ledger.lent.fetch_add(1, Ordering::SeqCst);
-    let (dtype, shape, data) = (tensor.dtype(), tensor.shape(), tensor.address());
+    let dtype = tensor.dtype();
+    let shape = tensor.shape();
+    let data = tensor.address();
     let memory = Memory {
         tensor,
         ledger: Arc::clone(ledger),

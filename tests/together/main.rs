@@ -172,11 +172,10 @@ fn tensor_of(dtype: DType, numbers: &[f32], shape: &[usize]) -> Tensor {
 }
 
 fn named(name: &str, aggregation: Aggregation) -> NewVariable {
-    let (trainable, synchronization) = (None, Synchronization::Auto);
     NewVariable {
         name: name.into(),
-        trainable,
-        synchronization,
+        trainable: None,
+        synchronization: Synchronization::Auto,
         aggregation,
     }
 }

@@ -52,7 +52,8 @@ fn patient() -> NcclOptions {
 
 /// Calls `body` for each rank of a job, on a thread of its own.
 fn on_each<R: Send>(size: usize, body: impl Fn(usize, Arc<Rank>) -> R + Sync) -> Vec<R> {
-    let (job, body) = (ranks(size), &body);
+    let job = ranks(size);
+    let body = &body;
     std::thread::scope(|scope| {
         let start = |rank: Arc<Rank>| scope.spawn(move || body(rank.rank(), rank));
         let threads: Vec<_> = job.into_iter().map(start).collect();
@@ -92,7 +93,8 @@ fn memory(device: DeviceId, bytes: &[u8]) -> Result<DeviceMemory> {
 
 /// Both exchanges once, with what comes of them compared.
 fn exchange(communicator: &CheckedCommunicator, device: DeviceId, seed: u64) -> Result<()> {
-    let (rank, size) = (communicator.rank(), communicator.size());
+    let rank = communicator.rank();
+    let size = communicator.size();
     let lengths = |parts: &[Vec<u8>]| parts.iter().map(Vec::len).collect::<Vec<usize>>();
     let sent: Vec<Vec<u8>> = (0..size).map(|to| part(seed, rank, to)).collect();
     let due: Vec<Vec<u8>> = (0..size).map(|from| part(seed, from, rank)).collect();
@@ -211,7 +213,8 @@ fn what_fails_on_one_rank_fails_on_all() {
     assert!(trial(&patient(), &control, None).iter().all(is_through));
     let calls = control.count("*");
     assert!(calls > 40, "{calls}");
-    let (mut failed, mut trials) = (0, 0);
+    let mut failed = 0;
+    let mut trials = 0;
     let mut try_with = |before: &str, amid: Option<&str>| {
         control.fault(before);
         let ends = trial(&patient(), &control, amid);
@@ -461,7 +464,8 @@ fn the_c_function_joins_the_ranks_of_any_communicator() {
         all_gather: Some(alone),
         ..Default::default()
     };
-    let (mut base, mut made) = (ptr::null_mut(), ptr::null_mut());
+    let mut base = ptr::null_mut();
+    let mut made = ptr::null_mut();
     let none = ptr::null();
     // SAFETY: names end with a zero, outputs are variables, and handles are live until they are
     // released.
@@ -480,7 +484,8 @@ fn the_c_function_joins_the_ranks_of_any_communicator() {
         // The new one keeps the other.
         umbo_release(base.cast(), UMBO_HANDLE_COMMUNICATOR);
         assert_eq!(control.count("live"), 1);
-        let (mut least, mut greatest) = (0, 0);
+        let mut least = 0;
+        let mut greatest = 0;
         assert_eq!(
             umbo_communicator_vote(made, 7, &mut least, &mut greatest),
             UMBO_OK

@@ -151,7 +151,8 @@ impl Program {
             .submit_in(context, Some(1.0 + (own % 3) as f64))?;
         meet(context, place == Place::Callback, fate)?;
 
-        let (program, of_merge) = (Arc::clone(self), fate.clone());
+        let program = Arc::clone(self);
+        let of_merge = fate.clone();
         let merged = context.synchronize(
             Operation::MergeCall { function: 1 },
             None,
@@ -188,7 +189,8 @@ impl Program {
         place: Place,
         fate: &Fate,
     ) -> Result<()> {
-        let (program, of_nested) = (Arc::clone(self), fate.clone());
+        let program = Arc::clone(self);
+        let of_nested = fate.clone();
         let nested = move |context: &ReplicaContext| {
             let own = context.replica_in_sync() + 10 * step;
             meet(context, place == Place::NestedBeforeAssignment, &of_nested)?;
@@ -270,7 +272,8 @@ fn train(strategy: Strategy, limits: impl Fn() -> Limits) -> Vec<Vec<Vec<u8>>> {
 #[test]
 fn what_is_nested_under_limits_has_the_bits_of_one_process() {
     for choice in tried(pairwise(&[SPLITS.len(), LIMITED.len()])) {
-        let ((size, replicas), (limited, are_on)) = (SPLITS[choice[0]], LIMITED[choice[1]]);
+        let (size, replicas) = SPLITS[choice[0]];
+        let (limited, are_on) = LIMITED[choice[1]];
         let expected = train(alone(size * replicas), Limits::default);
         let came = on_ranks(
             &job(size, Some(choice[0] as u64), None),

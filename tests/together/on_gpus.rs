@@ -375,7 +375,8 @@ fn is_lost(error: &Error) -> bool {
 /// Trains, and takes each step again that fails. Whatever fails, it fails on all ranks and leaves
 /// the weights of the step before.
 fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
-    let (mut taken, mut failures) = (0, 0);
+    let mut taken = 0;
+    let mut failures = 0;
     let lost = |error: &Error| {
         assert_eq!(error.status(), Status::Unavailable, "{error}");
         // From now on every use of the card says so.
@@ -439,7 +440,8 @@ fn ends_after(replicas: usize, expected: &[Vec<Vec<u8>>], fault: &(dyn Fn() + Sy
 /// Two ranks with `replicas` replicas train while `fault` is there.
 fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
     let ends = ends_after(replicas, &expected(2 * replicas), &|| control.fault(fault));
-    let (calls, injected) = (control.calls("*"), control.injected());
+    let calls = control.calls("*");
+    let injected = control.injected();
     control.fault("");
     Trial {
         ends,
@@ -457,7 +459,8 @@ fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
     let Some(control) = under_driver(&settings) else {
         return;
     };
-    let (mut trials, mut injected) = (0, 0);
+    let mut trials = 0;
+    let mut injected = 0;
     for replicas in [1, 2] {
         let Trial { ends, calls, .. } = trial(&control, replicas, "");
         assert!(ends == [End::Whole; 2] && calls > 50, "{ends:?} {calls}");
@@ -519,7 +522,9 @@ fn lose_a_gpu(place: &str, name: &str) {
     }
     let Trial { ends, calls, .. } = trial(&control, 1, "");
     assert_eq!(ends, [End::Whole; 2]);
-    let (mut whole, mut apart, mut lost) = (0, 0, 0);
+    let mut whole = 0;
+    let mut apart = 0;
+    let mut lost = 0;
     let name = format!("on_gpus::{name}");
     for (trial, number) in (1..=calls).step_by(calls.div_ceil(30) as usize).enumerate() {
         // Memory that is not there, and a kernel that fails.

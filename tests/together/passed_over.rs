@@ -137,7 +137,8 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                 let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
                 let iterator = distributed.iterator().unwrap();
                 let epoch = epoch_over(&strategy, &iterator);
-                let (got, mut seen) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+                let got = Arc::new(Mutex::new(Vec::new()));
+                let mut seen = Vec::new();
                 let of_step = Arc::clone(&got);
                 let step: Arc<ReplicaFunction> = Arc::new(move |context| {
                     let rows = context

@@ -35,7 +35,8 @@ fn ranks_of_a_machine_divide_its_processors() {
                             told.lock().unwrap().push((own, thread.computing_threads));
                         }
                     };
-                    let (cpu_replicas, thread_hook) = (replicas, Some(Arc::new(hook) as _));
+                    let cpu_replicas = replicas;
+                    let thread_hook = Some(Arc::new(hook) as _);
                     Options {
                         cpu_replicas,
                         bind_threads,

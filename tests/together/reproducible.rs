@@ -34,7 +34,8 @@ fn no_split_shows() {
     ];
     for choice in tried(pairwise(&[models.len(), 4, 3])) {
         let (model, deferred, replicas) = models[choice[0]];
-        let (size, devices) = (choice[1] + 1, choice[2] + 1);
+        let size = choice[1] + 1;
+        let devices = choice[2] + 1;
         let plan = Plan {
             model,
             reduction: LossReduction::Sum,

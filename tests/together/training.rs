@@ -177,7 +177,8 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
         },
         row_sparse: &SHAPES.map(|shape| has_rows && shape.len() == 2 && shape[0] == 40),
     };
-    let (id, devices) = (strategy.id(), strategy.replica_devices());
+    let id = strategy.id();
+    let devices = strategy.replica_devices();
     let gradients =
         Gradients::new(id, devices, variables.clone(), plan.reduction, options).unwrap();
     let optimizer = Optimizer::new(id, rule, 0.05).unwrap();

@@ -129,7 +129,8 @@ fn traces_of_ranks_count_the_bytes_that_the_engine_moves() {
             .for_each(|&(size, replicas)| again_alone(name, size, replicas));
     };
     let (size, replicas) = setting.split_once(' ').unwrap();
-    let (size, replicas): (usize, usize) = (size.parse().unwrap(), replicas.parse().unwrap());
+    let size: usize = size.parse().unwrap();
+    let replicas: usize = replicas.parse().unwrap();
     let expected = train(&alone(size * replicas));
     let path: PathBuf =
         std::env::temp_dir().join(format!("umbo-traced-ranks-{}.json", std::process::id()));

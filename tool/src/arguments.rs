@@ -119,7 +119,9 @@ fn in_range<T: Number>(
     T::read(text)
         .filter(|number| range.contains(number))
         .ok_or_else(|| {
-            let (kind, least, most) = (T::KIND, range.start().shown(), range.end().shown());
+            let kind = T::KIND;
+            let least = range.start().shown();
+            let most = range.end().shown();
             Failure::wrong(format!(
                 "--{option}: '{text}' is not possible here; give {kind} from {least} to \
                  {most}{several}"

@@ -41,7 +41,8 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
             other => return Err(other.unexpected().into()),
         }
     }
-    let (physical, logical) = (physical_devices(), logical_devices());
+    let physical = physical_devices();
+    let logical = logical_devices();
     Ok(Report::fine(if json {
         json_text(&as_json(&physical, &logical))
     } else {

@@ -46,7 +46,9 @@ Options:
 ";
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure> {
-    let (mut json, mut gpu, mut bytes) = (false, false, None);
+    let mut json = false;
+    let mut gpu = false;
+    let mut bytes = None;
     let mut of_trace = None;
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -163,7 +165,8 @@ fn examine() -> Vec<Finding> {
 
 /// The finding about the workers and instructions of reductions, gathers and updates.
 fn central_work() -> Finding {
-    let (workers, instructions) = (workers::count(), Instructions::chosen().set().name());
+    let workers = workers::count();
+    let instructions = Instructions::chosen().set().name();
     let text = format!("{workers} workers, {instructions} instructions");
     Finding::new(Verdict::Fine, "central work", text)
 }
@@ -201,7 +204,8 @@ fn version() -> Finding {
     } else {
         "release"
     };
-    let (architecture, system) = (std::env::consts::ARCH, std::env::consts::OS);
+    let architecture = std::env::consts::ARCH;
+    let system = std::env::consts::OS;
     let text = format!(
         "umbo {}, {build}, {architecture} {system}",
         env!("CARGO_PKG_VERSION")
@@ -531,7 +535,8 @@ mod tests {
     #[test]
     fn what_joins_ranks_is_not_needed() {
         let missing = || Err(Error::Unavailable("no such file".into()));
-        let (unset, set) = ("UMBO_OF_NOBODY", "PATH");
+        let unset = "UMBO_OF_NOBODY";
+        let set = "PATH";
         check(
             &joins_ranks("MPI", set, Ok(())),
             Verdict::Fine,
@@ -558,11 +563,9 @@ mod tests {
     #[test]
     fn the_last_line_sums_up() {
         let finding = |verdict| Finding::new(verdict, "subject", "text");
-        let (fine, note, problem) = (
-            finding(Verdict::Fine),
-            finding(Verdict::Note),
-            finding(Verdict::Problem),
-        );
+        let fine = finding(Verdict::Fine);
+        let note = finding(Verdict::Note);
+        let problem = finding(Verdict::Problem);
         let last = |findings: &[Finding]| as_text(findings).lines().last().unwrap().to_owned();
         let findings = [problem, note, fine];
         assert_eq!(last(&findings), "Problems: 1. Worth knowing besides: 1.");

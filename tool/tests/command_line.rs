@@ -184,7 +184,8 @@ impl Described {
                 text[digits.len()..].to_owned(),
             )
         };
-        let ((least, _), (most, unit)) = (split(least), split(most));
+        let (least, _) = split(least);
+        let (most, unit) = split(most);
         let mut wrong = [
             "-1",
             "NaN",
@@ -257,7 +258,8 @@ fn options_with_values(help: &str) -> Vec<Described> {
 /// words; so does every option that takes one of some names.
 #[test]
 fn values_that_are_not_possible_are_refused_with_those_that_are() {
-    let (mut numbers, mut names) = (0, 0);
+    let mut numbers = 0;
+    let mut names = 0;
     for (place, help) in helps() {
         for option in options_with_values(&help) {
             let place: Vec<&str> = place.iter().map(String::as_str).collect();
@@ -609,7 +611,8 @@ fn devices_as_a_table() {
 #[test]
 fn devices_as_json() {
     let devices: Value = serde_json::from_str(&printed(&["devices", "--json"])).unwrap();
-    let (physical, logical) = (&devices["physical"], &devices["logical"]);
+    let physical = &devices["physical"];
+    let logical = &devices["logical"];
     assert_eq!(physical[0]["name"], "CPU:0");
     assert!(physical[0]["total_bytes"].as_u64() > Some(0));
     assert_eq!(

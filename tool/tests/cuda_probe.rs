@@ -77,7 +77,8 @@ const NOT_CALLED: [&str; 29] = [
 fn devices_with_driver(name: &str, source: &str) -> Value {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
-    let (file, library) = (folder.join("driver.c"), folder.join("libcuda.so"));
+    let file = folder.join("driver.c");
+    let library = folder.join("libcuda.so");
     fs::write(&file, source).unwrap();
     // Rust links with cc, so it is there.
     let mut compiler = Command::new("cc");

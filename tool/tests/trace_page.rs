@@ -149,7 +149,8 @@ fn pair(page: &str, name: &str) -> (f64, f64) {
 #[test]
 fn a_page_shows_the_replicas_and_zooms() {
     let folder = Folder::new("page");
-    let (file, html) = (folder.0.join("trace.json"), folder.0.join("trace.html"));
+    let file = folder.0.join("trace.json");
+    let html = folder.0.join("trace.html");
     write_trace(&file);
     let made = umbo(&[
         "trace",
@@ -217,7 +218,8 @@ fn a_page_shows_the_replicas_and_zooms() {
             "nothing is drawn for {row}: {colours}"
         );
     }
-    let (all, zoomed) = (pair(&seen, "all"), pair(&seen, "zoomed"));
+    let all = pair(&seen, "all");
+    let zoomed = pair(&seen, "zoomed");
     assert_eq!(all.0, 0.0);
     assert!(
         zoomed.1 - zoomed.0 < 0.5 * (all.1 - all.0),
@@ -295,7 +297,8 @@ fn what_cannot_be_made_into_a_page_is_refused() {
         );
     }
     let folder = Folder::new("refused");
-    let (file, html) = (folder.0.join("other.json"), folder.0.join("page.html"));
+    let file = folder.0.join("other.json");
+    let html = folder.0.join("page.html");
     std::fs::write(&file, "{\"traceEvents\":[]}").unwrap();
     let refused = umbo(&[
         "trace",

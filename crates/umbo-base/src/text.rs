@@ -158,7 +158,8 @@ mod tests {
         assert_eq!(text.as_c_str().to_str(), Ok("w\u{e4}"));
         assert_eq!(Text::from("a\0b").as_c_str(), c"a\u{2400}b");
         assert_eq!(Text::from("").as_c_str(), c"");
-        let (shorter, longer) = (Text::from("a"), Text::from("ab"));
+        let shorter = Text::from("a");
+        let longer = Text::from("ab");
         assert!(shorter < longer);
         assert_eq!(text.clone().as_c_str().as_ptr(), text.as_c_str().as_ptr());
     }

@@ -19,7 +19,8 @@ pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
         }
     }
     let whole = all(case, &others.whole);
-    let (split, uneven) = (all(case, &case.evidence.split), all(case, &others.uneven));
+    let split = all(case, &case.evidence.split);
+    let uneven = all(case, &others.uneven);
     let first = (
         all(case, &others.uneven[..1]),
         all(case, &others.first[..1]),
@@ -68,7 +69,9 @@ fn all(case: &Case<'_>, parts: &[DryRunPart]) -> Vec<u32> {
 /// The length of the longer of two ordered lists, less the number of pairs whose entries differ by
 /// at most `near`.
 fn differing(left: &[u32], right: &[u32], near: u32) -> usize {
-    let (mut at, mut other, mut pairs) = (0, 0, 0);
+    let mut at = 0;
+    let mut other = 0;
+    let mut pairs = 0;
     while let (Some(&here), Some(&there)) = (left.get(at), right.get(other)) {
         let is_pair = here.abs_diff(there) <= near;
         pairs += usize::from(is_pair);

@@ -189,7 +189,8 @@ impl Observer {
                 // The veto precedes everything that a callback defers, so that nothing deferred is
                 // prepared. It also precedes all notes, so that they are undone
                 // whatever fails from here on.
-                let (observer, step) = (Arc::clone(self), context.step_id());
+                let observer = Arc::clone(self);
+                let step = context.step_id();
                 context
                     .strategy()
                     .defer(Box::new(Veto { observer, step }))?;
@@ -350,7 +351,8 @@ impl Drop for Veto {
     fn drop(&mut self) {
         self.observer.restore_variables();
         // The step's turn is not over yet, so no other step has used the gradients in between.
-        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().take());
+        let gradients = &self.observer.gradients;
+        let before = self.observer.before.lock().take();
         if let (Some(gradients), Some(before)) = (gradients, before) {
             gradients.restore(before);
         }
@@ -388,7 +390,8 @@ mod tests {
         };
         let initial = Tensor::scalar(0.0f32).unwrap();
         let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-        let (devices, variables) = (strategy.replica_devices(), vec![variable.clone()]);
+        let devices = strategy.replica_devices();
+        let variables = vec![variable.clone()];
         let reduction = LossReduction::Sum;
         let gradients = Gradients::new(
             strategy.id(),

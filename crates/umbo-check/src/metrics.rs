@@ -44,14 +44,16 @@ impl Case<'_> {
         }
         for (once, again) in self.evidence.repeated() {
             if !self.same(self.total(once), self.total(again)) {
-                let (a, b) = (self.value(self.total(once)), self.value(self.total(again)));
+                let a = self.value(self.total(once));
+                let b = self.value(self.total(again));
                 let text =
                     format!("two runs with the same examples differ: {a:.6e} and then {b:.6e}");
                 return self.finding(Verdict::NotRepeatable, text);
             }
         }
         let whole = self.total(&others.whole);
-        let (split, uneven) = (self.total(&self.evidence.split), self.total(&others.uneven));
+        let split = self.total(&self.evidence.split);
+        let uneven = self.total(&others.uneven);
         let first = (
             self.of(others.uneven.first()),
             self.of(others.first.first()),
@@ -108,7 +110,8 @@ impl Case<'_> {
 
     /// Whether two metrics have the same mean or sum, or both have none.
     fn same(&self, left: Metric, right: Metric) -> bool {
-        let (a, b) = (self.value(left), self.value(right));
+        let a = self.value(left);
+        let b = self.value(right);
         let of_examples = self.evidence.metric_magnitude(self.id);
         self.tolerance()
             .allows(a, b, a.abs().max(b.abs()).max(of_examples))
@@ -139,10 +142,8 @@ impl Case<'_> {
         let whole = self.total(&others.whole);
         let split = &self.evidence.split;
         let of_parts = [self.total(split), self.total(&others.uneven)];
-        let (first, alone) = (
-            self.of(others.uneven.first()),
-            self.of(others.first.first()),
-        );
+        let first = self.of(others.uneven.first());
+        let alone = self.of(others.first.first());
         let close = |a: f64, b: f64| self.tolerance().allows(a, b, a.abs().max(b.abs()));
         let additive = of_parts
             .iter()
@@ -151,7 +152,8 @@ impl Case<'_> {
         let numbers = self.means(&of_parts, whole);
         if !additive {
             let part = split.iter().find(|part| part.examples > 0);
-            let (weight, examples) = (self.of(part).weight, part.map_or(0, |part| part.examples));
+            let weight = self.of(part).weight;
+            let examples = part.map_or(0, |part| part.examples);
             let all = whole.weight;
             let text = format!(
                 "{numbers}; it is added with weight {weight} for {examples} examples and with \

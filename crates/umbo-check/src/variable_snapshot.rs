@@ -88,7 +88,8 @@ impl VariableSnapshot {
         was: &Tensor,
         is: &Tensor,
     ) -> Result<Option<WrittenVariable>> {
-        let (before, after) = (bytes(was)?, bytes(is)?);
+        let before = bytes(was)?;
+        let after = bytes(is)?;
         let Some(first) = before.iter().zip(&after).position(|(was, is)| was != is) else {
             return Ok(None);
         };

@@ -131,9 +131,12 @@ pub(super) fn difference(
         spacing,
     };
     let mut found = Distance::default();
-    let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
+    let mut worst = 0.0;
+    let mut widest = 0.0f64;
+    let mut longest = 0.0f64;
     for element in 0..measure.elements {
-        let (a, b) = (left.at(element), right.at(element));
+        let a = left.at(element);
+        let b = right.at(element);
         let of_examples = measure.examples.map_or(0.0, |examples| examples[element]);
         let magnitude = of_terms(element)
             .max(of_examples)
@@ -167,9 +170,12 @@ pub(super) fn proportion(
     of: &LinearCombination<'_>,
     elements: usize,
 ) -> Option<Proportion> {
-    let (mut both, mut own, mut others) = (0.0, 0.0, 0.0);
+    let mut both = 0.0;
+    let mut own = 0.0;
+    let mut others = 0.0;
     for element in 0..elements {
-        let (a, b) = (vector.at(element), of.at(element));
+        let a = vector.at(element);
+        let b = of.at(element);
         both += a * b;
         own += a * a;
         others += b * b;
@@ -228,7 +234,8 @@ mod tests {
                 tolerance,
                 examples: None,
             };
-            let (one, two) = ([1.0, 1.0], [2.0, 2.0 * (1.0 + epsilon)]);
+            let one = [1.0, 1.0];
+            let two = [2.0, 2.0 * (1.0 + epsilon)];
             let parts = LinearCombination::of([(1.0, &one[..]), (1.0, &one[..])]);
             assert!(
                 !difference(&parts, &LinearCombination::of([(1.0, &two[..])]), &measure).exceeds
@@ -248,7 +255,8 @@ mod tests {
             tolerance: Tolerance::of_sums(DType::Float16, 3),
             examples: None,
         };
-        let (whole, parts) = ([20.0 * spacing, 0.0], [9.0 * spacing, 0.0]);
+        let whole = [20.0 * spacing, 0.0];
+        let parts = [9.0 * spacing, 0.0];
         for factor in [1.0, 1e-3] {
             let two = LinearCombination::of([(factor, &parts[..]), (factor, &parts[..])]);
             let found = difference(
@@ -279,11 +287,10 @@ mod tests {
 
     #[test]
     fn proportions_tell_multiples_from_others() {
-        let (one, other) = ([1.0, 2.0], [2.0, -1.0]);
-        let (a, b) = (
-            LinearCombination::of([(3.0, &one[..])]),
-            LinearCombination::of([(1.0, &one[..])]),
-        );
+        let one = [1.0, 2.0];
+        let other = [2.0, -1.0];
+        let a = LinearCombination::of([(3.0, &one[..])]);
+        let b = LinearCombination::of([(1.0, &one[..])]);
         let found = proportion(&a, &b, 2).unwrap();
         assert!((found.factor - 3.0).abs() < 1e-12 && found.residual < 1e-6);
         let found = proportion(&LinearCombination::of([(1.0, &other[..])]), &b, 2).unwrap();

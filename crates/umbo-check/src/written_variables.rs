@@ -6,7 +6,8 @@ use super::report::{Finding, Subject, Verdict, place};
 /// One finding for each variable that was written through a view.
 pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     let of_written = evidence.written.iter().map(|written| {
-        let (variable, (was, is)) = (&written.variable, &written.values);
+        let variable = &written.variable;
+        let (was, is) = &written.values;
         let index = evidence
             .variables()
             .iter()

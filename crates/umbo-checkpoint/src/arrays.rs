@@ -47,7 +47,8 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
     let mut archive = ZipWriter::new(&file.file);
     for (name, tensor) in arrays {
         let tensor = tensor.on_host()?.to_contiguous()?;
-        let (header, elements) = (header(&tensor), bytes(&tensor)?);
+        let header = header(&tensor);
+        let elements = bytes(&tensor)?;
         let is_large = header.len() as u64 + elements.len() as u64 >= u64::from(u32::MAX);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)

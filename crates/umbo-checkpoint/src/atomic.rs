@@ -87,7 +87,8 @@ impl AtomicFile {
                 Err(TryLockError::Error(_)) => true,
             };
             if ours {
-                let (shown, target) = (path.to_owned(), folder.join(name));
+                let shown = path.to_owned();
+                let target = folder.join(name);
                 return Ok(AtomicFile {
                     shown,
                     target,

@@ -54,11 +54,10 @@ impl Drop for Inside<'_> {
 impl Background {
     /// Copies are written by the function `write`.
     pub fn new(write: Box<WriteSnapshot>) -> Background {
-        let (inside, failure) = (Mutex::default(), Mutex::default());
         let shared = Arc::new(SharedWriter {
             write,
-            inside,
-            failure,
+            inside: Mutex::default(),
+            failure: Mutex::default(),
         });
         Background {
             shared,
@@ -244,7 +243,8 @@ mod tests {
     #[test]
     fn the_thread_that_writes_does_not_wait_for_itself() {
         let own: Arc<OnceLock<Background>> = Arc::default();
-        let (of_write, (sender, receiver)) = (Arc::downgrade(&own), channel());
+        let of_write = Arc::downgrade(&own);
+        let (sender, receiver) = channel();
         let background = own.get_or_init(|| {
             Background::new(Box::new(move |_, _| {
                 let own = of_write.upgrade().expect("its test goes on");

@@ -166,13 +166,16 @@ impl Checkpoint {
     ) -> Result<(Vec<PreparedRestore<'a>>, Values)> {
         file.own()?;
         let names = names_of(entries)?;
-        let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
+        let mut mismatches = Vec::new();
+        let mut wanted = WantedTensors::default();
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
         for (name, object) in entries {
             let found = properties_of(file, name, &**object, &mut mismatches)?;
             let Some(properties) = found else { continue };
-            let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
+            let taken = &mut taken;
+            let wanted = &mut wanted;
+            let mismatches = &mut mismatches;
             let mut saved = ObjectReader {
                 file,
                 object: name,
@@ -314,7 +317,8 @@ fn properties_of<'a>(
     };
     let there = kind_of(properties);
     if there != kind {
-        let (here, there) = (with_article(kind), with_article(there));
+        let here = with_article(kind);
+        let there = with_article(there);
         mismatches.push(format!(
             "kind: '{name}' is {here} here, {there} in the file"
         ));

@@ -106,11 +106,11 @@ impl ClaimedFolders {
                 training: self.training,
                 since: next_moment(),
             });
-            let (folder, last_number) = (Arc::clone(folder), AtomicU64::new(0));
+            let folder = Arc::clone(folder);
             let new = Arc::new(ClaimedFolder {
                 folder,
                 holder,
-                last_number,
+                last_number: AtomicU64::new(0),
             });
             claimed.push(Arc::clone(&new));
             return Ok(Claim(new));

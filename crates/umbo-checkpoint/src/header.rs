@@ -30,7 +30,8 @@ pub(super) const LENGTH_BYTES: usize = 8;
 /// The length and the header of a file that has the tensors of a snapshot, in their order, with
 /// these checksums. Also returns the checksum of both.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
-    let (mut infos, mut end) = (Vec::new(), 0);
+    let mut infos = Vec::new();
+    let mut end = 0;
     let mut of_tensors = Map::new();
     for ((name, tensor), checksum) in snapshot.tensors.iter().zip(checksums) {
         let start = end;

@@ -97,7 +97,8 @@ impl CheckpointFile {
             // A tensor without elements also has a checksum.
             loop {
                 let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
-                let (here, count) = (offset, to.len() as u64);
+                let here = offset;
+                let count = to.len() as u64;
                 let checksum = is_compared.then(Hasher::new);
                 pieces.push(ReadPiece {
                     tensor,

@@ -228,7 +228,8 @@ impl Manager {
     /// Makes sure that the files of the folder are those of this training, and that nobody else
     /// saves there.
     fn claim_folder(&self, state: &mut SaveState) -> Result<()> {
-        let (homes, folder) = (&self.checkpoint.homes, self.shelf.folder());
+        let homes = &self.checkpoint.homes;
+        let folder = self.shelf.folder();
         let is_held = state.claim.as_ref().is_none_or(|claim| homes.hold(claim));
         if state.is_settled && is_held {
             return Ok(());
@@ -284,7 +285,8 @@ impl Manager {
         drop(state);
         if let Some(target) = target {
             log::log(Level::Info, || {
-                let (folder, target) = (self.shelf.folder().path().display(), target.display());
+                let folder = self.shelf.folder().path().display();
+                let target = target.display();
                 format!(
                     "the checkpoints that were in '{folder}' are in '{target}' now: training \
                      starts fresh"
@@ -376,7 +378,8 @@ impl Manager {
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         let newest = |files: &Vec<StepFile>| files.last().map(|file| file.step);
         let files = self.agreed("newest", self.files(), newest)?;
-        let (strategy, mut damage) = (self.checkpoint.strategy(), None);
+        let strategy = self.checkpoint.strategy();
+        let mut damage = None;
         for StepFile { step, path } in files.into_iter().rev() {
             let Err(error) = self.checkpoint.restore(&path) else {
                 self.record_file(step);

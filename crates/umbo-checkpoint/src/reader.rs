@@ -149,7 +149,7 @@ impl CheckpointFile {
         let own = own(path, &metadata, &all)?;
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
-        let (path, parts) = (path.to_owned(), Vec::new());
+        let path = path.to_owned();
         Ok(CheckpointFile {
             path,
             file,
@@ -157,7 +157,7 @@ impl CheckpointFile {
             tensors,
             foreign,
             own,
-            parts,
+            parts: Vec::new(),
         })
     }
 
@@ -316,7 +316,8 @@ impl CheckpointFile {
         let shape = Shape::new(&[part.len()])?;
         Tensor::made(dtype, shape, DeviceId::HOST, |to| {
             for (file, pair) in self.files().zip(boundaries.windows(2)) {
-                let (start, end) = (pair[0].max(part.start), pair[1].min(part.end));
+                let start = pair[0].max(part.start);
+                let end = pair[1].min(part.end);
                 if start < end {
                     let piece = file.read(name, dtype, Shape::new(&[pair[1] - pair[0]])?)?;
                     let piece = piece.slice(0, start - pair[0], end - pair[0], 1)?;

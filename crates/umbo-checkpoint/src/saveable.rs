@@ -197,7 +197,8 @@ impl ObjectRecord {
     /// range of elements, or the whole tensor if ranks do not divide it.
     pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
         if let Some(sharding) = variable.sharding() {
-            let (shape, boundaries) = (variable.shape(), sharding.boundaries().to_vec());
+            let shape = variable.shape();
+            let boundaries = sharding.boundaries().to_vec();
             self.divided
                 .push((name.clone(), SavedSharding { shape, boundaries }));
         }
@@ -343,7 +344,8 @@ impl ObjectReader<'_> {
     /// range, or all elements if ranks do not divide the tensor. None as for
     /// [`ObjectReader::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<PendingTensor>> {
-        let (dtype, shape) = (variable.dtype(), variable.shape());
+        let dtype = variable.dtype();
+        let shape = variable.shape();
         let Some(sharding) = variable.sharding() else {
             return self.later(Some(part), dtype, shape);
         };
@@ -381,7 +383,8 @@ impl ObjectReader<'_> {
         dtype: DType,
         shape: Shape,
     ) -> Result<Option<Tensor>> {
-        let (name, mut wanted) = (full_name(self.object, part), WantedTensors::default());
+        let name = full_name(self.object, part);
+        let mut wanted = WantedTensors::default();
         let names = (&name[..], &name[..]);
         let later = self
             .file

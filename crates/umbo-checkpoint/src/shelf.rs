@@ -118,7 +118,8 @@ impl Shelf {
     /// those that were modified before it.
     fn files_for(&self, purpose: Purpose) -> Result<Vec<StepFile>> {
         self.folder.check()?;
-        let (mut numbered, mut others) = (Vec::new(), Vec::new());
+        let mut numbered = Vec::new();
+        let mut others = Vec::new();
         for (step, path) in folder::files(self.folder.path())? {
             let looked = self.look_at(step, &path);
             let file = StepFile { step, path };

@@ -44,10 +44,12 @@ impl Checkpoint {
                 pairs.iter().map(find).collect::<Result<_>>()?
             }
         };
-        let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
+        let mut mismatches = Vec::new();
+        let mut wanted = WantedTensors::default();
         let mut values = Vec::new();
         for (name, tensor, variable) in chosen {
-            let (dtype, shape) = (variable.dtype(), variable.shape());
+            let dtype = variable.dtype();
+            let shape = variable.shape();
             let value = file.want((tensor, name), dtype, shape, &mut wanted, &mut mismatches)?;
             values.extend(value.map(|value| (variable, value)));
         }

@@ -155,7 +155,8 @@ impl Snapshot {
 
     /// The checksums of the tensors, in their order.
     pub(super) fn checksums(&self) -> Result<Vec<u32>> {
-        let (mut pieces, mut all) = (Vec::new(), 0);
+        let mut pieces = Vec::new();
+        let mut all = 0;
         for (index, (_, tensor)) in self.tensors.iter().enumerate() {
             let bytes = bytes(tensor)?;
             pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));

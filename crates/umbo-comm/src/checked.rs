@@ -31,7 +31,8 @@ impl CheckedCommunicator {
     /// Checks the place that `engine` reports. In messages, the arguments have the names of the
     /// getters.
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
-        let (rank, size) = (engine.rank(), engine.size());
+        let rank = engine.rank();
+        let size = engine.size();
         let RankPlace {
             node_rank,
             node_size,
@@ -58,7 +59,8 @@ impl CheckedCommunicator {
     /// Checks that a call is valid: that counts fit the memory, and that a rank receives from
     /// itself as many bytes as it sends to itself.
     fn check(&self, call: &EngineCall<'_>) -> Result<()> {
-        let (own, size) = (self.rank(), self.size());
+        let own = self.rank();
+        let size = self.size();
         match call {
             EngineCall::AllToAll {
                 send,
@@ -68,7 +70,8 @@ impl CheckedCommunicator {
             } => {
                 self.check_counts(send_counts, &send.sizes(), "send_bytes")?;
                 self.check_counts(receive_counts, &receive.sizes(), "receive_bytes")?;
-                let (sent, received) = (send_counts[own], receive_counts[own]);
+                let sent = send_counts[own];
+                let received = receive_counts[own];
                 if sent != received {
                     let problem =
                         format!("rank {own} sends itself {sent} bytes and receives {received}");
@@ -83,7 +86,8 @@ impl CheckedCommunicator {
                 self.check_counts(counts, &receive.sizes(), "bytes")?;
                 let sizes = send.sizes();
                 if !sizes.contains(&counts[own]) {
-                    let (due, there) = (counts[own], sizes.end());
+                    let due = counts[own];
+                    let there = sizes.end();
                     let problem = format!("rank {own} sends {there} bytes; {due} are expected");
                     return Err(Error::invalid("bytes", problem));
                 }

@@ -169,7 +169,8 @@ pub trait Communicator: Send + Sync {
         receive: &mut [u8],
         receive_counts: &[usize],
     ) -> Result<()> {
-        let (send, receive) = (Outgoing::Host(send), Incoming::Host(receive));
+        let send = Outgoing::Host(send);
+        let receive = Incoming::Host(receive);
         self.call(EngineCall::AllToAll {
             send,
             send_counts,
@@ -180,7 +181,8 @@ pub trait Communicator: Send + Sync {
 
     /// See [`EngineCall::AllGather`].
     fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        let (send, receive) = (Outgoing::Host(send), Incoming::Host(receive));
+        let send = Outgoing::Host(send);
+        let receive = Incoming::Host(receive);
         self.call(EngineCall::AllGather {
             send,
             receive,

@@ -41,7 +41,8 @@ fn read(
     rank_name: &'static str,
     size_name: &'static str,
 ) -> Result<Option<LaunchedRank>> {
-    let (rank, size) = (number(variable, rank_name)?, number(variable, size_name)?);
+    let rank = number(variable, rank_name)?;
+    let size = number(variable, size_name)?;
     let (Some(rank), Some(size)) = (rank, size) else {
         return Ok(None);
     };

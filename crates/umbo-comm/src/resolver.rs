@@ -113,7 +113,8 @@ impl ClusterResolver {
 
     /// The rank by the cluster. Chiefs come first, then workers; no other job has ranks.
     fn place_in_cluster(&self) -> Option<LaunchedRank> {
-        let (own, index) = (self.task_type.as_ref()?, self.task_index?);
+        let own = self.task_type.as_ref()?;
+        let index = self.task_index?;
         let mut ranks = TRAINING.iter().flat_map(|&job| {
             let tasks = self.jobs.get(job).into_iter().flatten();
             tasks.map(move |(&index, _)| (job, index))

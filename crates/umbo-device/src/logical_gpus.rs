@@ -52,7 +52,8 @@ impl LogicalGpus {
 
     /// The logical GPU with this number as a part of a card, for any number of cards.
     fn part(&self, index: u32) -> CardPart {
-        let (mut card, mut part) = (0, index);
+        let mut card = 0;
+        let mut part = index;
         while part >= self.of_card(card) {
             (card, part) = (card + 1, part - self.of_card(card));
         }

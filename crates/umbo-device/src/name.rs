@@ -35,7 +35,10 @@ impl DeviceName {
     /// wrong. It does not check whether the device exists.
     pub fn parse(name: &str, defaults: &DeviceName) -> Result<DeviceName> {
         let wrong = |problem: String| invalid!("device", "'{name}': {problem}");
-        let (mut job, mut replica, mut task, mut device) = (None, None, None, None);
+        let mut job = None;
+        let mut replica = None;
+        let mut task = None;
+        let mut device = None;
         for part in name.split('/').filter(|part| !part.is_empty()) {
             let number = |text: &str| {
                 text.parse::<u32>()

@@ -143,7 +143,8 @@ fn few_processors(summary: &Summary) -> Option<Advice> {
     if cpu_devices <= processors || processors == 0 {
         return None;
     }
-    let (at_once, has) = (at_once(summary), counted(processors.into(), "processor"));
+    let at_once = at_once(summary);
+    let has = counted(processors.into(), "processor");
     some(
         Cause::FewProcessors,
         format!("{at_once} on {has} take turns: use at most {processors}"),
@@ -167,7 +168,8 @@ fn unit(summary: &Summary) -> &'static str {
 }
 
 fn small_step(summary: &Summary) -> Option<Advice> {
-    let (work, busiest) = (summary.work(), summary.busiest());
+    let work = summary.work();
+    let busiest = summary.busiest();
     let coordination = summary.coordination;
     let pays = reaches(work, 110, busiest + coordination);
     if summary.setup.devices < 2
@@ -308,7 +310,8 @@ fn fewer_threads(summary: &Summary) -> String {
     let mut variables: Vec<String> = Vec::new();
     for library in summary.libraries.iter().filter(too_many) {
         let threads = u64::from(library.threads.unwrap_or(1));
-        let (maker, file) = (library.maker.name(), &library.file);
+        let maker = library.maker.name();
+        let file = &library.file;
         named.push(format!(
             "{maker} ({file}) computes with {}",
             counted(threads, "thread")
@@ -346,7 +349,8 @@ fn input(summary: &Summary) -> Option<Advice> {
 
 fn update(summary: &Summary) -> Option<Advice> {
     let update = summary.central(Phase::Update);
-    let (period, takes) = (duration(summary.period), duration(update));
+    let period = duration(summary.period);
+    let takes = duration(update);
     if !reaches(update, 30, summary.period) {
         return None;
     }
@@ -401,7 +405,8 @@ fn busy_machine(summary: &Summary) -> Option<Advice> {
             && few_processors(summary).is_none()
             && other_threads(summary).is_none() =>
         {
-            let (ready, period) = (duration(ready), duration(summary.period));
+            let ready = duration(ready);
+            let period = duration(summary.period);
             format!("a replica was ready and had no processor for {ready} of a step's {period}")
         }
         None => return None,

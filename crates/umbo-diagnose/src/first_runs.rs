@@ -62,11 +62,10 @@ struct ThreadWatch {
 
 impl FirstRuns {
     pub fn new(setup: Setup) -> FirstRuns {
-        let (runs, next) = (AtomicU64::new(0), AtomicU64::new(1));
         FirstRuns {
             setup,
-            runs,
-            next,
+            runs: AtomicU64::new(0),
+            next: AtomicU64::new(1),
             state: Mutex::default(),
         }
     }

@@ -57,10 +57,8 @@ impl Watch {
     /// after the beginning.
     pub fn load(&self) -> Option<Load> {
         let nanoseconds = clock::now().saturating_sub(self.begun);
-        let (before, now) = (
-            self.time?,
-            usage::processors().filter(|_| nanoseconds >= SHORTEST)?,
-        );
+        let before = self.time?;
+        let now = usage::processors().filter(|_| nanoseconds >= SHORTEST)?;
         let busy = now.busy.saturating_sub(before.busy);
         let others = busy.saturating_sub(now.own.saturating_sub(before.own));
         let others = others as f64 / nanoseconds as f64;

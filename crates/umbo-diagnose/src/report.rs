@@ -251,7 +251,8 @@ mod tests {
         let running = recorder.begin(strategy);
         let meter = running.as_ref().map(|run| Meter::start(run.opened));
         burn(nanoseconds);
-        let (place, measured) = (recorder.place(strategy, 1), meter.is_some());
+        let place = recorder.place(strategy, 1);
+        let measured = meter.is_some();
         if let Some(meter) = meter {
             let (sample, start) = meter.stop();
             recorder.note(place, 0, sample, start);

@@ -16,7 +16,8 @@ pub(super) struct RunEnd {
 
 impl RunEnd {
     pub fn now(local: &Local) -> RunEnd {
-        let (spent, updated) = (local.spent(), local.updated.get());
+        let spent = local.spent();
+        let updated = local.updated.get();
         RunEnd {
             at: clock::now(),
             place: watching::place(),

@@ -57,7 +57,8 @@ impl Recorder {
             local.running.set(true);
             local.inside.set(0);
             let with_clocks = self.last_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
-            let (spent, updated) = (local.spent(), local.updated.get());
+            let spent = local.spent();
+            let updated = local.updated.get();
             let opened = Opened {
                 at: clock::now(),
                 with_clocks,
@@ -78,7 +79,9 @@ impl WatchedRun<'_> {
     /// Ends the run. `kept` says whether it was committed. A run that was not committed is left out
     /// of the report.
     pub fn finish(self, place: StepPlace, kept: bool) {
-        let (sample, recorder, strategy) = (self.sample(), self.recorder, self.strategy);
+        let sample = self.sample();
+        let recorder = self.recorder;
+        let strategy = self.strategy;
         recorder.last_run.store(sample.run, Ordering::Relaxed);
         if watching::is_traced() {
             let name = if kept {
@@ -100,7 +103,8 @@ impl WatchedRun<'_> {
     }
 
     fn sample(&self) -> StepSample {
-        let (now, before) = (clock::now(), self.before.as_ref());
+        let now = clock::now();
+        let before = self.before.as_ref();
         let (spent, updated) = LOCAL.with(|local| (local.spent(), local.updated.get()));
         let since = |after: &ByPhase<u64>, before: &ByPhase<u64>| -> ByPhase<u64> {
             std::array::from_fn(|at| after[at].saturating_sub(before[at]))

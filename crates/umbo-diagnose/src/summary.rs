@@ -293,7 +293,8 @@ struct Step {
 
 impl Step {
     fn of(step: &StepSample, replicas: &[ReplicaSample], devices: u32) -> Step {
-        let (compute, wait) = (Phase::Compute as usize, Phase::Wait as usize);
+        let compute = Phase::Compute as usize;
+        let wait = Phase::Wait as usize;
         let mut central = step.central;
         central[compute] = 0;
         central[wait] = 0;

@@ -69,10 +69,8 @@ pub fn usable() -> usize {
         return usable;
     }
     let all = process_processors().count().max(1);
-    let (reported, of_thread) = (
-        available(),
-        CpuSet::of_current_thread().map_or(all, |set| set.count()),
-    );
+    let reported = available();
+    let of_thread = CpuSet::of_current_thread().map_or(all, |set| set.count());
     let usable = usable_of(all, of_thread, reported);
     // The system reports to a thread at most the processors that it is bound to, so one that is
     // bound to fewer learns nothing of the quota, and its answer is not kept.

@@ -159,7 +159,8 @@ mod tests {
         pace.decide(WINDOW, 5 + WINDOW / TOO_MUCH);
         assert!(!pace.is_free, "a tenth is not too much");
         let ready = 5 + WINDOW / TOO_MUCH;
-        let (mut now, mut ready) = (2 * WINDOW, ready + WINDOW / TOO_MUCH + 1);
+        let mut now = 2 * WINDOW;
+        let mut ready = ready + WINDOW / TOO_MUCH + 1;
         pace.decide(now, ready);
         assert!(pace.is_free);
         // The window is quiet, but the thread stays free for a second.
@@ -178,7 +179,8 @@ mod tests {
 
     #[test]
     fn in_vain_it_is_bound_less_and_less_often() {
-        let (mut now, mut ready) = (0, 0);
+        let mut now = 0;
+        let mut ready = 0;
         let mut pace = Pace::new(now, ready);
         let mut free = Vec::new();
         for _ in 0..8 {

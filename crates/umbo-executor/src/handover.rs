@@ -134,7 +134,8 @@ mod model {
                 Arc::new((0..workers).map(|_| Inbox::new()).collect());
             let caller = Arc::new(Signal::new());
             let serve = |worker: usize| {
-                let (inboxes, caller) = (Arc::clone(&inboxes), Arc::clone(&caller));
+                let inboxes = Arc::clone(&inboxes);
+                let caller = Arc::clone(&caller);
                 move || {
                     loop {
                         let job = inboxes[worker].take(Spin::NEVER);

@@ -54,10 +54,9 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         name: &'static str,
         function: impl Fn(T) -> R + Send + Sync + 'static,
     ) -> Pool<T, R> {
-        let (waiting, outcomes) = (VecDeque::new(), Vec::new());
         let calls = Calls {
-            waiting,
-            outcomes,
+            waiting: VecDeque::new(),
+            outcomes: Vec::new(),
             missing: 0,
             stop: false,
         };
@@ -182,7 +181,8 @@ mod tests {
         pool: &mut Pool<T, R>,
         items: Vec<T>,
     ) -> Vec<Outcome<R>> {
-        let (mut items, mut outcomes) = (items, Vec::new());
+        let mut items = items;
+        let mut outcomes = Vec::new();
         pool.grow(items.len()).unwrap();
         pool.call(&mut items, |outcome| outcomes.push(outcome))
             .unwrap();

@@ -47,8 +47,10 @@ impl Division {
 
     /// The items of one.
     pub fn items(self, chunk: u32) -> Range<usize> {
-        let (blocks, count) = (self.items.div_ceil(self.block), self.count as usize);
-        let (each, longer) = (blocks / count, blocks % count);
+        let blocks = self.items.div_ceil(self.block);
+        let count = self.count as usize;
+        let each = blocks / count;
+        let longer = blocks % count;
         let start = |chunk: usize| {
             let block = chunk * each + chunk.min(longer);
             block.saturating_mul(self.block).min(self.items)
@@ -120,7 +122,8 @@ mod tests {
         ] {
             let chunks = Division::new(items, block, bytes, workers);
             assert!(chunks.count() as usize <= items.div_ceil(block));
-            let (mut end, mut chunk) = (0, 0);
+            let mut end = 0;
+            let mut chunk = 0;
             for worker in 0..workers {
                 assert_eq!(chunks.own(worker, workers).start, chunk);
                 chunk = chunks.own(worker, workers).end;

@@ -40,19 +40,19 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String>
         .declaration
         .rsplit_once([' ', '*'])
         .unwrap_or_default();
-    let (given, raw) = (format!("how.{name}"), format!("raw.{name}"));
+    let given = format!("how.{name}");
+    let raw = format!("raw.{name}");
     let member = match kind {
         "double" => ["double".to_owned(), value, given, raw],
         "int64_t" | "uint64_t" => [format!("std::{kind}"), value, given, raw],
         "int32_t" => {
-            let (start, to_c) = ((value != "0").to_string(), format!("{given} ? 1 : 0"));
+            let start = (value != "0").to_string();
+            let to_c = format!("{given} ? 1 : 0");
             ["bool".to_owned(), start, to_c, format!("{raw} != 0")]
         }
         "const char " => {
-            let (to_c, own) = (
-                format!("{given}.c_str()"),
-                format!("{raw} == nullptr ? \"\" : {raw}"),
-            );
+            let to_c = format!("{given}.c_str()");
+            let own = format!("{raw} == nullptr ? \"\" : {raw}");
             ["std::string".to_owned(), "{}".to_owned(), to_c, own]
         }
         _ => match kind.strip_prefix("umbo_") {
@@ -64,7 +64,8 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String>
                 } else {
                     &value
                 };
-                let (start, from_c) = (format!("{own}{{{start}}}"), format!("{own}{{{raw}}}"));
+                let start = format!("{own}{{{start}}}");
+                let from_c = format!("{own}{{{raw}}}");
                 [own, start, format!("to_c({given})"), from_c]
             }
             None => return Err(format!("C++ has no '{}'", field.declaration)),

@@ -78,7 +78,8 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
             }
             _ => {}
         }
-        let (attributes, name) = (attributes(source), name.to_string());
+        let attributes = attributes(source);
+        let name = name.to_string();
         let is_begun = attribute(attributes, "c_struct").is_some();
         items.push(Declaration {
             documentation: documentation(attributes),

@@ -171,10 +171,8 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
 /// The inline functions that retain and release handles of a noun. `special` says more about the
 /// release.
 fn ownership(noun: &str, special: Vec<String>, text: &mut String) {
-    let (words, kind) = (
-        noun.replace('_', " "),
-        format!("UMBO_HANDLE_{}", noun.to_uppercase()),
-    );
+    let words = noun.replace('_', " ");
+    let kind = format!("UMBO_HANDLE_{}", noun.to_uppercase());
     let handle = format!("const umbo_{noun} *{noun}");
     let retain = format!("Makes another handle to the same {words}: umbo_retain().");
     let mut release = vec!["Releases a handle: umbo_release().".to_owned()];

@@ -84,17 +84,15 @@ pub(crate) struct RowFacts {
 impl DatasetProperties {
     /// The properties of a source of elements like `spec`.
     pub(crate) fn source(spec: ElementSpec, cardinality: Cardinality) -> DatasetProperties {
-        let (batches, batched, files, rows) = (None, None, None, None);
-        let (order, has_functions) = (OrderFacts::default(), false);
         DatasetProperties {
             spec,
             cardinality,
-            batches,
-            batched,
-            files,
-            rows,
-            order,
-            has_functions,
+            batches: None,
+            batched: None,
+            files: None,
+            rows: None,
+            order: OrderFacts::default(),
+            has_functions: false,
             depth: 1,
             stages: 1,
         }
@@ -118,7 +116,8 @@ impl DatasetProperties {
     /// `inputs`. INVALID_ARGUMENT if too many operations are nested, or if there are too many
     /// in all.
     pub(crate) fn above(inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
-        let (mut deepest, mut stages) = (0, 1_usize);
+        let mut deepest = 0;
+        let mut stages = 1_usize;
         for input in inputs {
             deepest = deepest.max(input.depth);
             stages = stages.saturating_add(input.stages);

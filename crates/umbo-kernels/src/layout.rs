@@ -96,7 +96,8 @@ impl Shape {
 
     /// The coordinates of an element, by its number in row-major order: `[2, 0]`.
     pub fn coordinates(&self, element: usize) -> Vec<usize> {
-        let (mut rest, mut coordinates) = (element, self.to_vec());
+        let mut rest = element;
+        let mut coordinates = self.to_vec();
         for coordinate in coordinates.iter_mut().rev() {
             let size = (*coordinate).max(1);
             (*coordinate, rest) = (rest % size, rest / size);
@@ -150,7 +151,8 @@ pub struct Layout {
 impl Layout {
     /// A contiguous row-major layout.
     pub fn row_major(shape: Shape) -> Layout {
-        let (mut strides, mut stride) = ([0; MAX_RANK], 1isize);
+        let mut strides = [0; MAX_RANK];
+        let mut stride = 1isize;
         for axis in (0..shape.rank()).rev() {
             strides[axis] = stride;
             stride *= shape[axis].max(1) as isize;

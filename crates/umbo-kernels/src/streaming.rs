@@ -128,7 +128,8 @@ unsafe fn write_line_of_baseline(from: *const [u8; LINE], to: *mut [u8; LINE]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+        let from = from.cast::<__m128i>();
+        let to = to.cast::<__m128i>();
         for part in 0..LINE / size_of::<__m128i>() {
             // SAFETY: the parts are those of the line, and `to` is aligned for them.
             unsafe { _mm_stream_si128(to.add(part), _mm_loadu_si128(from.add(part))) };
@@ -187,7 +188,8 @@ mod tests {
                 let mut to = vec![255u8; 512];
                 // SAFETY: both ranges lie in their vectors.
                 unsafe {
-                    let (from, to) = (from.as_ptr().add(3), to.as_mut_ptr().add(start));
+                    let from = from.as_ptr().add(3);
+                    let to = to.as_mut_ptr().add(start);
                     write(instructions, from, to, bytes);
                 }
                 finish();

@@ -81,7 +81,8 @@ impl Runs {
             return;
         }
         let inner = self.axes - 1;
-        let (size, stride) = (self.sizes[inner], self.strides[inner]);
+        let size = self.sizes[inner];
+        let stride = self.strides[inner];
         let mut index = [0; MAX_RANK];
         let mut rest = range.start;
         let mut offset = 0;
@@ -120,7 +121,8 @@ impl Runs {
     /// room for the elements, and does not overlap with them.
     pub unsafe fn gather(&self, data: *const u8, size: usize, range: Range<usize>, to: *mut u8) {
         for_size!(size, T => {
-            let (data, to) = (data.cast::<T>(), to.cast::<T>());
+            let data = data.cast::<T>();
+            let to = to.cast::<T>();
             self.for_each(range, |first, offset, stride, length| {
                 // SAFETY: the runs of a range lie in the layout; the caller's promise.
                 unsafe { copy_run(data.offset(offset), stride, to.add(first), 1, length) };
@@ -135,7 +137,8 @@ impl Runs {
     /// has the elements, and does not overlap with them.
     pub unsafe fn scatter(&self, data: *mut u8, size: usize, range: Range<usize>, from: *const u8) {
         for_size!(size, T => {
-            let (data, from) = (data.cast::<T>(), from.cast::<T>());
+            let data = data.cast::<T>();
+            let from = from.cast::<T>();
             self.for_each(range, |first, offset, stride, length| {
                 // SAFETY: as in `gather`.
                 unsafe { copy_run(from.add(first), 1, data.offset(offset), stride, length) };

@@ -86,7 +86,8 @@ impl AddedToEntry {
                 self.weight += weight;
             }
             MetricKind::Count | MetricKind::Accuracy { .. } => {
-                let (hits, of) = (whole(sum, "sum")?, whole(weight, "weight")?);
+                let hits = whole(sum, "sum")?;
+                let of = whole(weight, "weight")?;
                 if self.kind != MetricKind::Count && hits > of {
                     return Err(invalid!("sum", "{hits} right predictions of {of}"));
                 }
@@ -111,7 +112,8 @@ impl AddedToEntry {
         labels: &View<'_>,
         is_strict: bool,
     ) -> Result<Option<OutsideScore>> {
-        let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
+        let of_labels = columns(labels);
+        let count = rows(labels, "labels")?;
         if of_labels.is_some_and(|columns| columns != 1) {
             let shape = labels.layout().shape;
             return Err(invalid!("labels", "shape {shape}; [examples] is expected"));
@@ -124,7 +126,9 @@ impl AddedToEntry {
         if self.kind.cells().is_some() {
             memory::reserve(&mut self.cells, count, "labels")?;
         }
-        let (hits, of, cells) = (self.hits, self.of, self.cells.len());
+        let hits = self.hits;
+        let of = self.of;
+        let cells = self.cells.len();
         self.outside = None;
         let added = self.add_rows(predicted, labels, count);
         if added.is_err() || (is_strict && self.outside.is_some()) {
@@ -135,7 +139,9 @@ impl AddedToEntry {
     }
 
     fn add_rows(&mut self, predicted: &View<'_>, labels: &View<'_>, count: usize) -> Result<()> {
-        let (mut classes, mut guesses, mut scores) = ([0; CHUNK], [0; CHUNK], [0.0; CHUNK]);
+        let mut classes = [0; CHUNK];
+        let mut guesses = [0; CHUNK];
+        let mut scores = [0.0; CHUNK];
         let columns = columns(predicted);
         let is_auc = matches!(self.kind, MetricKind::Auc { .. });
         self.check_columns(columns)?;
@@ -166,7 +172,8 @@ impl AddedToEntry {
                     check_class(label, columns as u64, "labels", first + at)?;
                 }
                 if padding == Some(label) {
-                    let (dtype, row) = (labels.dtype(), first + at);
+                    let dtype = labels.dtype();
+                    let row = first + at;
                     return Err(out_of_range!(
                         "labels",
                         "row {row}: class {label} is the largest {dtype}, which often stands for \

@@ -179,9 +179,11 @@ impl Total {
 /// 1982). The counts are whole numbers, so there is only one rounding.
 fn pairs_in_order(cells: &[i64]) -> Metric {
     let (negatives, positives) = cells.split_at(cells.len() / 2);
-    let (mut below, mut halves) = (0u128, 0u128);
+    let mut below = 0u128;
+    let mut halves = 0u128;
     for (&negative, &positive) in negatives.iter().zip(positives) {
-        let (negative, positive) = (negative as u128, positive as u128);
+        let negative = negative as u128;
+        let positive = positive as u128;
         halves += positive * (2 * below + negative);
         below += negative;
     }
@@ -198,7 +200,8 @@ mod tests {
 
     fn auc(scores: &[(f64, i64)]) -> f64 {
         let kind = MetricKind::auc(4, 0.0, 1.0).unwrap();
-        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
+        let mut slot = AddedToEntry::new(kind);
+        let mut total = Total::new(kind).unwrap();
         scores
             .iter()
             .for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
@@ -228,7 +231,8 @@ mod tests {
     #[test]
     fn classes_have_precision_and_recall() {
         let kind = MetricKind::confusion(3).unwrap();
-        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
+        let mut slot = AddedToEntry::new(kind);
+        let mut total = Total::new(kind).unwrap();
         for (predicted, label) in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 0)] {
             slot.one_label(predicted, label, 0).unwrap();
         }

@@ -73,8 +73,8 @@ impl Strategy {
         &self,
         function: &mut dyn FnMut(ValueContext) -> Result<Value>,
     ) -> Result<Value> {
-        let (first, num_replicas_in_sync) =
-            (self.ranks().first_replica(), self.num_replicas_in_sync());
+        let first = self.ranks().first_replica();
+        let num_replicas_in_sync = self.num_replicas_in_sync();
         let parts: Result<Vec<Value>> = (first..first + self.num_replicas())
             .map(|replica_id_in_sync_group| {
                 function(ValueContext {

@@ -8,7 +8,8 @@ mod tests {
 
     #[test]
     fn clocks_go_forward() {
-        let (wall, processor) = (now(), on_processor());
+        let wall = now();
+        let processor = on_processor();
         let mut burnt = 0u64;
         while on_processor() == processor {
             burnt = std::hint::black_box(burnt + 1);

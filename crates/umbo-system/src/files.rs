@@ -16,7 +16,8 @@ mod tests {
     fn a_file_is_told_from_others_and_from_what_has_its_name_later() {
         let folder = std::env::temp_dir().join(format!("umbo-system-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let (path, other) = (folder.join("a"), folder.join("b"));
+        let path = folder.join("a");
+        let other = folder.join("b");
         fs::write(&path, b"0123456789").unwrap();
         fs::write(&other, b"").unwrap();
         let file = open(OpenOptions::new().read(true), &path).unwrap();

@@ -74,7 +74,8 @@ struct Exported<F> {
 /// with UNAVAILABLE for memory of a GPU that cannot be used.
 pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
-    let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
+    let mut shape = [0; MAX_RANK];
+    let mut strides = [0; MAX_RANK];
     for (to, &size) in shape.iter_mut().zip(layout.shape.iter()) {
         *to = size as i64;
     }
@@ -191,7 +192,8 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     if bytes > 0 && elements.data.is_null() {
         return Err(wrong("data is NULL, and there are elements"));
     }
-    let (size, on_gpu) = (dtype.size(), !device.is_host_memory());
+    let size = dtype.size();
+    let on_gpu = !device.is_host_memory();
     if bytes > 0 && !address.is_multiple_of(size) {
         return Err(wrong(&format!(
             "the address is not a multiple of {size}, the size of {dtype}"
@@ -383,10 +385,8 @@ mod tests {
             .unwrap()
             .slice(0, 1, 3, 1)
             .unwrap();
-        let (one, other) = (
-            there_and_back::<DLManagedTensorVersioned>(&part),
-            there_and_back::<DLManagedTensor>(&part),
-        );
+        let one = there_and_back::<DLManagedTensorVersioned>(&part);
+        let other = there_and_back::<DLManagedTensor>(&part);
         assert_eq!(
             (one.address(), other.address()),
             (part.address(), part.address())

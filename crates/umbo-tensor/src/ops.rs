@@ -56,7 +56,8 @@ impl TensorMut<'_> {
             if from.device() != self.device() {
                 from = from.copied_to(self.device())?;
             }
-            let (from, to) = (from.place(), self.tensor.place());
+            let from = from.place();
+            let to = self.tensor.place();
             // SAFETY: the elements are those of the tensors, which do not overlap. This tensor has
             // the right to write its own.
             return on_gpu(gpu, |launcher| unsafe {
@@ -159,7 +160,8 @@ impl Tensor {
     /// Whether the memory ranges of the two tensors have bytes in common. Slices that interleave
     /// without sharing an element count as overlapping.
     pub fn overlaps(&self, other: &Tensor) -> bool {
-        let (device, others) = (self.device(), other.device());
+        let device = self.device();
+        let others = other.device();
         // CPUs share their memory.
         if device != others && !(device.is_host_memory() && others.is_host_memory()) {
             return false;
@@ -168,7 +170,8 @@ impl Tensor {
             let start = tensor.address().addr();
             start..start + tensor.layout().extent() * tensor.dtype().size()
         };
-        let (left, right) = (range(self), range(other));
+        let left = range(self);
+        let right = range(other);
         !left.is_empty() && !right.is_empty() && left.start < right.end && right.start < left.end
     }
 

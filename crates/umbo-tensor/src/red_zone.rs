@@ -92,7 +92,8 @@ impl Region {
     /// The bytes of a contiguous tensor.
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
-        let (storage, bytes) = (Arc::clone(storage), tensor.bytes());
+        let storage = Arc::clone(storage);
+        let bytes = tensor.bytes();
         Region {
             storage,
             start,
@@ -453,7 +454,8 @@ mod tests {
 
     #[test]
     fn each_operator_changes_each_red_zone() {
-        let (mut tried, mut seen) = (0, 0);
+        let mut tried = 0;
+        let mut seen = 0;
         for dtype in DType::ALL {
             let size = dtype.size() as isize;
             let shape = Shape::new(&[64 / dtype.size()]).unwrap();

@@ -31,7 +31,8 @@ impl Tensor {
             let storage = Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?);
             let mut offset = 0;
             for &(dtype, shape) in of_block {
-                let (storage, layout) = (Arc::clone(&storage), Layout::row_major(shape));
+                let storage = Arc::clone(&storage);
+                let layout = Layout::row_major(shape);
                 tensors.push(Tensor::from_storage(storage, dtype, layout, offset)?);
                 offset += taken(dtype, shape)?;
             }

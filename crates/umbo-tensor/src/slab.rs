@@ -78,7 +78,8 @@ impl Slab {
 /// Whether the elements of `after` lie directly behind those of `before`, in one block. If so, both
 /// can be read and written as one, together with all that follow in the same way.
 pub fn follows(before: &Tensor, after: &Tensor) -> bool {
-    let ((block, start), (other, next)) = (before.storage(), after.storage());
+    let (block, start) = before.storage();
+    let (other, next) = after.storage();
     Arc::ptr_eq(block, other)
         && before.dtype() == after.dtype()
         && before.bytes() > 0

@@ -88,7 +88,8 @@ impl TensorMut<'_> {
 pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     check_same((from.dtype(), from.shape()), (to.dtype(), to.shape()))?;
     to.check_writable()?;
-    let (source, target) = (from.gpu()?, to.tensor.gpu()?);
+    let source = from.gpu()?;
+    let target = to.tensor.gpu()?;
     if let (Some(gpu), Some(other)) = (source, target)
         && gpu.id() == other.id()
     {
@@ -106,7 +107,8 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         return to.copy_from(&dense);
     }
     let bytes = from.span_bytes();
-    let (here, there) = (from.on_device(), to.tensor.on_device());
+    let here = from.on_device();
+    let there = to.tensor.on_device();
     // SAFETY: as above.
     unsafe {
         match (source, target) {

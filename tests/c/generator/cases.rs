@@ -89,7 +89,9 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             }
         }
     }
-    let (mut outside, mut inside, mut creating) = (String::new(), String::new(), String::new());
+    let mut outside = String::new();
+    let mut inside = String::new();
+    let mut creating = String::new();
     for (name, function) in &cases {
         let takes = |handle| {
             function
@@ -129,7 +131,8 @@ fn write_case(
     null: usize,
     case: &str,
 ) -> Result<(), String> {
-    let (mut locals, mut cleanup) = (String::new(), String::new());
+    let mut locals = String::new();
+    let mut cleanup = String::new();
     let mut arguments = Vec::new();
     for (position, parameter) in function.parameters.iter().enumerate() {
         if position == null {

@@ -237,7 +237,8 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             "no context of the matrix is for callbacks of type {left_out}"
         ));
     }
-    let (mut calls, mut table) = (String::new(), String::new());
+    let mut calls = String::new();
+    let mut table = String::new();
     for function in &header.functions {
         write_call(&mut calls, &mut table, header, function)
             .map_err(|problem| format!("{}: {problem}", function.name))?;
@@ -276,7 +277,8 @@ pub struct Prepared {
 
 /// Good arguments of a function.
 pub fn prepared(header: &Header, function: &Function) -> Result<Prepared, String> {
-    let (mut locals, mut cleanup) = (String::new(), String::new());
+    let mut locals = String::new();
+    let mut cleanup = String::new();
     let mut arguments = Vec::new();
     for parameter in &function.parameters {
         let recipe = RECIPES

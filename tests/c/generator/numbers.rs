@@ -189,7 +189,8 @@ enum Kind {
 
 /// The whole program, and the number of places in it.
 pub fn program(header: &Header) -> Result<(String, usize), String> {
-    let (mut calls, mut table) = (String::new(), String::new());
+    let mut calls = String::new();
+    let mut table = String::new();
     let mut count = 0;
     for function in &header.functions {
         for place in places(header, function) {

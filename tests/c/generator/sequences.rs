@@ -71,7 +71,8 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             ));
         }
     }
-    let (mut calls, mut table) = (String::new(), String::new());
+    let mut calls = String::new();
+    let mut table = String::new();
     write_structs(&mut calls, header)?;
     for function in &header.functions {
         write_call(&mut calls, header, function)
@@ -244,7 +245,8 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
 
 fn write_call(calls: &mut String, header: &Header, function: &Function) -> Result<(), String> {
     let name = &function.name;
-    let (mut locals, mut after) = (String::new(), String::new());
+    let mut locals = String::new();
+    let mut after = String::new();
     let mut arguments = Vec::new();
     let mut has_token = false;
     for (position, parameter) in function.parameters.iter().enumerate() {
@@ -378,7 +380,8 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             .filter(|_| !handle.is_empty())
             .and_then(kind_of)
     };
-    let (mut before, mut retained) = (String::new(), String::new());
+    let mut before = String::new();
+    let mut retained = String::new();
     if let Some(kind) = noun("_release") {
         // Before the call: what it destroys may call back, and the handle is stale by then.
         writeln!(before, "    released(f, {kind}, a0);").expect("a string takes it");

@@ -148,10 +148,8 @@ fn computable(dtype: Dtype) -> Result<()> {
 }
 
 fn combine(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
-    let (a, b) = (
-        plain(&step["a"], environment)?,
-        plain(&step["b"], environment)?,
-    );
+    let a = plain(&step["a"], environment)?;
+    let b = plain(&step["b"], environment)?;
     computable(a.dtype)?;
     if a.dtype != b.dtype {
         return fail(UMBO_STATUS_INVALID_ARGUMENT, "the operands differ in dtype");

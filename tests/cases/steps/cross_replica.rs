@@ -114,10 +114,8 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn gather(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let (value, axis) = (
-        operand(step, environment)?,
-        fields::small_integer(step, "axis")?,
-    );
+    let value = operand(step, environment)?;
+    let axis = fields::small_integer(step, "axis")?;
     // SAFETY: the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_strategy_gather(strategy.get(), value.get(), axis, ptr::null(), result)
@@ -143,7 +141,9 @@ struct Destination {
 
 fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination> {
     let mut destination: umbo_destination = Default::default();
-    let (mut device, mut like, mut variable) = (None, None, None);
+    let mut device = None;
+    let mut like = None;
+    let mut variable = None;
     if let Some(name) = fields::optional_text(json, "device")? {
         destination.device = device.insert(c_text(&placement::of_device(name))?).as_ptr();
     } else {
@@ -164,7 +164,8 @@ fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination
 
 fn reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let (op, value) = (reduce_op(step)?, operand(step, environment)?);
+    let op = reduce_op(step)?;
+    let value = operand(step, environment)?;
     let to = destination(&step["destination"], environment)?;
     let to = &raw const to.destination;
     // SAFETY: the destination points to what outlives the call, the output is a variable.
@@ -176,7 +177,8 @@ fn reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
 fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let op = reduce_op(step)?;
-    let (mut kept, mut values) = (Vec::new(), Vec::new());
+    let mut kept = Vec::new();
+    let mut values = Vec::new();
     for pair in fields::list(step, "pairs")? {
         let value = operand::evaluate(&pair["value"], environment, fields::strategy(step)?)?;
         let to = destination(&pair["destination"], environment)?;

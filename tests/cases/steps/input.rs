@@ -160,7 +160,8 @@ fn distribute_from_function(step: &Json, environment: &Environment<'_>) -> Given
     // SAFETY: the callback and its user data belong together and outlive the call; the options and
     // the output are variables.
     let dataset = made(|to| unsafe {
-        let (function, options) = (Some(on_dataset as _), &raw const options);
+        let function = Some(on_dataset as _);
+        let options = &raw const options;
         umbo_strategy_distribute_datasets_from_function(
             strategy.get(),
             function,
@@ -224,7 +225,8 @@ fn each(
     }
     let limit = fields::optional_integer(step, "limit")?;
     let iterator = iterator_over(step, environment)?;
-    let (mut collected, mut taken) = (Vec::new(), 0);
+    let mut collected = Vec::new();
+    let mut taken = 0;
     let end = loop {
         if limit == Some(taken) {
             break "limit";
@@ -239,7 +241,8 @@ fn each(
 }
 
 fn for_each(step: &Json, environment: &Environment<'_>) -> Given {
-    let (item, steps) = (fields::text(step, "item")?, fields::list(step, "steps")?);
+    let item = fields::text(step, "item")?;
+    let steps = fields::list(step, "steps")?;
     let steps = each(step, environment, |element| {
         environment.bind(item, Bound::Value(element));
         block(steps, environment)?;
@@ -279,7 +282,8 @@ fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     let info = read(umbo_element_spec_info::default(), |info| unsafe {
         umbo_element_spec_get_info(spec.get(), info)
     })?;
-    let (kind, count) = (info.kind, info.item_count);
+    let kind = info.kind;
+    let count = info.item_count;
     if kind == UMBO_VALUE_TENSOR {
         let sizes = usize::try_from(info.ndim).ok().map(|ndim| {
             let sizes = info.shape[..ndim].iter();

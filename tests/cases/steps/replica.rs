@@ -47,10 +47,8 @@ fn on_replicas(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
-    let (op, value) = (
-        reduce_op(step)?,
-        operand::evaluate(&step["value"], environment, "s")?,
-    );
+    let op = reduce_op(step)?;
+    let value = operand::evaluate(&step["value"], environment, "s")?;
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_replica_context_all_reduce(context, op, value.get(), result)

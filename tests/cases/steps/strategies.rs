@@ -152,7 +152,8 @@ fn canonical_device_name(step: &Json) -> Given {
     let mut buffer = [0u8; 256];
     // SAFETY: the texts are texts, the buffer has the capacity stated, the output is a variable.
     let length = read(0usize, |length| unsafe {
-        let (place, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
+        let place = buffer.as_mut_ptr().cast();
+        let capacity = buffer.len();
         umbo_device_canonical_name(name.as_ptr(), defaults, place, capacity, length)
     })?;
     Ok(Some(text(

@@ -203,10 +203,8 @@ fn trainable(step: &Json, environment: &Environment<'_>) -> Given {
 }
 
 fn created_in_scope(step: &Json, environment: &Environment<'_>) -> Given {
-    let (strategy, variable) = (
-        strategy_of(step, environment)?,
-        variable_of(step, environment)?,
-    );
+    let strategy = strategy_of(step, environment)?;
+    let variable = variable_of(step, environment)?;
     // SAFETY: the output is a variable.
     truth(read(0, |result| unsafe {
         umbo_strategy_created_variable(strategy.get(), variable.get(), result)

@@ -95,7 +95,8 @@ impl Session<'_> {
 
     fn put(&mut self, id: u32, name: &str, work: Work, marks: &[Mark]) -> Outcome<Arc<Stamp>> {
         let stream = self.streams.get(id).ok_or(Code::INVALID_HANDLE)?;
-        let (context, order) = (stream.context, stream.order);
+        let context = stream.context;
+        let order = stream.order;
         self.usable(context)?;
         let mut clock = self.host.clone();
         let mut after = vec![];
@@ -153,7 +154,9 @@ impl Session<'_> {
         let Some(stream) = self.streams.get(id) else {
             return Ok(());
         };
-        let (context, count, clock) = (stream.context, stream.enqueued, stream.clock.clone());
+        let context = stream.context;
+        let count = stream.enqueued;
+        let clock = stream.clock.clone();
         self.wait_for(id, count);
         self.usable(context)?;
         self.host_learns(&clock);
@@ -171,7 +174,9 @@ impl Session<'_> {
         let Some(stream) = self.streams.get(id) else {
             return Ok(());
         };
-        let (idle, context, clock) = (stream.is_idle(), stream.context, stream.clock.clone());
+        let idle = stream.is_idle();
+        let context = stream.context;
+        let clock = stream.clock.clone();
         self.usable(context)?;
         if !idle {
             return Err(Code::NOT_READY);

@@ -29,8 +29,11 @@ impl Faults {
         let mut wanted = vec![];
         for fault in text.split(',').filter(|fault| !fault.is_empty()) {
             let mut parts = fault.split(':');
-            let (name, number, code) = (parts.next()?, parts.next()?, parts.next()?);
-            let (number, code) = (number.parse().ok()?, code.parse().ok()?);
+            let name = parts.next()?;
+            let number = parts.next()?;
+            let code = parts.next()?;
+            let number = number.parse().ok()?;
+            let code = code.parse().ok()?;
             wanted.push(Fault {
                 name: name.into(),
                 number,

@@ -115,7 +115,8 @@ impl History {
         let near: Vec<u64> = self.0.range(first..=bytes.end).map(|(at, _)| *at).collect();
         for at in near {
             if let Some(start) = left {
-                let (a, b) = (&self.0[&start], &self.0[&at]);
+                let a = &self.0[&start];
+                let b = &self.0[&at];
                 if a.end == at && a.same_past(b) {
                     let end = b.end;
                     self.0.remove(&at);
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn only_unordered_pairs_with_a_write_conflict() {
-        let (mut one, mut two) = (Clock::default(), Clock::default());
+        let mut one = Clock::default();
+        let mut two = Clock::default();
         let mut history = History::default();
         assert!(history.access(0..100, true, &stamp(0, &mut one)).is_none());
         let conflict = history

@@ -154,7 +154,8 @@ impl Driver {
                 }
             }
         }
-        let (start, is_host) = (region.start, region.device().is_none());
+        let start = region.start;
+        let is_host = region.device().is_none();
         if let Some(text) = race {
             self.reports.add(Mistake::Race, &text);
         }

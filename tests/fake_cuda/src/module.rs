@@ -58,7 +58,8 @@ impl Session<'_> {
         {
             let module = read(text).map_err(|problem| said(Code::INVALID_PTX, problem))?;
             let kernels = module.kernels.into_iter().map(Arc::new).collect();
-            let (text, target) = (text.to_owned(), module.target);
+            let text = text.to_owned();
+            let target = module.target;
             self.modules.last = Some(Text {
                 text,
                 target,

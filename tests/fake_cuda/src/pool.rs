@@ -122,7 +122,8 @@ impl Driver {
 
     /// Says what a device may do with a pool's memory.
     pub fn set_pool_access(&mut self, raw: Raw, given: Access) -> Outcome {
-        let (id, device) = (self.pool(raw)?, self.located(given.location)?);
+        let id = self.pool(raw)?;
+        let device = self.located(given.location)?;
         let pool = &mut self.pools[id as usize];
         match given.flags {
             READ_AND_WRITE => drop(pool.access.insert(device)),
@@ -133,7 +134,8 @@ impl Driver {
     }
 
     pub fn pool_access(&self, raw: Raw, location: Location) -> Outcome<u32> {
-        let (id, device) = (self.pool(raw)?, self.located(location)?);
+        let id = self.pool(raw)?;
+        let device = self.located(location)?;
         let granted = self.is_open(id, device);
         Ok(if granted { READ_AND_WRITE } else { NO_ACCESS })
     }

@@ -201,7 +201,10 @@ fn order_between_streams() {
         "an event left out",
         &["race", "uninitialised"],
         |p| {
-            let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+            let one = p.stream();
+            let two = p.stream();
+            let ready = p.event();
+            let x = p.memory();
             fill(x, BYTES, one);
             record(ready, one);
             if !p.wrong {
@@ -215,7 +218,10 @@ fn order_between_streams() {
         "an event recorded too early",
         &["race", "uninitialised"],
         |p| {
-            let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+            let one = p.stream();
+            let two = p.stream();
+            let ready = p.event();
+            let x = p.memory();
             if p.wrong {
                 record(ready, one);
             }
@@ -228,7 +234,10 @@ fn order_between_streams() {
         },
     );
     compare(&control, "overwriting what is still read", &["race"], |p| {
-        let (one, two, over, x) = (p.stream(), p.stream(), p.event(), p.memory());
+        let one = p.stream();
+        let two = p.stream();
+        let over = p.event();
+        let x = p.memory();
         fill(x, BYTES, one);
         synchronize(one);
         launch(reading, x, one);
@@ -243,7 +252,9 @@ fn order_between_streams() {
         "a copy without a stream that has not arrived",
         &["race", "uninitialised"],
         |p| {
-            let (own, x, y) = (p.stream(), p.memory(), p.memory());
+            let own = p.stream();
+            let x = p.memory();
+            let y = p.memory();
             fill(x, BYTES, null_mut());
             if !p.wrong {
                 synchronize(null_mut());
@@ -256,7 +267,9 @@ fn order_between_streams() {
         "parts of one allocation that overlap",
         &["race"],
         |p| {
-            let (one, two, x) = (p.stream(), p.stream(), p.memory());
+            let one = p.stream();
+            let two = p.stream();
+            let x = p.memory();
             fill(x, 32, one);
             fill(x + if p.wrong { 31 } else { 32 }, 32, two);
         },
@@ -271,7 +284,10 @@ fn memory_freed_too_early() {
         "a free on another stream",
         &["race", "use after free"],
         |p| {
-            let (one, two, over, y) = (p.stream(), p.stream(), p.event(), p.memory());
+            let one = p.stream();
+            let two = p.stream();
+            let over = p.event();
+            let y = p.memory();
             let x = allocate_async(one);
             fill(x, BYTES, one);
             copy(y, x, BYTES, one);
@@ -283,7 +299,9 @@ fn memory_freed_too_early() {
         },
     );
     compare(&control, "memory used before it is there", &["race"], |p| {
-        let (one, two, ready) = (p.stream(), p.stream(), p.event());
+        let one = p.stream();
+        let two = p.stream();
+        let ready = p.event();
         let x = allocate_async(one);
         record(ready, one);
         if !p.wrong {
@@ -299,7 +317,8 @@ fn memory_freed_too_early() {
         "a free of what the host has not waited for",
         &kinds,
         |p| {
-            let (one, y) = (p.stream(), p.memory());
+            let one = p.stream();
+            let y = p.memory();
             let x = p.memory();
             p.memory.pop();
             fill(x, BYTES, one);
@@ -315,7 +334,9 @@ fn memory_freed_too_early() {
         "a free of page-locked memory in use",
         &kinds,
         |p| {
-            let (one, x, source) = (p.stream(), p.memory(), pinned());
+            let one = p.stream();
+            let x = p.memory();
+            let source = pinned();
             upload(x, source.cast(), one);
             if !p.wrong {
                 synchronize(one);
@@ -347,7 +368,9 @@ fn page_locked_memory_changed_too_early() {
             "page-locked memory",
             &["pinned memory changed"],
             |p| {
-                let (one, x, host) = (p.stream(), p.memory(), pinned());
+                let one = p.stream();
+                let x = p.memory();
+                let host = pinned();
                 fill(x, BYTES, one);
                 let queued = match downloads {
                     true => download(host.cast(), x, one),
@@ -372,7 +395,9 @@ fn wrong_addresses_and_handles() {
         return;
     };
     compare(&control, "a copy past an end", &["out of bounds"], |p| {
-        let (one, x, y) = (p.stream(), p.memory(), p.memory());
+        let one = p.stream();
+        let x = p.memory();
+        let y = p.memory();
         fill(x, BYTES, one);
         assert_ne!(copy(y + if p.wrong { 33 } else { 32 }, x, 32, one), p.wrong);
     });
@@ -381,7 +406,9 @@ fn wrong_addresses_and_handles() {
         "a copy whose sides are exchanged",
         &["misuse"],
         |p| {
-            let (one, x, mut host) = (p.stream(), p.memory(), [0u8; BYTES]);
+            let one = p.stream();
+            let x = p.memory();
+            let mut host = [0u8; BYTES];
             fill(x, BYTES, one);
             let at = host.as_mut_ptr().cast::<c_void>();
             let done = if p.wrong {
@@ -397,7 +424,10 @@ fn wrong_addresses_and_handles() {
         "a download of what nothing wrote",
         &["uninitialised"],
         |p| {
-            let (one, x, y, mut host) = (p.stream(), p.memory(), p.memory(), [0u8; BYTES]);
+            let one = p.stream();
+            let x = p.memory();
+            let y = p.memory();
+            let mut host = [0u8; BYTES];
             fill(x, if p.wrong { 63 } else { 64 }, one);
             // The copy itself may carry padding along.
             copy(y, x, BYTES, one);
@@ -405,14 +435,17 @@ fn wrong_addresses_and_handles() {
         },
     );
     compare(&control, "an event given as a stream", &["misuse"], |p| {
-        let (one, mark) = (p.stream(), p.event());
+        let one = p.stream();
+        let mark = p.event();
         assert_ne!(
             synchronize(if p.wrong { mark.cast() } else { one }),
             p.wrong
         );
     });
     compare(&control, "a stream used after its end", &["misuse"], |p| {
-        let (one, two, x) = (p.stream(), p.stream(), p.memory());
+        let one = p.stream();
+        let two = p.stream();
+        let x = p.memory();
         // SAFETY: the stream is alive.
         unsafe { result::stream::destroy(p.streams.pop().unwrap()) }.unwrap();
         assert_ne!(fill(x, BYTES, if p.wrong { two } else { one }), p.wrong);
@@ -428,7 +461,8 @@ fn wrong_addresses_and_handles() {
         "an event recorded on another device's stream",
         &["misuse"],
         |p| {
-            let (own, mark) = (p.stream(), p.event());
+            let own = p.stream();
+            let mark = p.event();
             assert_ne!(
                 record(mark, if p.wrong { streams.get() } else { own }),
                 p.wrong
@@ -440,7 +474,8 @@ fn wrong_addresses_and_handles() {
         "a peer copy with the contexts exchanged",
         &["misuse"],
         |p| {
-            let (one, x) = (p.stream(), p.memory());
+            let one = p.stream();
+            let x = p.memory();
             fill(x, BYTES, one);
             let (to, from) = if p.wrong {
                 (first, second)
@@ -458,7 +493,8 @@ fn wrong_addresses_and_handles() {
         "memory of another device",
         &["out of bounds"],
         |p| {
-            let (one, x) = (p.stream(), p.memory());
+            let one = p.stream();
+            let x = p.memory();
             fill(x, BYTES, one);
             launch(reading, if p.wrong { there } else { x }, one);
         },
@@ -518,7 +554,8 @@ fn threads_of_a_block() {
     for (name, right, wrong, kind) in cases {
         let kernels = [kernel(&right), kernel(&wrong)];
         compare(&control, name, &[kind, "uninitialised"], |p| {
-            let (one, x) = (p.stream(), p.memory());
+            let one = p.stream();
+            let x = p.memory();
             launch(kernels[usize::from(p.wrong)], x, one);
         });
     }
@@ -535,7 +572,8 @@ fn failures_on_demand() {
         events: vec![],
         wrong: false,
     };
-    let (one, x) = (p.stream(), p.memory());
+    let one = p.stream();
+    let x = p.memory();
     assert_eq!(
         [fill(x, 8, one), fill(x, 8, one), fill(x, 8, one)],
         [true, false, true]

@@ -113,17 +113,16 @@ unsafe extern "C" fn until_set(data: *mut c_void) {
 impl Nccl {
     /// Begins what a group has of a communicator.
     pub fn begin(&mut self, index: usize, parts: Vec<Part>) {
-        let (is_stuck, is_absent) = (
-            self.faults.at("stuck").is_some(),
-            self.faults.at("absent").is_some(),
-        );
+        let is_stuck = self.faults.at("stuck").is_some();
+        let is_absent = self.faults.at("absent").is_some();
         let size = self.cliques[self.comms[index].clique].members.len();
         let comm = &mut self.comms[index];
         comm.state = IN_PROGRESS;
         comm.sends.resize_with(size, VecDeque::new);
         if is_absent {
             // Something that no rank ever sends keeps it going.
-            let (from, stream) = (comm.rank, std::ptr::null_mut());
+            let from = comm.rank;
+            let stream = std::ptr::null_mut();
             return comm.receives.push_back(Receive {
                 from,
                 address: 0,
@@ -182,7 +181,8 @@ impl Nccl {
         if cuda::within(context, || self.move_parts(index)).is_err() {
             self.comms[index].state = UNHANDLED_CUDA_ERROR;
         }
-        let (clique, comm) = (&self.cliques[clique], &mut self.comms[index]);
+        let clique = &self.cliques[clique];
+        let comm = &mut self.comms[index];
         let all_are_here = clique.members.iter().all(Option::is_some);
         if comm.state == IN_PROGRESS && all_are_here && !comm.is_busy() {
             comm.state = SUCCESS;
@@ -264,7 +264,8 @@ impl Nccl {
 
     /// Ends a communicator, amid work if there is some.
     pub fn end(&mut self, index: usize) {
-        let (context, clique) = (self.comms[index].context, self.comms[index].clique);
+        let context = self.comms[index].context;
+        let clique = self.comms[index].clique;
         // A call of the driver that fails once is made once more.
         for _ in 0..2 {
             if cuda::within(context, || self.take_note(index)).is_ok() {

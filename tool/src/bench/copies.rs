@@ -69,7 +69,8 @@ fn copy(from: &[Tensor], to: &Tensor, alone: bool, copying: Copying) -> Result<(
     let part = |range: Range<usize>| {
         let mut begin = 0;
         for (view, &size) in views.iter().zip(&sizes) {
-            let (first, last) = (range.start.max(begin), range.end.min(begin + size));
+            let first = range.start.max(begin);
+            let last = range.end.min(begin + size);
             if first < last {
                 // SAFETY: the bytes are within the view, which is contiguous, and within the
                 // output, of which no other worker writes this range.

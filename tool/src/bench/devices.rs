@@ -102,7 +102,8 @@ fn measured(asked: &Sharing) -> Result<Measured> {
         };
         Training::new(&options, asked.parameters)
     };
-    let (apart, shared) = (training(0)?, training(asked.in_sync)?);
+    let apart = training(0)?;
+    let shared = training(asked.in_sync)?;
     let work_us = asked.work_us.iter().copied();
     let rows = measure([&apart, &shared], work_us, asked.rounds, asked.steps)?;
     let bytes = |of: &Training| of.replicas() * asked.parameters * size_of::<f32>();

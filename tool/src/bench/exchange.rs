@@ -51,7 +51,10 @@ Options:
 const SIZES: RangeInclusive<Bytes> = Bytes(1 << 10)..=Bytes(4 << 30);
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let (mut from, mut to, mut rounds, mut json) = (None, None, 15, false);
+    let mut from = None;
+    let mut to = None;
+    let mut rounds = 15;
+    let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("from") => from = Some(number(arguments, "from", SIZES)?),
@@ -180,7 +183,8 @@ struct Buffers {
 
 impl Buffers {
     fn new(communicator: &CheckedCommunicator, elements: usize) -> Result<Buffers> {
-        let (rank, size) = (communicator.rank(), communicator.size());
+        let rank = communicator.rank();
+        let size = communicator.size();
         let lengths: Vec<usize> = (0..size)
             .map(|rank| elements * (rank + 1) / size - elements * rank / size)
             .collect();

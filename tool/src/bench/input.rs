@@ -74,7 +74,8 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         touch: false,
         rounds: 15,
     };
-    let (mut json, mut plot) = (false, None);
+    let mut json = false;
+    let mut plot = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("samples") => options.samples = number(arguments, "samples", ROWS)?,
@@ -282,7 +283,8 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
     let median = |values: &[f64]| quantile(values, 0.5);
     let pairs = measured.ours.iter().zip(&measured.probe);
     let percents: Vec<f64> = pairs.map(|(ours, probe)| 100.0 * ours / probe).collect();
-    let (ours, probe) = (median(&measured.ours), median(&measured.probe));
+    let ours = median(&measured.ours);
+    let probe = median(&measured.probe);
     // The bytes of the batches. Bytes that are read and then written count once.
     let gigabytes = |rate: f64| rate * (options.features * size_of::<f32>()) as f64 / 1e9;
     if json {

@@ -87,7 +87,8 @@ impl Options {
             plot: None,
             device: DeviceId::HOST,
         };
-        let (mut from, mut to) = (None, None);
+        let mut from = None;
+        let mut to = None;
         while let Some(argument) = arguments.next()? {
             let name = match argument {
                 Long(name) => name.to_owned(),
@@ -345,7 +346,8 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let position = share * sorted.len().saturating_sub(1) as f64;
     let at = |index: f64| sorted.get(index as usize).copied().unwrap_or(f64::NAN);
-    let (low, high) = (at(position.floor()), at(position.ceil()));
+    let low = at(position.floor());
+    let high = at(position.ceil());
     low + (high - low) * position.fract()
 }
 

@@ -78,7 +78,8 @@ impl Model {
     /// A model with the bytes of `what` in `count` variables.
     pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
         let gradients = gradients(strategy, what, count)?;
-        let (replicas, shape) = (strategy.num_replicas(), gradients.variables()[0].shape());
+        let replicas = strategy.num_replicas();
+        let shape = gradients.variables()[0].shape();
         let mut model = Model {
             gradients,
             replicas,

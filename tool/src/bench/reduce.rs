@@ -116,7 +116,8 @@ fn row(rounds: usize, what: &What) -> Result<Row> {
         device::wait(device)
     });
     let probe = |streaming| {
-        let (components, output) = (&components, &output);
+        let components = &components;
+        let output = &output;
         whole(move || move_bytes(components, Some(output), &[], streaming))
     };
     let labels = vec![

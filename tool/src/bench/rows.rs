@@ -48,7 +48,8 @@ const CHOICES: Choices = Choices {
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
     let mut rules = USUAL.to_vec();
-    let (mut width, mut share) = (64, 16);
+    let mut width = 64;
+    let mut share = 16;
     // LAMB cannot update single rows without the others.
     let mut possible = selves(&RULES);
     possible.retain(|(name, _)| *name != "lamb");

@@ -50,8 +50,12 @@ const HAND_OFF: &str = "hand-off, spinning";
 const WAKE: &str = "hand-off, sleeping";
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let (mut replicas, mut rounds, mut idle_us) = (2, 200, 2000);
-    let (mut deadline, mut json, mut plot) = (false, false, None);
+    let mut replicas = 2;
+    let mut rounds = 200;
+    let mut idle_us = 2000;
+    let mut deadline = false;
+    let mut json = false;
+    let mut plot = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("replicas") => replicas = number(arguments, "replicas", REPLICAS)?,

@@ -51,7 +51,10 @@ Options:
 const VARIABLES: usize = 8;
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let (mut bytes, mut compute_ms, mut work, mut steps) = (Bytes(16 << 20), 20.0, None, 60);
+    let mut bytes = Bytes(16 << 20);
+    let mut compute_ms = 20.0;
+    let mut work = None;
+    let mut steps = 60;
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -93,7 +96,8 @@ struct Measured {
 /// Measures. Returns nothing on ranks other than the first.
 fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
     let communicator: Arc<dyn Communicator> = Arc::new(mpi::world(&mpi::MpiOptions::default())?);
-    let (rank, processes) = (communicator.rank(), communicator.size());
+    let rank = communicator.rank();
+    let processes = communicator.size();
     let strategy = Strategy::new(&Options {
         cpu_replicas: 1,
         communicator: Some(Arc::clone(&communicator)),

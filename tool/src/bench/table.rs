@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn percentiles_and_ratios() {
-        let (mut probe, mut row) = (Row::new("probe", None), Row::new("row", Some("probe")));
+        let mut probe = Row::new("probe", None);
+        let mut row = Row::new("row", Some("probe"));
         for micros in 1..=100 {
             probe.add(Duration::from_micros(micros));
             row.add(Duration::from_micros(3 * micros));

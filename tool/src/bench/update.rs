@@ -242,7 +242,10 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         .then(|| filled(dtype, shape).map(|sum| vec![sum]))
         .transpose()?;
     let probe = |stream_sum, stream_copy| {
-        let (reads, sum, write, in_place) = (&reads, &sum, write.as_ref(), &in_place);
+        let reads = &reads;
+        let sum = &sum;
+        let write = write.as_ref();
+        let in_place = &in_place;
         whole(move || {
             if clip {
                 move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], stream_sum)?;

@@ -42,7 +42,10 @@ const INTERRUPTED: f64 = 4.0;
 const SPANS: u32 = 1_000_000;
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let (mut replicas, mut work_us, mut rounds, mut steps) = (2, 16, 100, 500);
+    let mut replicas = 2;
+    let mut work_us = 16;
+    let mut rounds = 100;
+    let mut steps = 500;
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -98,8 +101,10 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
         Ok(None)
     };
     let path = std::env::temp_dir().join(format!("umbo-bench-{}.json", std::process::id()));
-    let (mut times, mut taken) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
-    let (mut seen, mut counted) = (0, 0);
+    let mut times = [const { Vec::new() }; 3];
+    let mut taken = [const { Vec::new() }; 3];
+    let mut seen = 0;
+    let mut counted = 0;
     for round in 0..rounds {
         // Each kind is first as often as the others.
         for at in 0..3 {

@@ -18,7 +18,8 @@ impl Work {
 
     /// The part of one of several replicas. All parts together are the whole work.
     pub fn of(self, replica: usize, replicas: usize) -> Work {
-        let (replica, replicas) = (replica as u64, replicas as u64);
+        let replica = replica as u64;
+        let replicas = replicas as u64;
         Work(self.0 / replicas + u64::from(replica < self.0 % replicas))
     }
 

@@ -59,7 +59,8 @@ const CHOICES: Choices = Choices {
 };
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let (mut rules, mut pause_us) = (vec!["sgd"], 200);
+    let mut rules = vec!["sgd"];
+    let mut pause_us = 200;
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
             "rule" => rules = some_of(arguments, "rule", &selves(&RULES))?,
@@ -140,7 +141,8 @@ fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
                 while begin.elapsed() < pause {
                     spin_loop();
                 }
-                let (start, entries) = (Instant::now(), workers::entries());
+                let start = Instant::now();
+                let entries = workers::entries();
                 apply(&optimizer, &model.gradients)?;
                 if round > 0 {
                     times[kind].push(start.elapsed().as_secs_f64() * 1e6);

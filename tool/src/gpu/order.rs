@@ -36,7 +36,8 @@ fn chain(one: DeviceId, other: DeviceId, elements: usize) -> Result<(Vec<i32>, V
     let mut value = Tensor::from_slice(&start, shape, one)?;
     let ones = [one, other].map(|device| Tensor::from_slice(&vec![1; elements], shape, device));
     let [one_here, one_there] = ones;
-    let (one_here, one_there) = (one_here?, one_there?);
+    let one_here = one_here?;
+    let one_there = one_there?;
     for link in 0..LINKS {
         let (next, addend) = if link % 2 == 0 {
             (other, &one_there)

@@ -33,7 +33,9 @@ Options:
 ";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
-    let (mut input, mut output, mut columns) = (None, None, None);
+    let mut input = None;
+    let mut output = None;
+    let mut columns = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("columns") if columns.is_none() => columns = Some(arguments.value()?.string()?),

@@ -135,7 +135,8 @@ impl Trace {
             Some(Value::Object(arguments)) => arguments,
             _ => Map::new(),
         };
-        let (process, thread) = (whole(&event, "pid"), whole(&event, "tid"));
+        let process = whole(&event, "pid");
+        let thread = whole(&event, "tid");
         match (text(&event, "ph").as_str(), text(&event, "name").as_str()) {
             ("X", name) => self.spans.push(Span {
                 process,

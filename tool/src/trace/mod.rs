@@ -39,8 +39,11 @@ Options:
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     let arguments = &mut arguments;
-    let (mut file, mut html, mut most) = (None, None, 200_000);
-    let (mut plot, mut step) = (None, None);
+    let mut file = None;
+    let mut html = None;
+    let mut most = 200_000;
+    let mut plot = None;
+    let mut step = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("html") => html = Some(arguments::file(arguments, "html")?),
@@ -96,7 +99,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
 /// Draws a step, and returns a message.
 fn draw(plot: &Path, picture: &Picture) -> Result<String, Failure> {
     Page::create(plot)?.write(step::draw(picture))?;
-    let (plot, threads) = (plot.display(), picture.lanes.len());
+    let plot = plot.display();
+    let threads = picture.lanes.len();
     Ok(format!(
         "{plot}: step {} on {threads} threads\n",
         picture.number

@@ -21,7 +21,8 @@ struct Steps {
 /// The report on the trace, and whether it has no advice.
 pub fn report(trace: &Trace) -> (String, bool) {
     let strategies = strategies(trace);
-    let (mut text, mut fine) = (String::new(), true);
+    let mut text = String::new();
+    let mut fine = true;
     if !trace.whole {
         text.push_str("The trace has no end: its process died, or it is still being written.\n\n");
     }
@@ -96,7 +97,8 @@ fn strategies(trace: &Trace) -> BTreeMap<(u64, u64), Steps> {
         .iter()
         .filter(|span| span.category == "step" && span.name == "step")
     {
-        let (strategy, count) = (span.number("strategy"), span.number("replicas"));
+        let strategy = span.number("strategy");
+        let count = span.number("replicas");
         let Some(of_step) = replicas.get(&(span.process, strategy, span.number("step"))) else {
             continue;
         };

@@ -52,7 +52,8 @@ pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
             .find(|span| span.number("step") == number)
             .ok_or_else(|| {
                 let numbers = || steps.iter().map(|span| span.number("step"));
-                let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+                let first = numbers().min().unwrap_or(0);
+                let last = numbers().max().unwrap_or(0);
                 format!("it has no step {number} of strategy {strategy}; it has {first} to {last}")
             })?,
         None => {
@@ -275,7 +276,8 @@ mod drawing {
             for piece in &lane.pieces {
                 let y = (top + piece.depth as u32 * HEIGHT_OF_PIECE).cast_signed();
                 // A piece that is shorter than a pixel is also visible.
-                let (from, to) = (at(piece.start), at(piece.end).max(at(piece.start) + 1));
+                let from = at(piece.start);
+                let to = at(piece.end).max(at(piece.start) + 1);
                 let corners = [(from, y), (to, y + HEIGHT_OF_PIECE.cast_signed() - 3)];
                 root.draw(&Rectangle::new(corners, colour(&piece.category).filled()))?;
                 let name = label_of(piece);
@@ -285,7 +287,8 @@ mod drawing {
             }
             top += depth * HEIGHT_OF_PIECE + GAP;
         }
-        let (mut x, y) = (left.cast_signed(), bottom + HEIGHT_OF_AXIS.cast_signed());
+        let mut x = left.cast_signed();
+        let y = bottom + HEIGHT_OF_AXIS.cast_signed();
         for name in used {
             let corners = [(x, y - 6), (x + 12, y + 6)];
             root.draw(&Rectangle::new(corners, colour(name).filled()))?;
@@ -306,7 +309,8 @@ mod tests {
         let serde_json::Value::Object(arguments) = arguments else {
             unreachable!()
         };
-        let (name, category) = (category.to_owned(), category.to_owned());
+        let name = category.to_owned();
+        let category = category.to_owned();
         Span {
             process: 1,
             thread,

@@ -166,7 +166,8 @@ const MOST_LOGGED: usize = 64;
 fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
-    let (own, place) = (hasher.finish(), logged.len());
+    let own = hasher.finish();
+    let place = logged.len();
     (place <= MOST_LOGGED && !logged.contains(&own)).then(|| {
         logged.push(own);
         place
@@ -334,7 +335,8 @@ mod tests {
 
     /// A log whose sink keeps the messages that it receives.
     fn recorded(most_verbose: Level) -> (Log, Arc<Mutex<Vec<String>>>) {
-        let (log, lines) = (Log::new(), Arc::new(Mutex::new(Vec::new())));
+        let log = Log::new();
+        let lines = Arc::new(Mutex::new(Vec::new()));
         log.set(Some(recorder(most_verbose, &lines)));
         (log, lines)
     }
@@ -417,7 +419,8 @@ mod tests {
         let (dropped, was_dropped) = mpsc::channel();
         let (entered, has_entered) = mpsc::channel();
         let (leave, may_leave) = mpsc::channel();
-        let (guard, may_leave) = (Dropped(dropped), Mutex::new(may_leave));
+        let guard = Dropped(dropped);
+        let may_leave = Mutex::new(may_leave);
         log.set(Some(ProgramSink {
             most_verbose: Level::Info,
             sink: Box::new(move |_, _| {

@@ -87,8 +87,10 @@ impl GradientCase<'_> {
             if !found.exceeds {
                 return None;
             }
-            let (place, element) = (self.place(found.element), found.element);
-            let (a, b) = (once.at(element) / factor, again.at(element) / factor);
+            let place = self.place(found.element);
+            let element = found.element;
+            let a = once.at(element) / factor;
+            let b = again.at(element) / factor;
             let cause = if is_split && self.evidence.others.is_some() {
                 "this happens on several replicas and not on one: they seem to write memory that \
                  they share, such as a scratch buffer or a sum in the user data"

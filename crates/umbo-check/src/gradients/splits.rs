@@ -227,7 +227,8 @@ impl GradientCase<'_> {
         let parts = &self.evidence.split;
         let found = (1..parts.len()).find_map(|other| {
             let same = |part: &DryRunPart| {
-                let (a, b) = (part.gradient(self.index), parts[other].gradient(self.index));
+                let a = part.gradient(self.index);
+                let b = parts[other].gradient(self.index);
                 let not_zero = a.is_some_and(|a| a.iter().any(|&element| element != 0.0));
                 part.examples > 0 && part.examples == parts[other].examples && a == b && not_zero
             };
@@ -330,7 +331,8 @@ impl GradientCase<'_> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let (wrote, did_not) = (names(true), names(false));
+        let wrote = names(true);
+        let did_not = names(false);
         if wrote.is_empty() || did_not.is_empty() {
             return None;
         }
@@ -417,10 +419,8 @@ impl GradientCase<'_> {
             return self.finding(Verdict::SizeDependent, text).at(found.element);
         }
         let whole = self.update(&others.whole);
-        let (split, uneven) = (
-            self.update(&self.evidence.split),
-            self.update(&others.uneven),
-        );
+        let split = self.update(&self.evidence.split);
+        let uneven = self.update(&others.uneven);
         let usual = difference(&split, &whole, &self.measure);
         let (parts, several, found) = match usual.exceeds {
             true => (&self.evidence.split, &split, usual),

@@ -74,7 +74,8 @@ fn read_sum(
     saved: &mut ObjectReader<'_>,
 ) -> Result<Option<AccumulatedSum>> {
     let variable = &gradients.variables()[index];
-    let (of_rows, of_sum) = (format!("{name}/rows"), format!("{name}/sum"));
+    let of_rows = format!("{name}/rows");
+    let of_sum = format!("{name}/sum");
     if !saved.has_part(&of_sum) {
         return Ok(None);
     }

@@ -97,7 +97,8 @@ impl Saveable for Optimizer {
         });
         let iterations = saved.count("iterations");
         let loss_scale = saved.read_property("dynamic_loss_scale", read_loss_scale);
-        let (mut variables, mut slots) = (Vec::new(), Vec::new());
+        let mut variables = Vec::new();
+        let mut slots = Vec::new();
         for (name, json) in saved.members("variables").unwrap_or_default() {
             if let Some((state, of_state)) = read_variable(self, names, saved, &name, &json)? {
                 variables.push(state);
@@ -117,7 +118,8 @@ impl Saveable for Optimizer {
             variables,
         };
         Ok(Some(PreparedRestore::by(move |changes| {
-            let (mut slots, count) = (slots.into_iter(), self.rule().slots().len());
+            let mut slots = slots.into_iter();
+            let count = self.rule().slots().len();
             for variable in &mut state.variables {
                 for slot in slots.by_ref().take(count) {
                     variable.slots.push(changes.value(slot)?.clone());
@@ -181,7 +183,8 @@ fn read_variable(
     if later.len() < slots.len() {
         return Ok(None);
     }
-    let (variable, slots) = (variable.clone(), Vec::with_capacity(slots.len()));
+    let variable = variable.clone();
+    let slots = Vec::with_capacity(slots.len());
     Ok(Some((
         VariableState {
             variable,

@@ -53,7 +53,8 @@ pub(crate) fn value_of(variable: &Variable, record: &ObjectRecord) -> Result<Ten
         // SAFETY: only steps of its strategy, and code that takes their lock, write it.
         return unsafe { variable.committed() }.on_host()?.to_contiguous();
     }
-    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let dtype = variable.dtype();
+    let shape = variable.shape();
     Tensor::made(dtype, shape, DeviceId::HOST, |to| read_into(variable, to))
 }
 

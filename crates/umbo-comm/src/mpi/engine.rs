@@ -56,13 +56,12 @@ impl MpiEngine {
         max_message_bytes: usize,
     ) -> Result<MpiEngine> {
         let main_thread_only = lifetime::enter(&mpi)?;
-        let (communicator, rank, size) = (COMM_NULL, 0, 1);
         let mut engine = MpiEngine {
             link: Link {
                 mpi,
-                communicator,
-                rank,
-                size,
+                communicator: COMM_NULL,
+                rank: 0,
+                size: 1,
                 timeout,
                 max_message_bytes,
             },
@@ -83,7 +82,8 @@ impl MpiEngine {
     unsafe fn duplicate(&mut self, parent: MpiObject) -> Result<()> {
         self.check_thread()?;
         let mpi = self.link.mpi;
-        let (mut between, mut request) = (0, REQUEST_NULL);
+        let mut between = 0;
+        let mut request = REQUEST_NULL;
         // SAFETY: the caller's promise. The memory for the results lives until the duplicate is
         // made, or until the process ends.
         unsafe {
@@ -113,7 +113,8 @@ impl MpiEngine {
     /// Finds the place of this rank, also among the ranks of its machine.
     fn find_place(&mut self) -> Result<()> {
         let mpi = self.link.mpi;
-        let (mut rank, mut size): (c_int, c_int) = (0, 0);
+        let mut rank: c_int = 0;
+        let mut size: c_int = 0;
         // SAFETY: the communicator is valid.
         unsafe {
             mpi.check(
@@ -168,7 +169,8 @@ impl MpiEngine {
             .await_ranks(request, deadline, "for all ranks to come")?;
         // SAFETY: it was leaked in this function, and MPI no longer uses it.
         let numbers = unsafe { Box::from_raw(numbers) };
-        let (least, greatest) = (numbers[4], !numbers[5]);
+        let least = numbers[4];
+        let greatest = !numbers[5];
         if least != greatest {
             let named = |call: i64| CALLS.get(call as usize).unwrap_or(&"another call");
             return Err(Error::precondition(format!(
@@ -215,7 +217,8 @@ impl MpiEngine {
         synchronize: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let (receives, own) = self.link.incoming(receive, counts);
-        let (sends, from) = (self.link.outgoing(&sent), sent(self.link.rank));
+        let sends = self.link.outgoing(&sent);
+        let from = sent(self.link.rank);
         synchronize()?;
         // SAFETY: the parts lie in the slices, and do not overlap.
         unsafe { self.link.exchange(&sends, &receives, deadline) }?;
@@ -231,7 +234,8 @@ impl MpiEngine {
                 receive,
                 receive_counts,
             } => {
-                let (send, starts) = (send.on_host()?, starts_of(send_counts));
+                let send = send.on_host()?;
+                let starts = starts_of(send_counts);
                 let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
                 self.exchange(sent, receive.on_host()?, receive_counts, deadline, || {
                     self.synchronize("an all-to-all", 0, deadline).map(drop)
@@ -242,7 +246,8 @@ impl MpiEngine {
                 receive,
                 counts,
             } => {
-                let (send, receive) = (send.on_host()?, receive.on_host()?);
+                let send = send.on_host()?;
+                let receive = receive.on_host()?;
                 let bytes = receive.len();
                 self.exchange(
                     |_| send,

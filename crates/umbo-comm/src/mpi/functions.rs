@@ -151,7 +151,8 @@ unsafe fn check_abi(find: &dyn Fn(&CStr) -> *mut c_void) -> std::result::Result<
     // SAFETY: the caller's promise; the type is that of the standard.
     let get_version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
         unsafe { std::mem::transmute(found) };
-    let (mut major, mut minor) = (-1, -1);
+    let mut major = -1;
+    let mut minor = -1;
     // SAFETY: it may be called at any time, also before MPI is initialised.
     let code = unsafe { get_version(&raw mut major, &raw mut minor) };
     match (code, major) {

@@ -35,7 +35,8 @@ pub fn is_over(mpi: &Functions) -> bool {
 }
 
 fn initialise(mpi: &Functions) -> Result<()> {
-    let (mut initialised, mut provided) = (0, 0);
+    let mut initialised = 0;
+    let mut provided = 0;
     // SAFETY: these may be called at any time. MPI is initialised once.
     unsafe {
         mpi.check((mpi.initialized)(&raw mut initialised), "MPI_Initialized")?;

@@ -73,7 +73,8 @@ impl Link {
 
     /// The parts to send to the ranks. `of` returns the bytes for each rank.
     pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<MessagePart> {
-        let (rank, size) = (self.rank, self.size);
+        let rank = self.rank;
+        let size = self.size;
         let parts = (1..size).map(|step| {
             let peer = (rank + step) % size;
             let bytes = of(peer);
@@ -90,7 +91,8 @@ impl Link {
     /// Their order is that in which the parts of [`Link::outgoing`] on the other ranks reach
     /// this rank.
     pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<MessagePart>, usize) {
-        let (rank, size) = (self.rank, self.size);
+        let rank = self.rank;
+        let size = self.size;
         let starts = starts_of(counts);
         let base = receive.as_mut_ptr();
         let parts = (1..size).map(|step| {

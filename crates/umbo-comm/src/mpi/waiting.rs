@@ -31,7 +31,8 @@ impl Pending {
         if self.request == REQUEST_NULL {
             return Ok(true);
         }
-        let (mut done, mut status) = (0, MessageStatus::default());
+        let mut done = 0;
+        let mut status = MessageStatus::default();
         // SAFETY: the request is one that MPI has returned, or none.
         let code = unsafe { (mpi.test)(&raw mut self.request, &raw mut done, &raw mut status) };
         mpi.check(code, "moving bytes")?;
@@ -118,7 +119,8 @@ pub fn give_up(mpi: &Functions, pending: &mut Vec<Pending>) -> bool {
     let until = Instant::now() + GRACE;
     while !pending.is_empty() && Instant::now() < until {
         pending.retain_mut(|request| {
-            let (mut done, mut status) = (0, MessageStatus::default());
+            let mut done = 0;
+            let mut status = MessageStatus::default();
             // SAFETY: as above.
             let code =
                 unsafe { (mpi.test)(&raw mut request.request, &raw mut done, &raw mut status) };

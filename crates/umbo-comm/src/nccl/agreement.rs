@@ -17,7 +17,8 @@ const FAILURE_BYTES: usize = 1024;
 /// Some failures, such as a wait that timed out, may be caused by another rank. Other failures come
 /// before them. A rank that has only such a failure gets the first rank's failure, too.
 pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
-    let (rank, size) = (base.rank(), base.size());
+    let rank = base.rank();
+    let size = base.size();
     let class = own.as_ref().err().map(class);
     let number = class.map_or(WHOLE, |class| (class as usize * size + rank) as i64);
     let vote = match base.vote(number) {

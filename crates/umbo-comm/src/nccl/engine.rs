@@ -38,7 +38,8 @@ impl NcclEngine {
         (send, sends): PartsOf<'_>,
         (receive, receives): PartsOf<'_>,
     ) -> Result<&'static Gpu> {
-        let (gpu, own) = (send.gpu(), self.membership.gpu);
+        let gpu = send.gpu();
+        let own = self.membership.gpu;
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
             return Err(Error::precondition(format!(
                 "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to \
@@ -110,7 +111,8 @@ impl Communicator for NcclEngine {
                 receive: Incoming::Gpu(receive),
                 counts,
             } => {
-                let (address, bytes) = (send.address(), counts[self.base.rank()]);
+                let address = send.address();
+                let bytes = counts[self.base.rank()];
                 let to = |peer| MessagePart {
                     peer,
                     address,

@@ -30,7 +30,8 @@ pub fn over(
     options: &NcclOptions,
 ) -> Result<CheckedCommunicator> {
     base.check_thread()?;
-    let (rank, size) = (base.rank(), base.size());
+    let rank = base.rank();
+    let size = base.size();
     let ready = agree(&*base, prepare(rank, device, options));
     let (nccl, gpu, mut id) = ready?;
     base.broadcast(&mut id.0, 0)?;

@@ -50,7 +50,8 @@ impl Membership {
             c_int::try_from(number)
                 .map_err(|_| Error::Unavailable(format!("NCCL takes no {number} ranks")))
         };
-        let (number_of_rank, number_of_ranks) = (number(rank)?, number(size)?);
+        let number_of_rank = number(rank)?;
+        let number_of_ranks = number(size)?;
         let mut config = Config::without_waiting();
         let comm = Box::new(AtomicPtr::new(ptr::null_mut()));
         let _entered = gpu.card().enter()?;
@@ -102,7 +103,8 @@ impl Membership {
         if sends.is_empty() && receives.is_empty() {
             return Ok(());
         }
-        let (nccl, comm) = (&self.nccl, self.comm()?);
+        let nccl = &self.nccl;
+        let comm = self.comm()?;
         let _entered = self.gpu.card().enter()?;
         let stream = gpu.stream().cast::<c_void>();
         let address =
@@ -110,7 +112,8 @@ impl Membership {
         // SAFETY: a group may be begun at any time. It is ended in this function in every case.
         nccl.check(unsafe { (nccl.group_start)() }, "ncclGroupStart")?;
         let send = |part: &MessagePart| {
-            let (at, peer) = (address(part), part.peer as c_int);
+            let at = address(part);
+            let peer = part.peer as c_int;
             // SAFETY: the caller's promise.
             let code = unsafe { (nccl.send)(at, part.bytes, UINT8, peer, comm, stream) };
             nccl.check(
@@ -119,7 +122,8 @@ impl Membership {
             )
         };
         let receive = |part: &MessagePart| {
-            let (at, peer) = (address(part), part.peer as c_int);
+            let at = address(part);
+            let peer = part.peer as c_int;
             // SAFETY: as above.
             let code = unsafe { (nccl.recv)(at, part.bytes, UINT8, peer, comm, stream) };
             nccl.check(

@@ -106,7 +106,8 @@ impl Epoch<'_> {
     ) -> Result<EpochReport> {
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let (own, update) = (Arc::clone(&function), self.update.clone());
+        let own = Arc::clone(&function);
+        let update = self.update.clone();
         let step = with_update(own, update, Arc::clone(&seen), Arc::clone(metrics));
         let mut report = EpochReport::default();
         while self.max_steps.is_none_or(|most| report.steps < most) {
@@ -236,7 +237,8 @@ impl Epoch<'_> {
             return self.strategy.run(&**step, Some(element)).map(drop);
         }
         let user_data = user_data.map(|user_data| Box::new(user_data) as RunUserData);
-        let (step, limits) = (Arc::clone(step), self.limits.clone());
+        let step = Arc::clone(step);
+        let limits = self.limits.clone();
         self.strategy
             .run_within(step, Some(element), limits, user_data)
             .map(drop)
@@ -293,7 +295,8 @@ fn with_update(
         if context.replica() == 0
             && let Some((optimizer, gradients)) = &update
         {
-            let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+            let optimizer = Arc::clone(optimizer);
+            let gradients = Arc::clone(gradients);
             let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
             context.strategy().defer(Box::new(action))?;
         }

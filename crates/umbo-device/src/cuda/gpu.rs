@@ -263,10 +263,8 @@ impl Gpu {
             return Ok(());
         }
         self.wait_for(other)?;
-        let (own, others) = (
-            self.card().context().cu_ctx(),
-            other.card().context().cu_ctx(),
-        );
+        let own = self.card().context().cu_ctx();
+        let others = other.card().context().cu_ctx();
         self.stream.call("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
             self.stream
@@ -385,7 +383,8 @@ impl Gpu {
             // SAFETY: the function belongs to the card's context, which is current; the rest is the
             // caller's promise.
             unsafe {
-                let (blocks, threads) = ((blocks, 1, 1), (threads, 1, 1));
+                let blocks = (blocks, 1, 1);
+                let threads = (threads, 1, 1);
                 result::launch_kernel(function, blocks, threads, 0, self.stream(), &mut places)
             }
         });

@@ -68,7 +68,8 @@ impl Timeline {
             Some((f64::from(milliseconds.max(0.0)) * 1e6) as u64)
         };
         let span = |noted: &Noted| {
-            let (start, end) = (before(&noted.start)?, before(&noted.end)?);
+            let start = before(&noted.start)?;
+            let end = before(&noted.end)?;
             let &Noted {
                 name,
                 category,

@@ -252,12 +252,12 @@ fn write(must: bool) {
 
 impl Session {
     fn add_buffer(&mut self, thread: u32, name: String) -> Arc<ThreadEvents> {
-        let (events, introduced) = (Mutex::new(Vec::with_capacity(KEPT)), Mutex::default());
+        let events = Mutex::new(Vec::with_capacity(KEPT));
         let buffer = Arc::new(ThreadEvents {
             thread,
             name,
             events,
-            introduced,
+            introduced: Mutex::default(),
         });
         self.buffers.push(Arc::clone(&buffer));
         buffer

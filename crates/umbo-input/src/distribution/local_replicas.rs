@@ -36,7 +36,8 @@ impl LocalReplicas {
     pub(crate) fn of_strategy(strategy: &Strategy) -> LocalReplicas {
         let ranks = strategy.ranks();
         let devices = strategy.replica_devices().into();
-        let (all, first) = (ranks.num_replicas(), ranks.first_replica());
+        let all = ranks.num_replicas();
+        let first = ranks.first_replica();
         LocalReplicas {
             all,
             first,

@@ -178,7 +178,8 @@ fn distribute_files(
     (files, shares): (&Files, Vec<i64>),
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let (replicas, first) = (strategy.num_replicas(), ranks.first_replica());
+    let replicas = strategy.num_replicas();
+    let first = ranks.first_replica();
     let mut share = FileShare::new(ranks.size(), ranks.rank());
     let own = dataset.share_of_files(&mut share)?;
     let own = own.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
@@ -246,7 +247,8 @@ pub fn distribute_datasets_from_function(
     function: impl FnOnce(&InputContext) -> Result<Dataset>,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let (replicas, devices) = (strategy.num_replicas(), strategy.replica_devices());
+    let replicas = strategy.num_replicas();
+    let devices = strategy.replica_devices();
     options.check(devices)?;
     let in_sync = strategy.num_replicas_in_sync();
     let context = InputContext {
@@ -318,7 +320,6 @@ impl DistributedDataset {
             COMPARED_STEPS
         };
         let compared_steps = options.compared_steps.unwrap_or(suitable);
-        let (strategy, ranks) = (None, None);
         Ok(DistributedDataset {
             dataset,
             spec,
@@ -327,8 +328,8 @@ impl DistributedDataset {
             replicas,
             read_ahead,
             compared_steps,
-            strategy,
-            ranks,
+            strategy: None,
+            ranks: None,
         })
     }
 
@@ -385,7 +386,8 @@ impl DistributedDataset {
     /// An iterator at the beginning of a new pass, independent of all others, as with
     /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
-        let (spec, spans_ranks) = (self.element_spec().clone(), self.ranks.is_some());
+        let spec = self.element_spec().clone();
+        let spans_ranks = self.ranks.is_some();
         PassIterator::new(Arc::new(self.clone()), spec, self.strategy, spans_ranks)
     }
 }
@@ -393,7 +395,8 @@ impl DistributedDataset {
 impl Pipeline for DistributedDataset {
     fn start(&self) -> Result<Box<dyn IteratorStage<Value>>> {
         let input = self.dataset.start()?;
-        let (spec, replicas) = (&self.spec, &self.replicas);
+        let spec = &self.spec;
+        let replicas = &self.replicas;
         // Ranks compare their pipelines only if they read the same data.
         let compared = replicas.among_ranks.then(|| self.description());
         let numbering = BatchCounter::new(compared.as_ref(), self.compared_steps);
@@ -403,10 +406,8 @@ impl Pipeline for DistributedDataset {
                 gathered::start(BatchParameters::of(1, false), spec, numbering, split, input)
             }
             DistributionMode::Deal { drop_partial_step } => {
-                let (deal, batch) = (
-                    Deal::new(spec, replicas)?,
-                    BatchParameters::of(replicas.all, drop_partial_step),
-                );
+                let deal = Deal::new(spec, replicas)?;
+                let batch = BatchParameters::of(replicas.all, drop_partial_step);
                 gathered::start(batch, spec, numbering, deal, input)
             }
         };
@@ -415,7 +416,8 @@ impl Pipeline for DistributedDataset {
         Ok(match &self.ranks {
             None => pass,
             Some(group) => {
-                let (spec, devices) = (spec.clone(), Arc::clone(&replicas.devices));
+                let spec = spec.clone();
+                let devices = Arc::clone(&replicas.devices);
                 Box::new(RankSynchronizedPass::new(
                     group.clone(),
                     spec,

@@ -28,7 +28,8 @@ pub(crate) struct RankGroup {
 
 impl RankGroup {
     pub(crate) fn new(ranks: &Arc<Ranks>, options: &DistributeOptions) -> RankGroup {
-        let (ranks, drops_partial) = (Arc::clone(ranks), options.drop_partial_step);
+        let ranks = Arc::clone(ranks);
+        let drops_partial = options.drop_partial_step;
         RankGroup {
             ranks,
             drops_partial,
@@ -84,13 +85,13 @@ impl RankSynchronizedPass {
         mut input: Box<dyn IteratorStage<Value>>,
     ) -> RankSynchronizedPass {
         input.reserve(1);
-        let (taken, nothing) = (PendingItem::of(&*input), None);
+        let taken = PendingItem::of(&*input);
         RankSynchronizedPass {
             group,
             spec,
             devices,
             taken,
-            nothing,
+            nothing: None,
             ended: false,
             input,
         }
@@ -137,7 +138,8 @@ impl IteratorStage<Value> for RankSynchronizedPass {
             ..Call::to(CollectiveKind::Input, &self.group).agreeing(&quantities)
         };
         let (collective, ()) = ranks.start_collective(call, own)?;
-        let (mut any, mut all) = (false, true);
+        let mut any = false;
+        let mut all = true;
         for [has, _] in collective.numbers() {
             any |= has != 0;
             all &= has != 0;

@@ -63,7 +63,8 @@ impl Make for Deal {
                         LeafBuffer {
                             tensor: component, ..
                         }| {
-            let (leaf, replica) = (number / count, number % count);
+            let leaf = number / count;
+            let replica = number % count;
             if replica == 0 {
                 all = elements.iter().try_fold(0, |sum, element| {
                     Ok::<_, Error>(sum + examples(leaves.tensor(element, leaf)?))

@@ -20,17 +20,20 @@ const PIECE: usize = 64;
 /// The checksum of a sample of `tensor`. `number` chooses the sample. Tensors that are equal have
 /// the same checksum, wherever they lie.
 pub(crate) fn checksum(number: u64, tensor: &Tensor) -> Result<u32> {
-    let (mut draw, mut sum) = (Draw(number), crc32fast::Hasher::new());
+    let mut draw = Draw(number);
+    let mut sum = crc32fast::Hasher::new();
     let bytes = tensor.shape().bytes(tensor.dtype())?;
     if bytes == 0 {
         return Ok(sum.finalize());
     }
     let is_plain = tensor.device().is_host_memory() && tensor.layout().is_contiguous();
     let rows = tensor.shape().first().copied().unwrap_or(1);
-    let (count, size) = (rows.min(ROWS), bytes / rows);
+    let count = rows.min(ROWS);
+    let size = bytes / rows;
     for nth in 0..count {
         // One row of each of as many ranges as there are rows to look at.
-        let (first, behind) = (nth * rows / count, (nth + 1) * rows / count);
+        let first = nth * rows / count;
+        let behind = (nth + 1) * rows / count;
         let row = first + draw.below(behind - first);
         if is_plain {
             let view = tensor.reading()?;
@@ -61,7 +64,8 @@ fn add(row: &[u8], draw: &mut Draw, sum: &mut crc32fast::Hasher) {
     if row.len() <= PIECES * PIECE {
         return sum.update(row);
     }
-    let (mut sample, range) = ([0; PIECES * PIECE], row.len() / PIECES);
+    let mut sample = [0; PIECES * PIECE];
+    let range = row.len() / PIECES;
     for (nth, piece) in sample.chunks_exact_mut(PIECE).enumerate() {
         let start = nth * range + draw.below(range - PIECE + 1);
         piece.copy_from_slice(&row[start..start + PIECE]);

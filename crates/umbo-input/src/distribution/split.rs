@@ -39,7 +39,8 @@ impl Shares {
             }
             Shares::Balanced { full } => {
                 let full = full.unwrap_or(0).max(rows);
-                let (size, larger) = (full / replicas, full % replicas);
+                let size = full / replicas;
+                let larger = full % replicas;
                 let start = |replica: usize| replica * size + replica.min(larger);
                 (start(replica), start(replica + 1))
             }
@@ -83,7 +84,8 @@ impl Make for Split {
         } = self;
         let count = replicas.devices.len();
         buffer.fill(&mut |number, slot| {
-            let (leaf, replica) = (number / count, number % count);
+            let leaf = number / count;
+            let replica = number % count;
             let whole = leaves.tensor(&batches[0], leaf)?;
             // Ranks compare the first component.
             let checksum = match replica {

@@ -164,7 +164,8 @@ impl Reusable for ElementBuffer {
             nothing,
         } = self;
         let (storage, offset) = nothing.storage();
-        let (dtype, layout) = (nothing.dtype(), *nothing.layout());
+        let dtype = nothing.dtype();
+        let layout = *nothing.layout();
         let device = nothing.device();
         let parts = TensorParts {
             storage,
@@ -267,7 +268,8 @@ pub(crate) fn view(
         }
     };
     let (storage, start) = source.storage();
-    let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
+    let dtype = source.dtype();
+    let offset = start + elements * source.dtype().size();
     let parts = TensorParts {
         storage,
         dtype,

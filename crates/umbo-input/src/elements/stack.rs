@@ -93,7 +93,8 @@ impl Make for Stack {
 /// Also returns whether elements differ in shape.
 fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape, bool)> {
     let first = of(&elements[0])?;
-    let (shape, rank) = (first.shape(), first.shape().rank());
+    let shape = first.shape();
+    let rank = first.shape().rank();
     let mut sizes = [0; MAX_RANK + 1];
     sizes[0] = elements.len();
     sizes[1..=rank].copy_from_slice(&shape);

@@ -45,17 +45,16 @@ pub(crate) fn start<M: Make>(
     } else {
         1
     });
-    let (taken, replay) = (Vec::new(), ReplayLog::default());
-    let (spec, pool) = (spec.clone(), BufferPool::new());
+    let spec = spec.clone();
     Box::new(GatherPass {
         batch,
         spec,
-        taken,
-        replay,
+        taken: Vec::new(),
+        replay: ReplayLog::default(),
         numbering,
         make,
         input,
-        pool,
+        pool: BufferPool::new(),
     })
 }
 
@@ -135,7 +134,8 @@ impl<M: Make> IteratorStage<Value> for GatherPass<M> {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.numbering.restore(from)?;
         let saved = SavedLog::read(from)?;
-        let (taken, most) = (&mut self.taken, self.batch.size);
+        let taken = &mut self.taken;
+        let most = self.batch.size;
         taken.clear();
         self.replay
             .restore(&saved, &mut *self.input, &mut |element| {

@@ -63,12 +63,11 @@ struct NextElement {
 impl NextElement {
     fn new(mut pass: Box<dyn IteratorStage<Value>>, ended: bool) -> NextElement {
         let before = Place::with_room_of(&Place::of(&mut *pass));
-        let (told, is_warned) = (None, false);
         NextElement {
             pass,
             ended,
-            told,
-            is_warned,
+            told: None,
+            is_warned: false,
             asked: 0,
             before,
             again: None,
@@ -118,17 +117,16 @@ impl PassIterator {
         strategy: Option<ElementsFor>,
         spans_ranks: bool,
     ) -> Result<PassIterator> {
-        let (mut pass, limits) = (pipeline.start()?, Arc::default());
+        let mut pass = pipeline.start()?;
+        let limits = Arc::default();
         pass.announce(&Given::to_requests(&limits));
-        let (node, work) = (
-            IteratorId::new(),
-            FairMutex::new(NextElement::new(pass, false)),
-        );
+        let node = IteratorId::new();
+        let work = FairMutex::new(NextElement::new(pass, false));
         let begins = AtomicBool::new(true);
         let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
         let strategy = strategy.map(|strategy| strategy.id);
         Ok(PassIterator {
-            node,
+            node: IteratorId::new(),
             work,
             strategy,
             spans_ranks,

@@ -209,10 +209,10 @@ mod tests {
                 2 => dataset.repeat(-1),
                 3 => {
                     let keep_order_each_pass = random.random_range(0..3) == 0;
-                    let (buffer_size, seed) = (1 + n, 5);
+                    let buffer_size = 1 + n;
                     dataset.shuffle(&ShuffleOptions {
                         buffer_size,
-                        seed,
+                        seed: 5,
                         keep_order_each_pass,
                     })
                 }
@@ -235,7 +235,8 @@ mod tests {
 
     /// The state that later items and rounds depend on.
     fn place(pass: &mut dyn IteratorStage<Value>) -> (Vec<u64>, Vec<u64>) {
-        let (mut position, mut rounds) = (StateWriter::default(), Rounds::default());
+        let mut position = StateWriter::default();
+        let mut rounds = Rounds::default();
         pass.save(&mut position);
         pass.rounds(&mut rounds);
         let mut reader = rounds.reader().unwrap();
@@ -256,11 +257,13 @@ mod tests {
         let mut whole_rounds = 0;
         for seed in 0..2000 {
             let mut what = String::new();
-            let (mut fast, mut slow) = (begun(seed, &mut what), begun(seed, &mut what));
+            let mut fast = begun(seed, &mut what);
+            let mut slow = begun(seed, &mut what);
             let mut random = ChaCha8Rng::seed_from_u64(seed + 1_000_000);
             for _ in 0..8 {
                 let count = random.random_range(0..40);
-                let (mut left, mut expected) = (count, count);
+                let mut left = count;
+                let mut expected = count;
                 whole_rounds += u64::from(fast.certain().is_some() && count > 20);
                 let skipped = fast.skip(&mut left, &Stop::default());
                 let requested = skip_each(&mut *slow, &mut expected, &Stop::default());

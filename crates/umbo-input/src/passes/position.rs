@@ -316,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let (mut inner, mut state) = (StateWriter::default(), StateWriter::default());
+        let mut inner = StateWriter::default();
+        let mut state = StateWriter::default();
         inner.push(7);
         inner.push_flag(true);
         state.push(3);
@@ -338,7 +339,8 @@ mod tests {
 
     #[test]
     fn a_position_that_is_too_large_is_incomplete_wherever_it_is_copied() {
-        let (mut large, mut other) = (StateWriter::default(), StateWriter::default());
+        let mut large = StateWriter::default();
+        let mut other = StateWriter::default();
         (0..MOST_NUMBERS).for_each(|_| large.push(0));
         assert!(large.numbers().is_ok());
         other.nest(|other| other.extend(&large));

@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_thread_is_inside_of_what_it_has_entered() {
-        let (one, two, ahead) = (IteratorId::new(), IteratorId::new(), IteratorId::new());
+        let one = IteratorId::new();
+        let two = IteratorId::new();
+        let ahead = IteratorId::new();
         let outer = enter(one).unwrap();
         assert!(is_inside(one) && !is_inside(two));
         {

@@ -220,9 +220,11 @@ enum Now<'a> {
 impl<'a> SavedLog<'a> {
     pub(crate) fn read(from: &mut StateReader<'a>) -> Result<SavedLog<'a>> {
         let count = from.number()?;
-        let (mut segments, mut left) = (Vec::new(), MOST_AGAIN);
+        let mut segments = Vec::new();
+        let mut left = MOST_AGAIN;
         for _ in 0..count {
-            let (items, follows) = (from.elements(left)?, from.flag()?);
+            let items = from.elements(left)?;
+            let follows = from.flag()?;
             if follows && segments.is_empty() {
                 return Err(unfit("the first elements follow nothing"));
             }
@@ -289,7 +291,9 @@ mod tests {
     }
 
     fn restored(state: &StateWriter) -> Result<(Vec<u64>, u64, ReplayLog)> {
-        let (mut input, mut replay, mut held) = (NumberSet(0), ReplayLog::default(), Vec::new());
+        let mut input = NumberSet(0);
+        let mut replay = ReplayLog::default();
+        let mut held = Vec::new();
         let mut reader = StateReader::new(state.numbers()?);
         let saved = SavedLog::read(&mut reader)?;
         reader.end()?;
@@ -303,8 +307,9 @@ mod tests {
     #[test]
     fn items_between_failures_are_had_again() {
         for calls in 0..14 {
-            let (mut input, mut replay, mut held) =
-                (NumberSet(0), ReplayLog::default(), Vec::new());
+            let mut input = NumberSet(0);
+            let mut replay = ReplayLog::default();
+            let mut held = Vec::new();
             for _ in 0..calls {
                 held.extend(replay.next(&mut input).unwrap_or(None));
             }
@@ -321,7 +326,8 @@ mod tests {
 
     #[test]
     fn items_apart_are_forgotten_one_by_one() {
-        let (mut input, mut replay) = (NumberSet(1), ReplayLog::default());
+        let mut input = NumberSet(1);
+        let mut replay = ReplayLog::default();
         let held = |replay: &ReplayLog, input: &NumberSet| {
             let mut state = StateWriter::default();
             replay.save(input, &mut state);

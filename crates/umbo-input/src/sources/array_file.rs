@@ -36,7 +36,8 @@ fn map_file(file: &File) -> std::io::Result<Mmap> {
 
 /// A read-only storage over a mapped file, which stays mapped as long as the storage lives.
 fn mapped_storage(map: Mmap) -> Storage {
-    let (data, bytes) = (map.as_ptr().cast_mut(), map.len());
+    let data = map.as_ptr().cast_mut();
+    let bytes = map.len();
     // SAFETY: the map owns these bytes, which a file initialises, and does not move them when it is
     // itself moved into the box. It is dropped with the storage. The storage is declared
     // read-only.

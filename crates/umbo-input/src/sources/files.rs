@@ -47,11 +47,10 @@ pub struct FilesOptions {
 
 impl Default for FilesOptions {
     fn default() -> FilesOptions {
-        let (files_at_once, elements_in_turn) = (1, 1);
         FilesOptions {
             element_spec: None,
-            files_at_once,
-            elements_in_turn,
+            files_at_once: 1,
+            elements_in_turn: 1,
             shuffle_files: None,
         }
     }

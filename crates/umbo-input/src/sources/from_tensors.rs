@@ -90,7 +90,8 @@ impl Operation for Tensors {
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
-        let (elements, count) = (Arc::clone(&self.elements), self.elements.len() as u64);
+        let elements = Arc::clone(&self.elements);
+        let count = self.elements.len() as u64;
         Ok(indexed::start(
             move |number| Ok(elements[number as usize].clone()),
             count,

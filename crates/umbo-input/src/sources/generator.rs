@@ -149,7 +149,8 @@ impl GeneratedPass {
             match self.ask() {
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    let (had, wanted) = (self.done.elements, other.elements);
+                    let had = self.done.elements;
+                    let wanted = other.elements;
                     let problem = format!("a generator ended after {had} elements of {wanted}");
                     return Err(unfit(&problem));
                 }
@@ -223,7 +224,8 @@ impl IteratorStage<Value> for GeneratedPass {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        let (begun, ended) = (from.flag()?, from.flag()?);
+        let begun = from.flag()?;
+        let ended = from.flag()?;
         let done = Done {
             resets: from.at_most(MOST_RESETS, "how often a generator was reset")?,
             elements: from.elements(MOST_AGAIN)?,
@@ -251,7 +253,8 @@ impl IteratorStage<Value> for GeneratedPass {
     }
 
     fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
-        let (begun, resets) = (to.flag()?, to.number()?);
+        let begun = to.flag()?;
+        let resets = to.number()?;
         // A reset cannot be undone. The next round has a new generator, which is reset as often as
         // this one was to be.
         if (self.begun, self.done.resets) != (begun, resets) {

@@ -49,7 +49,8 @@ fn read(path: &Path, may_map: bool) -> Result<Tensor> {
     let mut rest = &map[..];
     let header = NpyHeader::read(path, &mut rest)?;
     header.elements.check_length(path, rest.len() as u64)?;
-    let (elements, offset) = (&header.elements, map.len() - rest.len());
+    let elements = &header.elements;
+    let offset = map.len() - rest.len();
     let is_aligned = offset % elements.dtype.size() == 0;
     if may_map && header.is_row_major() && elements.as_in_memory() && is_aligned {
         return elements.mapped(map, offset);

@@ -28,7 +28,8 @@ pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset
     Dataset::from_tensor_slices(&stacked)?;
     let copies = stacked.map_leaves(&mut |leaf| match leaf {
         Value::Tensor(array) => {
-            let (dtype, shape) = (array.dtype(), array.shape());
+            let dtype = array.dtype();
+            let shape = array.shape();
             let copy = |to: &mut TensorMut| to.copy_from(array);
             Tensor::made(dtype, shape, DeviceId::HOST, copy).map(Value::Tensor)
         }
@@ -67,7 +68,8 @@ fn stack(arrays: &[Tensor]) -> Result<Tensor> {
     })?;
     let alike = |other: &&Tensor| other.dtype() == first.dtype() && other.shape() == first.shape();
     if let Some(position) = arrays.iter().position(|other| !alike(&other)) {
-        let (other, first) = (described(&arrays[position]), described(first));
+        let other = described(&arrays[position]);
+        let first = described(first);
         let problem = format!(
             "a list is stacked into one array, but item {position} is {other}, and item 0 is \
              {first}"

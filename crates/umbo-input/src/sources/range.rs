@@ -86,7 +86,8 @@ impl Operation for Range {
 
     fn behind(&self, count: u64) -> Option<Arc<dyn Operation>> {
         let left_out = count.min(self.count);
-        let (start, count) = (self.number(left_out), self.count - left_out);
+        let start = self.number(left_out);
+        let count = self.count - left_out;
         Some(Arc::new(Range {
             start,
             count,

@@ -79,12 +79,13 @@ pub(crate) fn elements(
     spec: &ElementSpec,
     order: Box<dyn IteratorStage<u64>>,
 ) -> Box<dyn IteratorStage<Value>> {
-    let (arrays, spec, pool) = (Arc::clone(arrays), spec.clone(), BufferPool::new());
+    let arrays = Arc::clone(arrays);
+    let spec = spec.clone();
     Box::new(ElementsPass {
         arrays,
         order,
         spec,
-        pool,
+        pool: BufferPool::new(),
     })
 }
 

@@ -61,7 +61,8 @@ struct Batch {
 
 impl Operation for Batch {
     fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
-        let (first, mut properties) = (inputs[0], DatasetProperties::above(inputs)?);
+        let first = inputs[0];
+        let mut properties = DatasetProperties::above(inputs)?;
         properties.replace(self.batch.spec(&first.spec)?);
         properties.cardinality = first.cardinality.map(|count| self.batch.batches(count));
         properties.batches = Some(self.batch.size);
@@ -86,7 +87,8 @@ impl Operation for Batch {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
-        let (spec, input) = (dataset.element_spec(), dataset.input());
+        let spec = dataset.element_spec();
+        let input = dataset.input();
         if let Some(RowFacts { arrays, in_order }) =
             input.properties().rows.as_ref().filter(|_| !self.pads)
         {

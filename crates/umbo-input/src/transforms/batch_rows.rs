@@ -29,7 +29,8 @@ pub(crate) fn start(
         .map_or(batch.size, |count| count.min(batch.size));
     let numbers = memory::list(capacity, "row numbers")?;
     let order = order.map_or(Order::Own { next: 0 }, Order::Any);
-    let (spec, arrays, pool) = (spec.clone(), Arc::clone(arrays), BufferPool::new());
+    let spec = spec.clone();
+    let arrays = Arc::clone(arrays);
     Ok(Box::new(BatchRowsPass {
         batch,
         capacity,
@@ -37,7 +38,7 @@ pub(crate) fn start(
         arrays,
         order,
         numbers,
-        pool,
+        pool: BufferPool::new(),
     }))
 }
 
@@ -127,7 +128,8 @@ impl IteratorStage<Value> for BatchRowsPass {
             self.numbers.clear();
             return Ok(None);
         }
-        let (numbers, capacity) = (&self.numbers, self.capacity.max(count));
+        let numbers = &self.numbers;
+        let capacity = self.capacity.max(count);
         let consecutive = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         buffer.fill(&mut |leaf, slot| {

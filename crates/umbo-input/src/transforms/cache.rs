@@ -266,10 +266,12 @@ impl<T: Item> IteratorStage<T> for CachePass<T> {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         (self.own, self.complete) = (Some(None), None);
         if from.flag()? {
-            let (count, origin) = (from.elements(MOST_AGAIN)?, from.nested()?);
+            let count = from.elements(MOST_AGAIN)?;
+            let origin = from.nested()?;
             self.keep_again(count, &origin)?;
         }
-        let (is_replaying, kept) = (from.flag()?, self.kept());
+        let is_replaying = from.flag()?;
+        let kept = self.kept();
         if is_replaying && kept.is_none() {
             return Err(unfit("nothing is cached"));
         }

@@ -109,7 +109,8 @@ impl Operation for Map {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
-        let (mut input, map) = (dataset.input().start()?, self.clone());
+        let mut input = dataset.input().start()?;
+        let map = self.clone();
         if self.calls <= 1 {
             return Ok(Box::new(EachPass {
                 map,
@@ -117,7 +118,8 @@ impl Operation for Map {
                 input,
             }));
         }
-        let (mut taken, mut results) = (Vec::new(), VecDeque::new());
+        let mut taken = Vec::new();
+        let mut results = VecDeque::new();
         let no_memory = |_| exhausted(self.calls, "elements of parallel calls");
         taken.try_reserve_exact(self.calls).map_err(no_memory)?;
         // One more place is for an error of the input.

@@ -195,13 +195,14 @@ impl Reorder for PartOf {
         input: Box<dyn IteratorStage<T>>,
     ) -> Box<dyn IteratorStage<T>> {
         let PartOf { part, doubts } = self.clone();
-        let (skip, left, stop) = (part.first, part.count, Stop::default());
+        let skip = part.first;
+        let left = part.count;
         Box::new(PartPass {
             part,
             skip,
             left,
             doubts,
-            stop,
+            stop: Stop::default(),
             input,
         })
     }

@@ -60,17 +60,16 @@ pub(crate) fn ahead(
         places,
         ..QueueState::default()
     });
-    let (arrived, wanted) = (Condvar::new(), Condvar::new());
-    let (node, input) = (IteratorId::new(), Mutex::new(input));
+    let input = Mutex::new(input);
     let of_input = Given::later();
     let ring = Arc::new(Ring {
-        node,
+        node: IteratorId::new(),
         depth,
         input,
         of_input,
         state,
-        arrived,
-        wanted,
+        arrived: Condvar::new(),
+        wanted: Condvar::new(),
     });
     Ok(Box::new(PrefetchPass {
         ring,

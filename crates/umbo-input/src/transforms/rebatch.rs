@@ -81,7 +81,8 @@ impl Rebatch {
 
 impl Operation for Rebatch {
     fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
-        let (first, mut properties) = (inputs[0], DatasetProperties::above(inputs)?);
+        let first = inputs[0];
+        let mut properties = DatasetProperties::above(inputs)?;
         properties.replace(self.spec(&first.spec)?);
         properties.order.batch(false);
         properties.cardinality = first.cardinality.of_unknown_end();
@@ -100,7 +101,8 @@ impl Operation for Rebatch {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
-        let (spec, input) = (dataset.element_spec(), dataset.input().start()?);
+        let spec = dataset.element_spec();
+        let input = dataset.input().start()?;
         Ok(Box::new(RebatchPass {
             rebatch: self.clone(),
             leaves: Leaves::of(spec),
@@ -244,7 +246,8 @@ impl IteratorStage<Value> for RebatchPass {
             return Ok(None);
         }
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
-        let (leaves, window) = (&self.leaves, &mut self.window);
+        let leaves = &self.leaves;
+        let window = &mut self.window;
         let pieces = || pieces(&self.batches, self.start, rows);
         let filled = buffer.fill(&mut |leaf, slot| match (pieces().next(), pieces().nth(1)) {
             (None, _) => empty(leaves.spec(&self.spec, leaf), slot),
@@ -291,7 +294,8 @@ impl IteratorStage<Value> for RebatchPass {
                 "batches that are being cut have no places of their own",
             ));
         }
-        let (leaves, batches) = (&self.leaves, &mut self.batches);
+        let leaves = &self.leaves;
+        let batches = &mut self.batches;
         batches.clear();
         self.replay
             .restore(&saved, &mut *self.input, &mut |batch| {
@@ -342,7 +346,8 @@ fn join<'a>(
     let target = slot.tensor();
     let mut position = 0;
     for RowPiece { batch, start, stop } in pieces {
-        let (source, next) = (of(batch)?, position + stop - start);
+        let source = of(batch)?;
+        let next = position + stop - start;
         let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, next, 1)?;
         let copied = window.copy((source, from, from_offset), (target, to, to_offset));

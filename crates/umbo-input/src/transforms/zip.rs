@@ -124,7 +124,8 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
     let known = datasets.iter().enumerate();
     let known =
         known.filter_map(|(position, dataset)| Some((dataset.cardinality().exact()?, position)));
-    let (shortest, longest) = (known.clone().min(), known.max());
+    let shortest = known.clone().min();
+    let longest = known.max();
     match (shortest, longest) {
         (Some((least, short)), Some((most, long))) if least != most => {
             let what = || {

@@ -76,10 +76,12 @@ type CombineSlices = unsafe fn(Instructions, *const u8, *mut u8, usize);
 
 /// `combine` is for the views' dtype.
 fn combine_by(instructions: Instructions, from: &View, to: &ViewMut, combine: CombineSlices) {
-    let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
+    let from_runs = Runs::new(from.layout());
+    let to_runs = Runs::new(to.layout());
     let size = to.dtype().size();
     workers::for_each_range(to.layout().shape.elements(), 3 * size, &|range| {
-        let (from, to) = (from.data(), to.data());
+        let from = from.data();
+        let to = to.data();
         if from_runs.is_dense() && to_runs.is_dense() {
             let start = range.start * size;
             // SAFETY: the views guarantee initialised elements that may be read and written and do

@@ -24,7 +24,8 @@ pub fn concatenate(
     axis: usize,
     output: &mut ViewMut,
 ) -> Result<()> {
-    let (dtype, shape) = (output.dtype(), output.layout().shape);
+    let dtype = output.dtype();
+    let shape = output.layout().shape;
     if axis >= shape.rank() {
         return Err(invalid!(
             "axis",

@@ -21,11 +21,14 @@ pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result
         (from.dtype(), from.layout().shape),
         (to.dtype(), to.layout().shape),
     )?;
-    let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
-    let (elements, size) = (to.layout().shape.elements(), to.dtype().size());
+    let from_runs = Runs::new(from.layout());
+    let to_runs = Runs::new(to.layout());
+    let elements = to.layout().shape.elements();
+    let size = to.dtype().size();
     let streaming = streaming::pays(elements.saturating_mul(2 * size));
     workers::for_each_range(elements, 2 * size, &|range| {
-        let (from, to) = (from.data(), to.data());
+        let from = from.data();
+        let to = to.data();
         let start = range.start * size;
         // SAFETY: the views guarantee that their layouts may be read and written. The written view
         // is exclusive, so they do not overlap. The range lies in both, and ranges do not
@@ -60,7 +63,8 @@ pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result
 ///
 /// Fails with INVALID_ARGUMENT if `to` is not exactly as long as the elements.
 pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
-    let (shape, size) = (from.layout().shape, from.dtype().size());
+    let shape = from.layout().shape;
+    let size = from.dtype().size();
     let expected = shape.bytes(from.dtype())?;
     if to.len() != expected {
         return Err(invalid!(
@@ -121,7 +125,8 @@ pub fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
     if from == to {
         return Ok(());
     }
-    let ((from, from_shape), (to, to_shape)) = (from, to);
+    let (from, from_shape) = from;
+    let (to, to_shape) = to;
     Err(invalid!(
         "tensor",
         "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape \

@@ -254,7 +254,8 @@ impl KernelLauncher<'_> {
         }
         // Variables with the same treatment mostly follow each other.
         let treatments = table.begin::<GpuTreatment<T>>(count)?;
-        let (mut last, mut kinds) = (None, Vec::with_capacity(count));
+        let mut last = None;
+        let mut kinds = Vec::with_capacity(count);
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
             let before = kinds.last().copied().unwrap_or(u32::MAX);
             let is_new = last.replace(treatment) != Some(treatment);
@@ -264,7 +265,9 @@ impl KernelLauncher<'_> {
             kinds.push(before.wrapping_add(is_new.into()));
         }
         let variables = table.begin::<TableVariable>(count)?;
-        let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
+        let mut first_contribution = 0;
+        let mut tiles = 0;
+        let mut next_row = 0;
         for (entry, treatment) in entries.zip(kinds) {
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() {

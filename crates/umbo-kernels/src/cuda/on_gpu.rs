@@ -27,7 +27,8 @@ struct Launch {
 
 impl KernelQueue for OnGpu {
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
-        let (kernel, arguments) = (kernel.to_owned(), arguments.to_vec());
+        let kernel = kernel.to_owned();
+        let arguments = arguments.to_vec();
         self.launches.borrow_mut().push(Launch {
             kernel,
             blocks,

@@ -81,7 +81,8 @@ pub(super) fn divisor(size: u64) -> (u64, u32) {
     }
     // The factor has 65 binary digits and is rounded up. The first digit is always 1.
     let power = 1u128 << (64 + digits);
-    let (size, doubled) = (u128::from(size), 2 * (power % u128::from(size)));
+    let size = u128::from(size);
+    let doubled = 2 * (power % size);
     let factor = 2 * (power / size) + u128::from(doubled >= size) + 1;
     (factor as u64, digits)
 }

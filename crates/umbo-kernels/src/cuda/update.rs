@@ -148,7 +148,8 @@ fn kernel_of(kind: Option<RuleKind>) -> &'static str {
 fn check(update: &GpuUpdate<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
     let kind = update.step.map(|step| step.kind);
-    let (found, expected) = (update.slots.len(), kind.map_or(1, RuleKind::states));
+    let found = update.slots.len();
+    let expected = kind.map_or(1, RuleKind::states);
     if found != expected {
         let name = kernel_of(kind);
         return Err(invalid!("slots", "{found}; {name} has {expected}"));
@@ -156,7 +157,8 @@ fn check(update: &GpuUpdate<'_>) -> Result<()> {
     let Some(rows) = update.rows else {
         return Ok(());
     };
-    let (numbers, sum) = (rows.numbers, &update.gradient);
+    let numbers = rows.numbers;
+    let sum = &update.gradient;
     let fits = sum.contributions.is_empty()
         && sum.accumulated.is_some()
         && rows.elements.checked_mul(numbers.len() as u64) == Some(sum.elements)

@@ -174,18 +174,14 @@ mod tests {
     #[test]
     fn widening_agrees_with_half_for_every_pattern() {
         for bits in 0..=u16::MAX {
-            let (ours, theirs) = (
-                f16_to_f32(f16::from_bits(bits)),
-                f16::from_bits(bits).to_f32_const(),
-            );
+            let ours = f16_to_f32(f16::from_bits(bits));
+            let theirs = f16::from_bits(bits).to_f32_const();
             assert!(
                 ours.to_bits() == theirs.to_bits() || ours.is_nan() && theirs.is_nan(),
                 "{bits:x}"
             );
-            let (ours, theirs) = (
-                bf16_to_f32(bf16::from_bits(bits)),
-                bf16::from_bits(bits).to_f32_const(),
-            );
+            let ours = bf16_to_f32(bf16::from_bits(bits));
+            let theirs = bf16::from_bits(bits).to_f32_const();
             assert!(
                 ours.to_bits() == theirs.to_bits() || ours.is_nan() && theirs.is_nan(),
                 "{bits:x}"
@@ -211,12 +207,14 @@ mod tests {
         });
         for bits in (0..=u32::MAX).step_by(997).chain(ties) {
             let value = f32::from_bits(bits);
-            let (ours, theirs) = (f32_to_f16(value), f16::from_f32_const(value));
+            let ours = f32_to_f16(value);
+            let theirs = f16::from_f32_const(value);
             assert!(
                 ours.to_bits() == theirs.to_bits() || value.is_nan() && ours.is_nan(),
                 "{bits:x}"
             );
-            let (ours, theirs) = (f32_to_bf16(value), bf16::from_f32_const(value));
+            let ours = f32_to_bf16(value);
+            let theirs = bf16::from_f32_const(value);
             assert!(
                 ours.to_bits() == theirs.to_bits() || value.is_nan() && ours.is_nan(),
                 "{bits:x}"

@@ -308,8 +308,10 @@ mod x86 {
         terms: impl Iterator<Item = Term<bf16>>,
         doublings: i16,
     ) -> Option<[__m256; 2]> {
-        let (mut low, mut high) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(-0.0));
-        let (mut most, mut least) = (_mm256_setzero_si256(), _mm256_set1_epi16(-1));
+        let mut low = _mm256_set1_ps(-0.0);
+        let mut high = _mm256_set1_ps(-0.0);
+        let mut most = _mm256_setzero_si256();
+        let mut least = _mm256_set1_epi16(-1);
         for (_, from) in terms {
             // SAFETY: the sixteen are those that the caller guarantees.
             let bits = unsafe { _mm256_loadu_si256(from.cast()) };

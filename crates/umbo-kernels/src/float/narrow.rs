@@ -103,7 +103,9 @@ fn narrow_ranges(
         (from.dtype(), from.elements()),
         (DType::Float32, to.elements())
     );
-    let (from, data, elements) = (from.data().cast::<f32>(), to.data(), to.elements());
+    let from = from.data().cast::<f32>();
+    let data = to.data();
+    let elements = to.elements();
     match to.dtype() {
         DType::Float16 => {
             let to = data.cast();

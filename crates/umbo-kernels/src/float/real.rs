@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn fill_writes_every_element() {
-        let (mut singles, mut doubles) = ([1.0f32; 19], [1.0f64; 3]);
+        let mut singles = [1.0f32; 19];
+        let mut doubles = [1.0f64; 3];
         fill_with(&mut view_mut(&mut singles), &mut || 0.1);
         fill_with(&mut view_mut(&mut doubles), &mut || 0.1);
         assert_eq!((singles, doubles), ([0.1; 19], [0.1; 3]));

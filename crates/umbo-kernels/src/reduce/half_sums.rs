@@ -159,7 +159,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
                 even = _mm512_div_ps(even, _mm512_set1_ps(divisor));
                 odd = _mm512_div_ps(odd, _mm512_set1_ps(divisor));
             }
-            let (even_bits, odd_bits) = (_mm512_castps_si512(even), _mm512_castps_si512(odd));
+            let even_bits = _mm512_castps_si512(even);
+            let odd_bits = _mm512_castps_si512(odd);
             let high =
                 _mm512_mask_blend_epi16(ODD_LANES, _mm512_srli_epi32::<16>(even_bits), odd_bits);
             let low =
@@ -225,7 +226,8 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
                 even = _mm256_div_ps(even, _mm256_set1_ps(divisor));
                 odd = _mm256_div_ps(odd, _mm256_set1_ps(divisor));
             }
-            let (even_bits, odd_bits) = (_mm256_castps_si256(even), _mm256_castps_si256(odd));
+            let even_bits = _mm256_castps_si256(even);
+            let odd_bits = _mm256_castps_si256(odd);
             let high =
                 _mm256_blend_epi16::<ODD_LANES>(_mm256_srli_epi32::<16>(even_bits), odd_bits);
             let low = _mm256_blend_epi16::<ODD_LANES>(even_bits, _mm256_slli_epi32::<16>(odd_bits));

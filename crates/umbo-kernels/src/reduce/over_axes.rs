@@ -267,7 +267,8 @@ fn reduce<N: Number>(
     output: &ViewMut,
     finish: &(dyn Fn(&[N::Sum], *mut u8) + Sync),
 ) {
-    let (results, size) = (output.layout().shape.elements(), output.dtype().size());
+    let results = output.layout().shape.elements();
+    let size = output.dtype().size();
     let runs = Runs::new(output.layout());
     let write = |columns: Range<usize>, sums: &[N::Sum]| {
         let mut values = [MaybeUninit::<u64>::uninit(); COLUMNS];
@@ -472,7 +473,8 @@ impl AxesInput<'_> {
         positions: Range<usize>,
         (raw, numbers): &'b mut Buffers<N, LENGTH>,
     ) -> &'b [N] {
-        let (data, dtype) = (self.view.data(), self.view.dtype());
+        let data = self.view.data();
+        let dtype = self.view.dtype();
         let numbers = &mut numbers[..positions.len()];
         // SAFETY: the caller's promise, and the view's, that its elements may be read.
         unsafe {

@@ -94,7 +94,8 @@ pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
         for planned in all {
             let start = end;
             end += blocks(planned);
-            let (first, last) = (range.start.max(start), range.end.min(end));
+            let first = range.start.max(start);
+            let last = range.end.min(end);
             if first < last {
                 let last = planned.elements().min((last - start) * BLOCK);
                 planned.run(instructions, (first - start) * BLOCK..last, streaming);
@@ -205,7 +206,8 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
         return;
     }
     let kind = PhantomData::<K>;
-    let (output, runs) = (output.data(), &runs);
+    let output = output.data();
+    let runs = &runs;
     dispatch(
         instructions,
         Tiles {
@@ -407,7 +409,8 @@ impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
             // SAFETY: the results were just written. The output may be written, and no other worker
             // has this tile.
             unsafe {
-                let (from, size) = (results.as_ptr().cast(), size_of::<K::Output>());
+                let from = results.as_ptr().cast();
+                let size = size_of::<K::Output>();
                 if stream_tiles {
                     let to = self.output.add(tile.start * size);
                     streaming::write(instructions, from, to, size_of_val(results));

@@ -269,11 +269,13 @@ mod tests {
         let noise = (0..40_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9)));
         let small = (0..20_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9) >> 7));
         let values: Vec<f32> = interesting.into_iter().chain(noise).chain(small).collect();
-        let (mut quick, mut slow) = (0, 0);
+        let mut quick = 0;
+        let mut slow = 0;
         for shift in [0, 1, 7, 4097] {
             for start in (0..values.len() - BLOCK - shift).step_by(BLOCK) {
                 let block = |at: usize| -> [f32; BLOCK] { std::array::from_fn(|i| values[at + i]) };
-                let (first, second) = (block(start), block(start + shift));
+                let first = block(start);
+                let second = block(start + shift);
                 let mut output = [MaybeUninit::uninit(); BLOCK];
                 let all = mean_of_two(&first, &second, &mut output);
                 *(if all { &mut quick } else { &mut slow }) += 1;

@@ -104,7 +104,8 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
 
 /// The elements of one row, after a check that the views fit each other.
 fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
-    let (from, to): (Shape, Shape) = (values.layout().shape, target.layout().shape);
+    let from: Shape = values.layout().shape;
+    let to: Shape = target.layout().shape;
     let fits = values.dtype() == target.dtype()
         && from.rank() == to.rank()
         && from.first() == Some(&rows)

@@ -31,7 +31,8 @@ pub unsafe fn accumulate(
     contributions: &[Contribution],
     part: PiecePart,
 ) {
-    let (elements, range) = (sum.elements(), part.range());
+    let elements = sum.elements();
+    let range = part.range();
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
     let sum = sum

@@ -90,7 +90,8 @@ impl<'a> WeightedSum<'a> {
             Scale::Multiply(reciprocal) if instructions.has_special_loops() => reciprocal,
             _ => unreachable!("the caller has asked"),
         };
-        let (contributions, factor) = (self.contributions, finish.factors[0]);
+        let contributions = self.contributions;
+        let factor = finish.factors[0];
         let products = products_of::<G>(contributions);
         let fresh = ScaledSum::<G, T> {
             contributions,
@@ -552,7 +553,8 @@ mod tests {
             .iter()
             .map(|&value| G::rounded(value.into()))
             .collect();
-        let (mut left, mut right) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
+        let mut right = Vec::new();
         for &a in &borders {
             for &b in &borders {
                 left.push(a);

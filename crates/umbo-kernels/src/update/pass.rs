@@ -90,20 +90,20 @@ impl<'a> UpdatePass<'a> {
         contributions: &'a [Contribution<'a>],
         divisor: f64,
     ) -> UpdatePass<'a> {
-        let (dtype, elements) = (weights.dtype(), weights.elements());
+        let dtype = weights.dtype();
+        let elements = weights.elements();
         for slot in slots {
             assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
-        let (l2, rows, range) = (0.0, None, 0..elements);
         UpdatePass {
             instructions,
             weights,
             slots,
             sum,
-            l2,
-            rows,
-            range,
+            l2: 0.0,
+            rows: None,
+            range: 0..elements,
             copies: &[],
             streaming: false,
             not_finite: None,
@@ -217,7 +217,8 @@ impl<'a> UpdatePass<'a> {
     ///
     /// Asserts that all rows are updated, and that the pass has the elements of `to`.
     pub fn trying(mut self, to: &'a SpanMut<'a>, first: usize, part: &PiecePart) -> UpdatePass<'a> {
-        let (start, part) = (first - self.first, part.range());
+        let start = first - self.first;
+        let part = part.range();
         assert!(self.is_whole() && to.dtype() == self.dtype() && part.end <= to.elements());
         assert!(start + to.elements() <= self.weights.elements());
         self.range = start + part.start..start + part.end;
@@ -228,12 +229,13 @@ impl<'a> UpdatePass<'a> {
     /// The same pass over some elements, for code that reads them and the gradient without the L2
     /// term.
     pub(super) fn only_reading(&self, elements: Range<usize>) -> UpdatePass<'a> {
-        let (range, l2, copies, not_finite): (_, _, &[_], _) = (elements, 0.0, &[], None);
+        let range = elements;
+        let copies: &[_] = &[];
         UpdatePass {
             range,
-            l2,
+            l2: 0.0,
             copies,
-            not_finite,
+            not_finite: None,
             ..self.clone()
         }
     }
@@ -270,7 +272,8 @@ impl<'a> UpdatePass<'a> {
     }
 
     fn round_to_copies(&self, range: Range<usize>) {
-        let (instructions, weights) = (self.instructions, self.weights.reading());
+        let instructions = self.instructions;
+        let weights = self.weights.reading();
         for copy in self.copies.iter().flatten() {
             match self.rows {
                 Some(rows) => {
@@ -403,7 +406,8 @@ mod tests {
                 }
             })
             .collect();
-        let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
+        let weights = span_mut(weights);
+        let slots = [span_mut(a), span_mut(b)];
         for start in (0..elements).step_by(part) {
             // SAFETY: nobody else has the operands.
             let mut pass =
@@ -461,7 +465,8 @@ mod tests {
         }
         // The reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
         for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
-            let (gradient, mut weight) = ([divisor], [0.0]);
+            let gradient = [divisor];
+            let mut weight = [0.0];
             let contributions = [Contribution {
                 gradient: span(&gradient),
                 factor: 1.0,

@@ -218,7 +218,8 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     #[inline(always)]
     unsafe fn update<const N: usize>(&self, gradient: [F::Element; N], place: usize) {
         let block = |data: *mut F::Element| data.wrapping_add(place).cast::<[F::Element; N]>();
-        let (weights, slots) = (block(self.weights), self.slots.map(block));
+        let weights = block(self.weights);
+        let slots = self.slots.map(block);
         // SAFETY: weights and slots have at least `place + N` elements of this type. They are
         // variables and their state, and so initialised. Only this call uses these elements
         // now.

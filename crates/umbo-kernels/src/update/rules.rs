@@ -265,7 +265,8 @@ rules! { w g:
     };
     /// FTRL-Proximal: `per_rate` is 1 / learning_rate.
     Ftrl = "ftrl" (per_rate, beta, l1, l2) [z, n] {
-        let (g, before) = (with_finite_square(g), sqrt(n));
+        let g = with_finite_square(g);
+        let before = sqrt(n);
         n = finite(n + g * g);
         z = z + g - (sqrt(n) - before) * per_rate * w;
         w = -(beyond(z, l1) / ((beta + sqrt(n)) * per_rate + l2));

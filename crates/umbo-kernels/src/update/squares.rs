@@ -101,7 +101,9 @@ impl WeightedSum<'_> {
         streaming: bool,
     ) {
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
-            let (sum, finish, gradient) = (self, self.finish::<T>(), PhantomData::<G>);
+            let sum = self;
+            let finish = self.finish::<T>();
+            let gradient = PhantomData::<G>;
             let kept = kept.map(|kept| kept.data().cast::<T>());
             let squares =
                 SquaresOfChunks { sum, finish, chunks, range, sums, kept, streaming, gradient };
@@ -181,7 +183,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
         mut start: usize,
         mut left: usize,
     ) -> [f64; 2] {
-        let (mut squares, mut zeros) = ([0.0; LANES], [0.0; LANES]);
+        let mut squares = [0.0; LANES];
+        let mut zeros = [0.0; LANES];
         let mut strip = [const { MaybeUninit::<T>::uninit() }; STRIP];
         while left > 0 {
             let elements = STRIP.min(left);
@@ -226,7 +229,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
     #[inline(always)]
     unsafe fn keep(&self, instructions: Instructions, gradient: &[T], start: usize) {
         let Some(kept) = self.kept else { return };
-        let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
+        let from = gradient.as_ptr();
+        let to = kept.wrapping_add(start);
         // SAFETY: `kept` has the elements, too (`measure_squares` asserted that); the caller's
         // promise.
         unsafe {

@@ -95,7 +95,8 @@ impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let (sum, finish) = (self.sum, self.finish);
+        let sum = self.sum;
+        let finish = self.finish;
         sum.run::<G, T>(instructions, finish, self);
     }
 }
@@ -145,8 +146,10 @@ impl WeightedSum<'_> {
     pub unsafe fn write_to(&self, instructions: Instructions, to: &SpanMut<'_>) {
         assert_eq!((to.dtype(), to.elements()), (self.dtype, self.elements));
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
-            let (finish, range) = (self.finish::<T>(), 0..self.elements);
-            let (to, gradient) = (to.data().cast::<T>(), PhantomData::<G>);
+            let finish = self.finish::<T>();
+            let range = 0..self.elements;
+            let to = to.data().cast::<T>();
+            let gradient = PhantomData::<G>;
             let write = WriteGradient { sum: self, finish, range, to, not_finite: None, gradient };
             dispatch(instructions, write);
         }));
@@ -201,7 +204,8 @@ impl UpdatePass<'_> {
             for first in range.clone().step_by(together) {
                 let rows = first..range.end.min(first + together);
                 for done in (0..width).step_by(TILE) {
-                    let (start, elements) = (first * width + done, TILE.min(width - done));
+                    let start = first * width + done;
+                    let elements = TILE.min(width - done);
                     let end = start + (rows.len() - 1) * width + elements;
                     self.write_gradient::<G, T>(start..end, buffer);
                     for (index, position) in rows.clone().enumerate() {
@@ -219,7 +223,9 @@ impl UpdatePass<'_> {
     /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room
     /// for them.
     fn write_gradient<G: GradientElement, T: Real>(&self, range: Range<usize>, to: *mut T) {
-        let (sum, finish, not_finite) = (self.sum(), self.sum().finish::<T>(), self.not_finite);
+        let sum = self.sum();
+        let finish = self.sum().finish::<T>();
+        let not_finite = self.not_finite;
         let gradient = PhantomData::<G>;
         let write = WriteGradient {
             sum,

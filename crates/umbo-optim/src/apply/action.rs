@@ -93,14 +93,13 @@ struct GradientFindings {
 impl ApplyAction {
     /// An apply of what the last run submitted.
     pub fn new(optimizer: Arc<Optimizer>, gradients: Arc<Gradients>) -> ApplyAction {
-        let (options, report) = (ApplyOptions::default(), ApplyReport::default());
         ApplyAction {
             optimizer,
             gradients,
-            options,
+            options: ApplyOptions::default(),
             committing: None,
             prepared: None,
-            report,
+            report: ApplyReport::default(),
             warning: None,
             failure: None,
         }
@@ -131,7 +130,8 @@ impl ApplyAction {
     /// The part of `prepare` after the gradients were claimed. If it fails, its changes are undone,
     /// and nobody sees them.
     fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<PreparedApply> {
-        let (step, weight) = (contributions.step, contributions.total_weight());
+        let step = contributions.step;
+        let weight = contributions.total_weight();
         let own_runs = contributions.runs();
         let (runs, total_weight) = {
             let accumulation = self.gradients.accumulation();
@@ -172,7 +172,8 @@ impl ApplyAction {
         let mut sources =
             GradientSources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
-            let (work, sources) = (&mut work, &mut sources);
+            let work = &mut work;
+            let sources = &mut sources;
             let (outcome, measured) = match update {
                 true => {
                     self.prepare_update(state, work, sources, launcher, learning_rate, &exchange)?
@@ -215,7 +216,8 @@ impl ApplyAction {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), &self.gradients);
         sources.merge_own_rows(&|index| plan.updates(index))?;
-        let (contributions, rule) = (sources.contributions, self.optimizer.rule());
+        let contributions = sources.contributions;
+        let rule = self.optimizer.rule();
         work.select(sources, plan, rule, None, |index| {
             contributions.has_variable(index)
         })?;
@@ -350,7 +352,8 @@ impl ApplyAction {
     fn scheduled_rate(&self) -> Result<f64> {
         let state = self.optimizer.lock();
         // Those that wait for the same commit point come before this one.
-        let (schedule, iterations) = (state.schedule.clone(), state.iterations + state.pending);
+        let schedule = state.schedule.clone();
+        let iterations = state.iterations + state.pending;
         let constant = state.learning_rate;
         drop(state);
         let Some(schedule) = schedule else {
@@ -480,7 +483,8 @@ impl CommitAction for ApplyAction {
                 learning_rate,
                 clipping,
             } => {
-                let (variables, rule) = (&mut state.variables, self.optimizer.rule());
+                let variables = &mut state.variables;
+                let rule = self.optimizer.rule();
                 let updated = work.update(launcher, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
                     failure = Some(error);

@@ -25,7 +25,8 @@ impl GpuOperands {
         gpu: &'static Gpu,
         variables: impl Iterator<Item = usize>,
     ) -> Result<GpuOperands> {
-        let (mut contributions, mut rows) = (Vec::new(), Vec::new());
+        let mut contributions = Vec::new();
+        let mut rows = Vec::new();
         for index in variables {
             let of_rows = sources.rows(index).map(|merged| {
                 let sums = merged.sums();
@@ -54,7 +55,8 @@ impl GpuOperands {
         index: usize,
     ) -> Gradient<'a> {
         let dtype = sources.variables()[index].dtype();
-        let (rows, elements) = (self.rows[at].as_ref(), sources.elements(index) as u64);
+        let rows = self.rows[at].as_ref();
+        let elements = sources.elements(index) as u64;
         let exchanged = self.exchanged && rows.is_none();
         let sum = || {
             sources

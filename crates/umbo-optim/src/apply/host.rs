@@ -79,7 +79,8 @@ impl ApplyBackend for CpuBackend {
             contributions,
             ..
         } = work;
-        let (sums, sources) = (&*sums, &*sources);
+        let sums = &*sums;
+        let sources = &*sources;
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_range(contributions.len(), &|range| {
             let contributions = &mut *contributions[range.worker()].lock();
@@ -154,10 +155,8 @@ impl ApplyBackend for CpuBackend {
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
-            let (all, rows) = (
-                &sources.variables()[item.variables()],
-                sources.rows(item.index),
-            );
+            let all = &sources.variables()[item.variables()];
+            let rows = sources.rows(item.index);
             let variable = &all[0];
             let Some(update) = &mut item.update else {
                 // Shares count on one piece for each item.
@@ -233,14 +232,12 @@ impl ApplyBackend for CpuBackend {
         }
         pieces.for_each_range(workers::count(), &|range| {
             for (at, part) in range.parts() {
-                let (
-                    ReceivedShard {
-                        elements,
-                        to,
-                        first,
-                    },
-                    part,
-                ) = (&all[at], part.range());
+                let ReceivedShard {
+                    elements,
+                    to,
+                    first,
+                } = &all[at];
+                let part = part.range();
                 // SAFETY: the old contents were sent and are read no more, and the ranges have
                 // different parts.
                 unsafe {
@@ -318,11 +315,15 @@ pub(crate) fn with_pass<R>(
     streaming: bool,
     run: impl FnOnce(&PreparedUpdate, UpdatePass<'_>) -> R,
 ) -> Option<R> {
-    let (index, update, sources) = (item.index, item.update.as_ref()?, means.sources);
+    let index = item.index;
+    let update = item.update.as_ref()?;
+    let sources = means.sources;
     let variable = &sources.variables()[index];
-    let (own, (whole, of_first)) = (item.own(variable), means.operands(update));
+    let own = item.own(variable);
+    let (whole, of_first) = means.operands(update);
     let slots: &[SpanMut<'_>];
-    let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
+    let instructions = Instructions::chosen();
+    let divisor = sources.divisor;
     let copies = variable.copies_to_write(update.buffer, update.copies);
     // SAFETY: this apply has claimed the variable, so that nobody else uses it, and parts that are
     // updated at the same time do not overlap.

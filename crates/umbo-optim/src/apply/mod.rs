@@ -65,7 +65,8 @@ pub fn apply_with(
     let strategy = Strategy::with_id(optimizer.strategy()).ok_or_else(|| {
         Error::precondition("optimizer: its strategy was released; keep that until the last apply")
     })?;
-    let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+    let optimizer = Arc::clone(optimizer);
+    let gradients = Arc::clone(gradients);
     if let Some(step) = strategy.current_step() {
         let action = ApplyAction::at_commit_point(optimizer, gradients, step).with(options);
         strategy.defer(Box::new(action))?;
@@ -93,7 +94,8 @@ fn apply_in_replica(
             .map_or_else(|| "".into(), |first| first.name().clone()),
         variables: gradients.variables().len(),
     };
-    let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+    let optimizer = Arc::clone(optimizer);
+    let gradients = Arc::clone(gradients);
     let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
     let action = action.with(options);
     let merge = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {

@@ -15,11 +15,9 @@ pub(crate) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let variable = &sources.variables()[index];
     let contributions = sources.contributions;
     let step = sources.shown_step();
-    let (what, way_out) = (
-        format!("the gradient of {variable:?}"),
-        "nothing was changed. Have such applies skipped, or run the step again with other \
-         gradients",
-    );
+    let what = format!("the gradient of {variable:?}");
+    let way_out = "nothing was changed. Have such applies skipped, or run the step again with other \
+         gradients";
     let problem = match first(contributions, index, variable) {
         Some(Found {
             replica,

@@ -78,11 +78,10 @@ impl ApplyBackend for Gpu {
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
         // SAFETY: only this apply, which owns the accumulation, writes the sums.
         let launches = prepared_on_gpu(self, |launcher| unsafe { launcher.accumulate(&sums) })?;
-        let (_operands, _copies) = (operands, Vec::new());
         work.ready = Some(GpuMemory {
             launches,
-            _operands,
-            _copies,
+            _operands: operands,
+            _copies: Vec::new(),
             flags: None,
         });
         Ok(())
@@ -162,12 +161,11 @@ impl ApplyBackend for Gpu {
                 compute(self, means, prepared.iter().copied(), &copies)?
             }
         };
-        let (_operands, _copies) = (operands, copies);
         let flags = Some(NotFinite { flags, on_host });
         work.ready = Some(GpuMemory {
             launches,
-            _operands,
-            _copies,
+            _operands: operands,
+            _copies: copies,
             flags,
         });
         Ok(())

@@ -120,7 +120,8 @@ impl<'a> GradientSources<'a> {
     /// Merges the rows of the last run into the gradients of those row-sparse variables that are
     /// `chosen`.
     pub(crate) fn merge_own_rows(&mut self, chosen: &dyn Fn(usize) -> bool) -> Result<()> {
-        let (contributions, factor) = (self.contributions, self.factors());
+        let contributions = self.contributions;
+        let factor = self.factors();
         self.merge_rows(true, |index| {
             contributions
                 .rows_of(index, factor)
@@ -149,7 +150,8 @@ impl<'a> GradientSources<'a> {
 
     /// The function from a replica's weight to the factor of its contribution.
     fn factors(&self) -> impl Fn(f64) -> f64 + Copy + use<> {
-        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        let reduction = self.gradients.loss_reduction();
+        let unscale = self.unscale;
         move |weight| reduction.factor(weight) * unscale
     }
 

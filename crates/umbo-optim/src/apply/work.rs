@@ -55,7 +55,8 @@ impl ApplyWorkspace {
                 && sources.are_alike(run)
         };
         let mut select = |run: Range<usize>| {
-            let (index, count) = (run.start, run.len());
+            let index = run.start;
+            let count = run.len();
             if !has(index) || !plan.updates(index) {
                 return Ok(());
             }
@@ -196,7 +197,8 @@ impl ApplyWorkspace {
         let mut last = None;
         for at in 0..self.items.len() {
             let index = self.items[at].index;
-            let (variable, treatment) = (&sources.variables()[index], &mut plan.treatments[index]);
+            let variable = &sources.variables()[index];
+            let treatment = &mut plan.treatments[index];
             let rates = state.rates(&treatment.group, rule, learning_rate);
             let known = match treatment.position {
                 Some(position) => Ok(position),

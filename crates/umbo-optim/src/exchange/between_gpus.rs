@@ -41,10 +41,12 @@ impl Shards {
         gpu: &'static Gpu,
         sources: &GradientSources<'_>,
     ) -> Result<Buffers> {
-        let ((send, receive), gradients) = (self.counts(0), self.gathered_counts(0));
+        let (send, receive) = self.counts(0);
+        let gradients = self.gathered_counts(0);
         let own = gradients[self.rank];
         let send = DeviceMemory::new(gpu, send.iter().sum::<usize>().max(own))?;
-        let (received, gradients): (usize, usize) = (receive.iter().sum(), gradients.iter().sum());
+        let received: usize = receive.iter().sum();
+        let gradients: usize = gradients.iter().sum();
         let receive = DeviceMemory::new(gpu, received.max(gradients))?;
         // SAFETY: the memory is fresh. The bytes between the parts are sent, too.
         unsafe { gpu.fill_zeros(send.address(), send.bytes()) }?;
@@ -92,7 +94,8 @@ impl Shards {
         send: &DeviceMemory,
         receive: &DeviceMemory,
     ) -> Result<()> {
-        let (own, mut place) = (self.of(self.rank, 0), places(send.address()));
+        let own = self.of(self.rank, 0);
+        let mut place = places(send.address());
         let contribution = |(gradient, factor)| GpuContribution { gradient, factor };
         let received = self
             .received(0, sources, places(receive.address()))
@@ -100,7 +103,8 @@ impl Shards {
         let received: Vec<Vec<_>> = received
             .map(|of| of.into_iter().map(contribution).collect())
             .collect();
-        let (mut sums, mut gradients) = (Vec::new(), Vec::new());
+        let mut sums = Vec::new();
+        let mut gradients = Vec::new();
         for (ShardRange { item, range, .. }, contributions) in own.iter().zip(&received) {
             let item = &self.items[*item];
             let to = place(item.dtype, range.len());

@@ -253,7 +253,8 @@ impl<'a> Exchange<'a> {
             } else {
                 ROUND
             };
-            let (ranks, participation) = (self.ranks, &self.participation);
+            let ranks = self.ranks;
+            let participation = &self.participation;
             let mut shards = Shards::new(ranks, participation, sources, &work.indices(), round);
             shards.set_receive_buffers(|index| sources.receive_buffer(index, divides))?;
             if self.route == Route::WholeOnGpus {
@@ -352,9 +353,12 @@ impl<'a> Exchange<'a> {
         let mut memory = ExchangeMemory::default();
         let mut prepare = || {
             let rows = self.pack_rows(sources, &chosen)?;
-            let (ranks, participation) = (self.ranks, &self.participation);
+            let ranks = self.ranks;
+            let participation = &self.participation;
             let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
-            let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+            let dtype = variable.dtype();
+            let shape = variable.shape();
+            let device = variable.device();
             shards.set_receive_buffers(|_| Tensor::uninitialized(dtype, shape, device))?;
             shards.reserve(&mut memory.send, &mut memory.receive)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))

@@ -107,8 +107,11 @@ impl Shards {
         contributions: &[Mutex<Vec<Contribution<'static>>>],
         send: &mut AlignedBytes,
     ) {
-        let (own, slots) = (self.of(self.rank, round), means.rule.slots().len());
-        let (mut to, mut places, mut pieces) = (send.bytes_mut(), Vec::new(), Pieces::default());
+        let own = self.of(self.rank, round);
+        let slots = means.rule.slots().len();
+        let mut to = send.bytes_mut();
+        let mut places = Vec::new();
+        let mut pieces = Pieces::default();
         for ShardRange { item, range, .. } in own {
             let dtype = self.items[*item].dtype;
             places.push(take(&mut to, dtype, range.len()));
@@ -135,7 +138,8 @@ impl Shards {
 /// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the
 /// gradient, to the variables.
 pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
-    let (mut others, mut pieces) = (Vec::new(), Pieces::default());
+    let mut others = Vec::new();
+    let mut pieces = Pieces::default();
     for item in divided(items) {
         let (Some(update), Some(landed)) = (&item.update, item.gradient) else {
             continue;
@@ -149,7 +153,8 @@ pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
     }
     pieces.for_each_range(workers::count(), &|range| {
         for (at, part) in range.parts() {
-            let ((variable, update, landed, first), part) = (&others[at], part.range());
+            let (variable, update, landed, first) = &others[at];
+            let part = part.range();
             let range = first + part.start..first + part.end;
             let weights = means.operands(update).0;
             // SAFETY: the apply has claimed the variable, and the ranges have different parts of
@@ -158,7 +163,8 @@ pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
                 copy(landed.part(&range), &weights.part(&range));
                 let copies = variable.copies_to_write(update.buffer, update.copies);
                 for copy in copies.iter().flatten() {
-                    let (chosen, from) = (Instructions::chosen(), weights.reading());
+                    let chosen = Instructions::chosen();
+                    let from = weights.reading();
                     narrow(chosen, from, copy, range.clone(), false);
                 }
             }

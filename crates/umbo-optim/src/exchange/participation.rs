@@ -105,7 +105,8 @@ impl Participation {
     pub fn read(participation: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
-            let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
+            let weight_before = from.float()?;
+            let before = Bits::read(&mut from)?;
             let replicas = (0..from.count()?)
                 .map(|_| {
                     Ok(ReplicaParticipation {

@@ -74,7 +74,10 @@ pub(crate) struct ReceivedShard<'a> {
 /// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at
 /// tile boundaries.
 fn shard_ranges(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
-    let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
+    let mut all = Vec::new();
+    let mut round = 0;
+    let mut left = most;
+    let mut first_tile = 0;
     for (item, of) in items.iter().enumerate() {
         let mut rest = of.sharding.of(rank);
         while !rest.is_empty() {
@@ -110,7 +113,8 @@ impl Shards {
         selected: &[usize],
         round: usize,
     ) -> Shards {
-        let (rank, size) = (ranks.rank(), ranks.size());
+        let rank = ranks.rank();
+        let size = ranks.size();
         let variables = sources.variables();
         // Variables that each rank updates as a whole are summed in shards, too.
         let mut loads = Loads::new(size);
@@ -118,10 +122,8 @@ impl Shards {
             .iter()
             .filter(|&&index| !sources.is_row_sparse(index));
         let items = dense.map(|&index| {
-            let (dtype, elements) = (
-                variables[index].dtype(),
-                variables[index].shape().elements(),
-            );
+            let dtype = variables[index].dtype();
+            let elements = variables[index].shape().elements();
             let sharding = variables[index].sharding().cloned();
             let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
             let sent = WireForm::of_dense(ranks, sources, sources.gradient_dtype(dtype));
@@ -270,9 +272,11 @@ impl Shards {
     /// of memory afterwards.
     pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
         let sums = self.sum_counts();
-        let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
+        let mut sent = sums[self.rank];
+        let mut received = sums.iter().sum();
         for round in 0..self.rounds {
-            let ((send, receive), weights) = (self.counts(round), self.gathered_counts(round));
+            let (send, receive) = self.counts(round);
+            let weights = self.gathered_counts(round);
             sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
             received = receive
                 .iter()

@@ -12,14 +12,16 @@ pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tenso
     let LocalSlot {
         variable, tensor, ..
     } = kept;
-    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let dtype = variable.dtype();
+    let shape = variable.shape();
     let what = format_args!("the state '{name}' of {variable:?}");
     let prepare = || {
         let own = match (variable.sharding(), kept.is_whole()) {
             (Some(sharding), true) => part_of(tensor, &sharding.own())?,
             _ => tensor.clone(),
         };
-        let (mut send, receive) = (zeros(own.bytes())?, zeros(shape.bytes(dtype)?)?);
+        let mut send = zeros(own.bytes())?;
+        let receive = zeros(shape.bytes(dtype)?)?;
         own.copy_to_host(&mut send)?;
         Ok((send, receive))
     };

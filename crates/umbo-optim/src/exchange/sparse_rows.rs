@@ -88,7 +88,8 @@ impl SparseRows {
         participation: &Participation,
         received: &Gathered,
     ) -> Result<SparseRows> {
-        let (mut rows, mut before) = (SparseRows(Vec::new()), 0);
+        let mut rows = SparseRows(Vec::new());
+        let mut before = 0;
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(participation.ranks()) {
             let mut from = Reader::new(rank, bytes);
             for index in sources
@@ -113,7 +114,8 @@ impl SparseRows {
         for _ in 0..from.count()? {
             let replica = usize::try_from(from.number()?).ok();
             let replica = replica.and_then(|replica| before.checked_add(replica));
-            let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
+            let replica = replica.ok_or_else(|| from.damaged())?;
+            let factor = from.float()?;
             let rows = read_rows(sources, index, sent(sources, index).dtype(), from)?;
             self.0.push(SentRows {
                 index,
@@ -143,7 +145,8 @@ fn read_rows(
     let known = 0..variable.shape()[0] as i64;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
     for _ in 0..from.count()? {
-        let (indices, values) = (from.tensor()?, from.tensor()?);
+        let indices = from.tensor()?;
+        let values = from.tensor()?;
         let count = values.shape().first().copied().unwrap_or(0);
         let are_rows = values.dtype() == dtype
             && values.shape() == variable.shape().with_size(0, count)

@@ -78,7 +78,8 @@ impl Shards {
         for round in 0..self.rounds {
             done = done.and(launcher.pack(self, round, sources, send));
             let (send_counts, receive_counts) = self.counts(round);
-            let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
+            let sent = send_counts.iter().sum();
+            let received = receive_counts.iter().sum();
             collective.all_to_all(
                 (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
                 (
@@ -86,7 +87,8 @@ impl Shards {
                     &receive_counts,
                 ),
             )?;
-            let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
+            let own = self.of(self.rank, round);
+            let mut to = send.bytes_mut();
             let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
                 if gathers {
@@ -210,18 +212,17 @@ impl Shards {
         }
         pieces.for_each_range(workers::count(), &|range| {
             for (at, part) in range.parts() {
-                let (
-                    ShardRange {
-                        item,
-                        range,
-                        first_tile,
-                        ..
-                    },
-                    mut terms,
-                ) = (&own[at], terms[at].as_slice());
+                let ShardRange {
+                    item,
+                    range,
+                    first_tile,
+                    ..
+                } = &own[at];
+                let mut terms = terms[at].as_slice();
                 let item = &self.items[*item];
                 let Some(to) = &places[at] else { continue };
-                let (instructions, elements) = (Instructions::chosen(), range.len());
+                let instructions = Instructions::chosen();
+                let elements = range.len();
                 let before = match item.sent {
                     WireForm::Contributions(_) => None,
                     WireForm::Sum => {
@@ -242,8 +243,8 @@ impl Shards {
                 // SAFETY: this function has exclusive access to the destination, and the ranges
                 // write different parts of it.
                 unsafe {
-                    let (part, sums) =
-                        ((Chunks::tiles(elements), &part), &self.sums[*first_tile..]);
+                    let part = (Chunks::tiles(elements), &part);
+                    let sums = &self.sums[*first_tile..];
                     sum.measure_squares(instructions, part, sums, Some(to), false);
                 }
             }

@@ -121,7 +121,9 @@ impl Accumulation {
         let VariableSum::Dense(of) = &mut self.sums[index] else {
             return Ok(());
         };
-        let (slab, shape, device) = (&mut self.sum_slab, variable.shape(), variable.device());
+        let slab = &mut self.sum_slab;
+        let shape = variable.shape();
+        let device = variable.device();
         reserve(&mut of.sum, slab, DType::Float64, shape, device)
     }
 
@@ -132,7 +134,8 @@ impl Accumulation {
             return Ok(());
         };
         let shape = Shape::new(&[variable.shape().elements()])?;
-        let (slab, dtype) = (&mut self.gradient_slab, variable.dtype());
+        let slab = &mut self.gradient_slab;
+        let dtype = variable.dtype();
         reserve(&mut sum.gradient, slab, dtype, shape, variable.device())
     }
 

@@ -72,7 +72,8 @@ impl Gradients {
     }
 
     fn check_lent(&self, index: usize, gradient: &Tensor, context: &ReplicaContext) -> Result<()> {
-        let (variable, dtype) = (&self.variables()[index], self.dtype(index));
+        let variable = &self.variables()[index];
+        let dtype = self.dtype(index);
         if (gradient.dtype(), gradient.shape()) != (dtype, variable.shape()) {
             return Err(invalid!(
                 "view",

@@ -264,7 +264,8 @@ impl Gradients {
 
 impl std::fmt::Debug for Gradients {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (variables, replicas) = (self.variables.len(), self.replicas.len());
+        let variables = self.variables.len();
+        let replicas = self.replicas.len();
         write!(
             formatter,
             "gradients of {variables} variables from {replicas} replicas"

@@ -81,7 +81,8 @@ struct InspectGradient<'a> {
 impl InspectGradient<'_> {
     /// Whether runs are accumulated without the variable: it is frozen.
     fn is_left_out(&self) -> bool {
-        let (gradients, index) = (self.gradients, self.index);
+        let gradients = self.gradients;
+        let index = self.index;
         let Some(optimizer) = self.optimizer else {
             return gradients.accumulation().is_left_out(index);
         };
@@ -92,7 +93,8 @@ impl InspectGradient<'_> {
 
 impl CommitAction for InspectGradient<'_> {
     fn prepare(&mut self) -> Result<()> {
-        let (gradients, index) = (self.gradients, self.index);
+        let gradients = self.gradients;
+        let index = self.index;
         let variable = &gradients.variables()[index];
         // If there is no new run, the accumulated gradients are inspected: a flush would apply
         // those.
@@ -140,7 +142,9 @@ impl CommitAction for InspectGradient<'_> {
 fn gradient(sources: &GradientSources<'_>, index: usize) -> Result<Value> {
     let launcher = launcher_of(sources.variables())?;
     let variable = &sources.variables()[index];
-    let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+    let dtype = variable.dtype();
+    let shape = variable.shape();
+    let device = variable.device();
     let Some(rows) = sources.rows(index) else {
         let gradient = Tensor::uninitialized(dtype, shape, device)?;
         launcher.write_gradient(sources, index, &gradient)?;

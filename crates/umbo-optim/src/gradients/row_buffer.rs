@@ -37,7 +37,8 @@ impl RowBuffer {
     /// Sets the number of rows to `rows`, and the capacity to at least `most` rows. The contents
     /// are unspecified.
     pub(crate) fn resize(&mut self, rows: usize, most: usize) -> Result<()> {
-        let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
+        let dtype = self.tensor.dtype();
+        let device = self.tensor.device();
         let too_many = |_| {
             let row = self.tensor.shape().without(0);
             Error::ResourceExhausted(format!("memory for {most} rows of {dtype} and shape {row}"))

@@ -141,7 +141,8 @@ impl RowPieces {
     pub(crate) fn breach(&self) -> Result<Option<Outside>> {
         for (part, _, guard) in self.guards() {
             if let Some(breach) = guard.breach()? {
-                let (what, bytes) = (PARTS[part], guard.region.bytes());
+                let what = PARTS[part];
+                let bytes = guard.region.bytes();
                 return Ok(Some(Outside {
                     what,
                     bytes,
@@ -175,7 +176,8 @@ impl RowPieces {
         replica: usize,
         mut inspect: impl FnMut(&[i64], usize) -> Result<(), NoSuchRow>,
     ) -> Result<()> {
-        let (rows, mut before) = (variable.shape()[0], 0);
+        let rows = variable.shape()[0];
+        let mut before = 0;
         for (indices, _) in self.iter() {
             let view = indices.reading()?;
             let indices = view.as_slice::<i64>().ok_or_else(|| {
@@ -221,7 +223,8 @@ impl RowsPiece {
     fn resize(&mut self, rows: usize, device: DeviceId) -> Result<AddedRows> {
         self.indices.resize(rows, rows)?;
         self.values.resize(rows, rows)?;
-        let (indices, values) = (self.indices.tensor(), self.values.tensor());
+        let indices = self.indices.tensor();
+        let values = self.values.tensor();
         if device.is_host_memory() {
             return Ok(AddedRows {
                 indices: indices.clone(),
@@ -242,8 +245,8 @@ impl RowsPiece {
     fn guard(&mut self, added: &AddedRows) -> Result<AddedRows> {
         let guarded =
             |like: &Tensor| GuardedMemory::tensor(like.dtype(), like.shape(), like.device());
-        let ((indices, around_indices), (values, around_values)) =
-            (guarded(&added.indices)?, guarded(&added.values)?);
+        let (indices, around_indices) = guarded(&added.indices)?;
+        let (values, around_values) = guarded(&added.values)?;
         let guarded = AddedRows { indices, values };
         self.away = Some(guarded.clone());
         self.guards = Some([around_indices, around_values]);

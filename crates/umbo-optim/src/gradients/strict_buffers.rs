@@ -143,7 +143,8 @@ impl Gradients {
             return Ok(());
         }
         context.at_return(Arc::as_ptr(self) as usize, || {
-            let (gradients, replica) = (Arc::clone(self), context.replica());
+            let gradients = Arc::clone(self);
+            let replica = context.replica();
             let step = context.step_id();
             Box::new(move || gradients.check_submitted(replica, step))
         })

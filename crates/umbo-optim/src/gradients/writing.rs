@@ -118,7 +118,8 @@ impl Gradients {
         let (_, _) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
         if (slices.dtype(), slices.dense_shape()) != (self.dtype(index), variable.shape()) {
-            let (dtype, shape) = (slices.dtype(), slices.dense_shape());
+            let dtype = slices.dtype();
+            let shape = slices.dense_shape();
             let problem = format!(
                 "slices of {dtype} and shape {shape} for {variable:?}, whose gradients are {}",
                 self.dtype(index)

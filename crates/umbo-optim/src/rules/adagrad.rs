@@ -64,7 +64,8 @@ impl UpdateRule for Adagrad {
     }
 
     fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
-        let (mut rate, mut running) = (rates.learning_rate, progress.running);
+        let mut rate = rates.learning_rate;
+        let mut running = progress.running;
         if self.learning_rate_decay != 0.0 {
             rate /= 1.0 + running[0] * self.learning_rate_decay;
             running[0] += 1.0;

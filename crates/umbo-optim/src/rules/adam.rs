@@ -57,14 +57,13 @@ impl Adam {
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
         check_epsilon(epsilon)?;
-        let (amsgrad, uses, weight_decay) = (false, Uses::Adam, 0.0);
         Ok(Adam {
             beta1,
             beta2,
             epsilon,
-            amsgrad,
-            uses,
-            weight_decay,
+            amsgrad: false,
+            uses: Uses::Adam,
+            weight_decay: 0.0,
         })
     }
 

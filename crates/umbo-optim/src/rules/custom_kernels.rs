@@ -63,7 +63,8 @@ impl VariableCopies {
     /// The apply has claimed the variable.
     unsafe fn copy(&self, launcher: &KernelLauncher<'_>, back: bool) -> Result<()> {
         for (copy, original) in &self.copies {
-            let (place, table) = (copy.place(), *original);
+            let place = copy.place();
+            let table = *original;
             // SAFETY: the caller's promise; nobody else has the copy. The original has as many
             // elements, or these rows.
             unsafe {

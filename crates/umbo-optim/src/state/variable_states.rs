@@ -86,7 +86,8 @@ impl LocalSlot {
         let Some(sharding) = self.variable.sharding() else {
             return Ok(self.tensor.clone());
         };
-        let (own, shard_range) = (sharding.own(), &self.shard_range);
+        let own = sharding.own();
+        let shard_range = &self.shard_range;
         part_of(
             &self.tensor,
             &(own.start - shard_range.start..own.end - shard_range.start),
@@ -267,7 +268,8 @@ impl Variables {
         variable: &Variable,
         rule: &dyn UpdateRule,
     ) -> Result<usize> {
-        let (position, own) = (self.known(variable, rule)?, own_part(variable));
+        let position = self.known(variable, rule)?;
+        let own = own_part(variable);
         let state = &self.states[position];
         if state.shard_range != own {
             let parts = state.slots.iter().map(|slot| part_of(slot, &own));
@@ -286,7 +288,8 @@ impl Variables {
         shard_range: Range<usize>,
         of: &[Tensor],
     ) -> Result<()> {
-        let (variable, mut slots) = (self.states[position].variable.clone(), Vec::new());
+        let variable = self.states[position].variable.clone();
+        let mut slots = Vec::new();
         for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
             let fresh = allocate(
                 &mut self.slabs[index],
@@ -402,7 +405,8 @@ impl StoredState {
 
     /// Slot `index`, whatever it holds.
     pub(crate) fn kept(&self, index: usize) -> LocalSlot {
-        let (tensor, shard_range) = (self.slots[index].clone(), self.shard_range.clone());
+        let tensor = self.slots[index].clone();
+        let shard_range = self.shard_range.clone();
         LocalSlot {
             variable: self.variable.clone(),
             tensor,

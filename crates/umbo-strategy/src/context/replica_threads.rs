@@ -74,7 +74,8 @@ impl ReplicaThread {
         bound: bool,
         part: ProcessorPart,
     ) -> ReplicaThread {
-        let (all, device) = (part.processors(), layout.replica_devices[replica]);
+        let all = part.processors();
+        let device = layout.replica_devices[replica];
         // A GPU has no processors of its own: its replica shares all with the others.
         let own = registry::processors(device, &all).ok().filter(|_| bound);
         let shared = all.count() / layout.compute_devices.len();

@@ -117,7 +117,9 @@ impl Descriptor {
         let decode = || {
             let (chunks, _) = bytes.get(..BYTES)?.as_chunks();
             let word = |at: usize| u64::from_le_bytes(chunks[at]);
-            let (first, kind, status) = (word(0), bytes[4], bytes[5]);
+            let first = word(0);
+            let kind = bytes[4];
+            let status = bytes[5];
             (first as u32 == MAGIC && word(WORDS - 1) == checksum(bytes)).then_some(())?;
             let text = bytes[TEXT_AT..].get(..(first >> 48) as usize)?;
             Some(Descriptor {

@@ -59,10 +59,8 @@ impl Ranks {
         let counts = self.words(&[own.len() as u64])?;
         // After its last quantity a rank agrees with all ranks that have the same number of
         // quantities.
-        let (end, all) = (
-            !(own.len() as u64),
-            counts.iter().max().map_or(0, |&all| all.min(MOST) as usize),
-        );
+        let end = !(own.len() as u64);
+        let all = counts.iter().max().map_or(0, |&all| all.min(MOST) as usize);
         own.resize(all, end);
         if all == 0 {
             return Ok(None);
@@ -78,7 +76,9 @@ impl Ranks {
         let Some(first) = (0..all).find(differs) else {
             return Ok(None);
         };
-        let (mut name, mut value, mut at) = (String::new(), "nothing".to_owned(), 0);
+        let mut name = String::new();
+        let mut value = "nothing".to_owned();
+        let mut at = 0;
         quantities(&mut |its_name, quantity| {
             if at == first {
                 (name, value) = (its_name.to_string(), quantity.to_string());

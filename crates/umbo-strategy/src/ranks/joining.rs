@@ -28,7 +28,8 @@ impl Ranks {
         in_sync: Option<usize>,
         about: impl FnOnce(&T) -> [u64; 2],
     ) -> Result<(T, Arc<Ranks>)> {
-        let (rank, size) = (engine.rank(), engine.size());
+        let rank = engine.rank();
+        let size = engine.size();
         if rank >= size {
             let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
@@ -65,7 +66,8 @@ impl Ranks {
         if self.is_alone() {
             return Ok(None);
         }
-        let (dtype, shape) = (value.dtype(), value.shape());
+        let dtype = value.dtype();
+        let shape = value.shape();
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"the name of the variable", name.into());
@@ -114,7 +116,8 @@ impl Ranks {
         if matches!(error.unnamed(), Error::Rank { .. }) {
             return error;
         }
-        let (rank, status) = (self.rank(), error.status());
+        let rank = self.rank();
+        let status = error.status();
         let message = format!("rank {rank} failed: {}: {error}", status.name());
         Error::Rank {
             rank: Some(rank),

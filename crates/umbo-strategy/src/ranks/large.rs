@@ -38,8 +38,11 @@ impl Ranks {
     /// Reduces a value over the replicas of all ranks. `components` are those of this rank's
     /// replicas; see [`large_components`].
     pub(crate) fn reduce_large(&self, op: ReduceOp, components: &[Tensor]) -> Result<Tensor> {
-        let (rank, size, host) = (self.rank(), self.size(), DeviceId::HOST);
-        let (dtype, shape) = (components[0].dtype(), components[0].shape());
+        let rank = self.rank();
+        let size = self.size();
+        let host = DeviceId::HOST;
+        let dtype = components[0].dtype();
+        let shape = components[0].shape();
         let parts = Loads::new(size).divide(rank, shape.elements(), dtype.size());
         let counts = |of_one: usize| parts.parts().map(|part| part.len() * of_one).collect();
         // All memory is reserved before the exchange.
@@ -57,7 +60,8 @@ impl Ranks {
                     to = rest;
                 }
             }
-            let (all, own) = (self.num_replicas(), parts.own().len());
+            let all = self.num_replicas();
+            let own = parts.own().len();
             let received = Tensor::uninitialized(dtype, Shape::new(&[all * own])?, host)?;
             let of_replica = |at| received.slice(0, at * own, (at + 1) * own, 1);
             let terms = (0..all).map(of_replica).collect::<Result<Vec<_>>>()?;

@@ -81,7 +81,8 @@ pub fn agreement(what: &impl Hash) -> u64 {
 /// The hash of quantities; 0 if there are none. Names are not hashed: they follow from the
 /// operation.
 pub fn agreement_of(quantities: &Quantities<'_>) -> u64 {
-    let (mut hasher, mut any) = (DefaultHasher::new(), false);
+    let mut hasher = DefaultHasher::new();
+    let mut any = false;
     quantities(&mut |_, quantity| {
         quantity.hash(&mut hasher);
         any = true;
@@ -91,7 +92,8 @@ pub fn agreement_of(quantities: &Quantities<'_>) -> u64 {
 
 /// The hash of each quantity and all before it.
 pub(super) fn prefixes(quantities: &Quantities<'_>) -> Vec<u64> {
-    let (mut hasher, mut prefixes) = (DefaultHasher::new(), Vec::new());
+    let mut hasher = DefaultHasher::new();
+    let mut prefixes = Vec::new();
     quantities(&mut |_, quantity| {
         quantity.hash(&mut hasher);
         prefixes.push(hasher.finish());

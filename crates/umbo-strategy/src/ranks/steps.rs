@@ -156,7 +156,8 @@ impl Ranks {
     pub(crate) fn decode_totals(&self, rank: usize, from: &mut Reader<'_>) -> Result<()> {
         let totals = self.totals.lock().in_use();
         for _ in 0..from.count()? {
-            let (number, length) = (from.number()?, from.count()?);
+            let number = from.number()?;
+            let length = from.count()?;
             let bytes = from.bytes(length)?;
             if let Some((_, totals)) = totals.iter().find(|(known, _)| *known == number) {
                 totals.decode(&mut Reader::new(rank, bytes))?;

@@ -69,7 +69,8 @@ impl Ranks {
 
 /// How many per-replica leaves there are, and their components.
 fn pack(value: &Value, is_excepted: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
-    let (mut leaves, mut to) = (0, Writer::default());
+    let mut leaves = 0;
+    let mut to = Writer::default();
     let failure = value.find_leaf(&mut |leaf| {
         let Value::PerReplica(parts) = leaf else {
             return None;

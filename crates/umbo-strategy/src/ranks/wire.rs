@@ -173,7 +173,8 @@ impl<'a> Reader<'a> {
         match self.number()? {
             0 => self.tensor().map(Value::Tensor),
             1 => {
-                let (values, indices) = (self.tensor()?, self.tensor()?);
+                let values = self.tensor()?;
+                let indices = self.tensor()?;
                 let shape = self.shape()?;
                 let slices = IndexedSlices::new(values, indices, shape);
                 let slices = slices.map_err(|error| match error.status() {

@@ -181,8 +181,10 @@ impl Strategy {
 
     /// Says in the log what the strategy was set up with.
     fn log_setup(&self) {
-        let (threads, layout) = (&self.0.threads, &self.0.devices.layout);
-        let (threading, processors) = (&threads.how, threads.processors);
+        let threads = &self.0.threads;
+        let layout = &self.0.devices.layout;
+        let threading = &threads.how;
+        let processors = threads.processors;
         let at_once = layout.compute_devices.len();
         log::log(log::Level::Info, || {
             let devices: Vec<_> = layout

@@ -81,10 +81,10 @@ impl Listener for StepLock {
 impl StepLock {
     /// The lock of a strategy that has taken no step.
     pub(crate) fn new() -> StepLock {
-        let (waiting, last) = (VecDeque::new(), (0, None));
+        let last = (0, None);
         let state = StepLockState {
             holder: 0,
-            waiting,
+            waiting: VecDeque::new(),
             last,
             step: 0,
             trials: 0,
@@ -341,7 +341,8 @@ mod tests {
         std::thread::scope(|scope| {
             for place in 0..5 {
                 let cancellation = (place == 2).then(|| token.clone());
-                let (lock, came) = (&lock, &came);
+                let lock = &lock;
+                let came = &came;
                 scope.spawn(move || {
                     let entered = lock.enter(&Limits {
                         deadline: None,

@@ -48,15 +48,15 @@ impl ReplicaContext {
     ) -> Result<Option<Value>> {
         self.check_current()?;
         let replica = self.replica();
-        let (sequence, merge, reply) = (1, Some(merge), None);
+        let merge = Some(merge);
         let mut call = MergeCall {
             replica,
             operation,
-            sequence,
+            sequence: 1,
             arguments,
             direct,
             merge,
-            reply,
+            reply: None,
         };
         let Some(step) = &self.step else {
             check_depth()?;

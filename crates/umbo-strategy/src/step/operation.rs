@@ -140,7 +140,8 @@ mod tests {
         options: &'static str,
         variables: usize,
     ) -> Operation {
-        let (rule, first) = ("adam".into(), "w".into());
+        let rule = "adam".into();
+        let first = "w".into();
         Operation::Apply {
             optimizer,
             gradients,

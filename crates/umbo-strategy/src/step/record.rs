@@ -225,7 +225,8 @@ pub(crate) struct StepRecord {
 
 impl StepRecord {
     fn of(inner: &Inner, strict: bool) -> Arc<StepRecord> {
-        let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
+        let mailboxes = Arc::clone(&inner.threads.mailboxes);
+        let layout = &inner.devices.layout;
         let replicas = mailboxes.len();
         let slot = |(replica, &device)| CachePadded::new(ReplicaSlot::on(replica, device, strict));
         Arc::new_cyclic(|own| StepRecord {
@@ -313,7 +314,9 @@ impl StepRecord {
             local_examples: None,
             global_examples: own.map(|own| own + task.remote.examples),
         };
-        let (callback, measured, inline) = (task.callback.clone(), task.measured, task.is_inline());
+        let callback = task.callback.clone();
+        let measured = task.measured;
+        let inline = task.is_inline();
         let context = ReplicaContext {
             // SAFETY: the task keeps the strategy, and is kept until the last callback is back.
             strategy: unsafe { Reference::lent(&task.strategy) },

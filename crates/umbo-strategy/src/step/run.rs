@@ -223,7 +223,8 @@ impl Strategy {
 
     /// Opens the step and has it run to one of its endings.
     fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> StepExit {
-        let (inline, limits) = (task.is_inline(), task.place.limits.clone());
+        let inline = task.is_inline();
+        let limits = task.place.limits.clone();
         record.creations.open(creators(self));
         record.open(task);
         // From here on a token reaches this step, and not any more when this function returns.

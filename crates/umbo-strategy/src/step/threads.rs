@@ -66,7 +66,8 @@ impl ReplicaThreads {
     /// None runs yet.
     pub fn new(layout: &ReplicaLayout, how: Threading) -> ReplicaThreads {
         let processors = affinity::available().min(how.part.processors().count());
-        let (at_once, replicas) = (layout.compute_devices.len(), layout.replica_devices.len());
+        let at_once = layout.compute_devices.len();
+        let replicas = layout.replica_devices.len();
         let spin_if = |spins| if spins { Spin::BOUNDED } else { Spin::NEVER };
         let is_shared = layout.is_shared();
         let serving =
@@ -96,8 +97,10 @@ impl ReplicaThreads {
         if handles[replica].is_some() {
             return Ok(());
         }
-        let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
-        let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
+        let mailboxes = Arc::clone(&self.mailboxes);
+        let turns = self.turns.clone();
+        let serving = self.serving[replica].clone();
+        let idle_spin = self.idle_spin;
         let device = serving.device;
         let Threading {
             bind,

@@ -67,7 +67,8 @@ pub fn assign_all(
     let operation = Operation::writing(variables, "assign");
     let mut arguments = vec![Value::Tensor(Tensor::scalar(weight)?)];
     arguments.extend(values.into_iter().map(Value::Tensor));
-    let (targets, step) = (variables.to_vec(), context.step_id());
+    let targets = variables.to_vec();
+    let step = context.step_id();
     context.synchronize(
         operation,
         Some(Value::tuple(arguments)?),
@@ -180,7 +181,8 @@ fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
             factor: part.weight,
         });
     }
-    let (dtype, shape) = (values[0].dtype(), values[0].shape());
+    let dtype = values[0].dtype();
+    let shape = values[0].shape();
     let mean = Tensor::uninitialized(dtype, shape, values[0].device())?;
     let sum = WeightedSum::new(dtype, shape.elements(), &contributions, total);
     // SAFETY: the tensor is new, and nobody else has it.

@@ -53,7 +53,8 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
         new.check_name()
             .map_err(|error| error.within(format!("names[{index}]")))?;
         check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
-        let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
+        let start = tensor.address().addr();
+        let bytes = bytes_of(tensor)?;
         // A tensor without elements overlaps nothing, wherever it lies.
         if bytes > 0 {
             ranges.push((start, start + bytes, index));
@@ -61,14 +62,17 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     }
     ranges.sort_unstable();
     if let Some(pair) = ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
-        let (first, second) = (pair[0].2.min(pair[1].2), pair[0].2.max(pair[1].2));
+        let first = pair[0].2.min(pair[1].2);
+        let second = pair[0].2.max(pair[1].2);
         return Err(invalid!(
             "views",
             "views[{first}] and views[{second}] have elements in common; each needs its own"
         ));
     }
     let value = |(_, tensor): &(NewVariable, Tensor)| {
-        let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(tensor)?);
+        let dtype = tensor.dtype();
+        let layout = *tensor.layout();
+        let bytes = bytes_of(tensor)?;
         let data = tensor.address();
         // SAFETY: the storage keeps the tensor, which guarantees its elements; the caller
         // guarantees that nobody else writes them.
@@ -131,7 +135,8 @@ mod tests {
                     aggregation: Aggregation::None,
                 };
                 let layout = Layout::row_major(Shape::new(&[stop - start]).unwrap());
-                let (data, bytes) = (block.address().wrapping_add(start * 4), (stop - start) * 4);
+                let data = block.address().wrapping_add(start * 4);
+                let bytes = (stop - start) * 4;
                 let owner = Box::new(block.clone());
                 // SAFETY: within the block, which is kept, and which nobody reads or writes.
                 let storage =

@@ -46,7 +46,8 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
         }
         _ => {}
     }
-    let (fresh, sharding) = (read(variable)?, variable.sharding().cloned());
+    let fresh = read(variable)?;
+    let sharding = variable.sharding().cloned();
     Ok(Variable::divided(
         variable.spec().clone(),
         fresh,

@@ -156,7 +156,9 @@ fn write(variable: &Variable, change: Change, value: &Value) -> Result<()> {
     context.check_live()?;
     check_aggregation(&context, variable, change.name())?;
     let operation = Operation::writing(slice::from_ref(variable), change.name());
-    let (target, step, source) = (variable.clone(), context.step_id(), change.source(value)?);
+    let target = variable.clone();
+    let step = context.step_id();
+    let source = change.source(value)?;
     let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
         let values = calls
             .iter()

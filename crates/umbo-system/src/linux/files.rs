@@ -86,7 +86,8 @@ pub fn limit_access(options: &mut OpenOptions, existing: &Metadata) {
 /// system permits that.
 pub fn keep_attributes(file: &File, existing: &Metadata) {
     let Ok(made) = file.metadata() else { return };
-    let (owner, group) = (existing.uid(), existing.gid());
+    let owner = existing.uid();
+    let group = existing.gid();
     let mut mode = existing.mode() & MODE;
     if (made.uid(), made.gid()) != (owner, group)
         && fchown(file, Some(owner), Some(group)).is_err()

@@ -65,7 +65,8 @@ pub fn loaded() -> Vec<PathBuf> {
         // SAFETY: the loader gives a description with a name that ends with a zero byte, and the
         // list that was given to it below.
         unsafe {
-            let (name, files) = ((*info).dlpi_name, &mut *files.cast::<Vec<PathBuf>>());
+            let name = (*info).dlpi_name;
+            let files = &mut *files.cast::<Vec<PathBuf>>();
             if !name.is_null() {
                 files.push(path_of(name));
             }

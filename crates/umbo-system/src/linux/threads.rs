@@ -71,7 +71,8 @@ impl BlockedSignals {
             libc::SIGABRT,
             libc::SIGPROF,
         ];
-        let (mut blocked, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
+        let mut blocked = MaybeUninit::uninit();
+        let mut before = MaybeUninit::zeroed();
         // SAFETY: the sets have memory, are initialised by the first call or are all zeros, and
         // live during the calls; all signals named exist.
         let before = unsafe {

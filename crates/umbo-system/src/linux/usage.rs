@@ -80,7 +80,8 @@ fn allowed(status: &str) -> Option<CpuSet> {
 /// interrupts of two kinds, and time that the host gave to others. Returns the sum, and the number
 /// of lines.
 fn busy(stat: &str, allowed: &CpuSet) -> Option<(u64, u32)> {
-    let (mut ticks, mut processors) = (0, 0);
+    let mut ticks = 0;
+    let mut processors = 0;
     for line in stat.lines() {
         let mut fields = line.split_ascii_whitespace();
         let number = fields

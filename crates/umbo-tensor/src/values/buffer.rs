@@ -128,7 +128,8 @@ impl VariableBuffer {
                 None => self.converted(own_memory, dtype)?,
             })?;
         } else if let Some(gpu) = elements.gpu()? {
-            let (from, to) = (elements.place(), copy.tensor.place());
+            let from = elements.place();
+            let to = copy.tensor.place();
             // SAFETY: as above.
             on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
         } else {

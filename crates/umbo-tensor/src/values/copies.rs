@@ -91,13 +91,12 @@ impl Copies {
         while let Some(copy) = place.get() {
             place = &copy.next;
         }
-        let (is_current, next) = (AtomicBool::new(false), OnceLock::new());
         Ok(place.get_or_init(|| {
             Box::new(VariableCopy {
                 tensor,
                 span,
-                is_current,
-                next,
+                is_current: AtomicBool::new(false),
+                next: OnceLock::new(),
             })
         }))
     }

@@ -66,7 +66,8 @@ impl Distribution {
     /// Fails with INVALID_ARGUMENT for a number that is not finite, for a negative spread, and for
     /// anything but zeros if the elements are not floats.
     pub fn fill(self, to: &mut TensorMut, seed: u64, key: DrawKey) -> Result<()> {
-        let (dtype, shape) = (to.dtype(), to.shape());
+        let dtype = to.dtype();
+        let shape = to.shape();
         self.check(dtype)?;
         let mut source = InitialSource::new(seed, key);
         let mut draw: Box<dyn FnMut() -> f64> = match self {
@@ -229,7 +230,8 @@ impl InitialSource {
             return spare;
         }
         loop {
-            let (x, y) = (self.centred(), self.centred());
+            let x = self.centred();
+            let y = self.centred();
             let square = x * x + y * y;
             if square < 1.0 && square > 0.0 {
                 let factor = (-2.0 * libm::log(square) / square).sqrt();
@@ -297,8 +299,10 @@ mod tests {
     #[test]
     fn distributions_have_their_moments_and_bounds() {
         let shape = [3, 3, 60, 140]; // fans 540 and 1260, 75600 elements
-        let (uniform, cut) = (DistributionForm::Uniform, DistributionForm::TruncatedNormal);
-        let (glorot, he): (f64, f64) = (2.0 / (540.0 + 1260.0), 2.0 / 540.0);
+        let uniform = DistributionForm::Uniform;
+        let cut = DistributionForm::TruncatedNormal;
+        let glorot: f64 = 2.0 / (540.0 + 1260.0);
+        let he: f64 = 2.0 / 540.0;
         let table = [
             (
                 Distribution::Uniform {

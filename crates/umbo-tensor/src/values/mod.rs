@@ -370,7 +370,8 @@ impl Value {
                 )
             }
             None => {
-                let (kind, count) = (nest.kind_name().trim_start_matches("a "), self.count());
+                let kind = nest.kind_name().trim_start_matches("a ");
+                let count = self.count();
                 format!("name: there is no item '{step}'; the {kind} has {count} items")
             }
         }
@@ -558,7 +559,8 @@ impl Value {
 
     /// Whether the leaves are parts of global batches, as those of a distributed dataset are.
     pub fn batch_contents(&self) -> BatchContents {
-        let (mut parts, mut others) = (false, false);
+        let mut parts = false;
+        let mut others = false;
         self.find_leaf(&mut |leaf| {
             let tensor = match leaf {
                 Value::Tensor(tensor) => Some(tensor),

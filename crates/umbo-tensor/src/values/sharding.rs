@@ -51,7 +51,8 @@ impl Loads {
     /// far, so that small variables are also spread over all ranks. All ranks that divide the
     /// same variables in the same order get the same result.
     pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> VariableSharding {
-        let (ranks, tiles) = (self.0.len(), elements.div_ceil(TILE));
+        let ranks = self.0.len();
+        let tiles = elements.div_ceil(TILE);
         let mut by_load: Vec<usize> = (0..ranks).collect();
         by_load.sort_by_key(|&rank| (self.0[rank], rank));
         let mut counts = vec![tiles / ranks; ranks];
@@ -99,7 +100,8 @@ mod tests {
                 assert_eq!(end, elements);
                 assert_eq!(divided[0].own(), divided[0].of(0));
                 assert_eq!(divided[1].own(), divided[1].of(1 % ranks));
-                let (least, most) = (loads[0].0.iter().min(), loads[0].0.iter().max());
+                let least = loads[0].0.iter().min();
+                let most = loads[0].0.iter().max();
                 // The last tile of a variable may be shorter.
                 assert!(
                     most.unwrap() - least.unwrap() <= 2 * 4 * TILE as u64,

@@ -96,7 +96,9 @@ impl Variable {
         keeper: Weak<dyn Keeper>,
         sharding: Option<VariableSharding>,
     ) -> Variable {
-        let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
+        let dtype = value.dtype();
+        let shape = value.shape();
+        let device = value.device();
         let stays = !value.storage().0.is_own();
         Variable(Arc::new(VariableInner {
             spec,
@@ -250,7 +252,8 @@ impl Variable {
         device: DeviceId,
         dtype: DType,
     ) -> Result<&Tensor> {
-        let (memory, buffer) = (memory_of(device), &self.0.buffers[buffer]);
+        let memory = memory_of(device);
+        let buffer = &self.0.buffers[buffer];
         if let Some(current) = buffer.copy(memory, dtype) {
             return Ok(current);
         }

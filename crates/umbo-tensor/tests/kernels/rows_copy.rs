@@ -22,7 +22,8 @@ fn elements(tensor: &Tensor) -> Vec<i16> {
 #[test]
 fn rows_of_every_size_arrive() {
     for columns in [0, 1, 2, 3, 4, 7] {
-        let (source, target) = (numbers(&[5, columns]), capacity(&[3, columns]));
+        let source = numbers(&[5, columns]);
+        let target = capacity(&[3, columns]);
         // SAFETY: nobody else has the target.
         let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
         copy_rows(&source.reading().unwrap(), &[4, 0, 4], &mut view).unwrap();
@@ -49,7 +50,8 @@ fn strided_rows_arrive_in_row_major_order() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (source, target) = (numbers(&[5, 2]), capacity(&[2, 2]));
+    let source = numbers(&[5, 2]);
+    let target = capacity(&[2, 2]);
     let read = source.reading().unwrap();
     // SAFETY: nobody else has the target.
     let mut write = unsafe { target.assume_exclusive() }.into_view().unwrap();

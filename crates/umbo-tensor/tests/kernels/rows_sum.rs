@@ -54,7 +54,8 @@ fn order(rows: &[usize]) -> RowOrder {
 
 #[test]
 fn entries_are_added_with_their_factors() {
-    let (a, b) = (rows(&[1.0f32, 2.0, 3.0, 4.0], 2), rows(&[5.0f32, 6.0], 2));
+    let a = rows(&[1.0f32, 2.0, 3.0, 4.0], 2);
+    let b = rows(&[5.0f32, 6.0], 2);
     let empty = rows::<f32>(&[], 2);
     let parts = [(&a, 1.0), (&empty, 9.0), (&b, 0.5)];
     assert_eq!(

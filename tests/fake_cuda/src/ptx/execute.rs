@@ -145,7 +145,8 @@ impl Machine<'_> {
             let a = registers[instruction.a as usize];
             match instruction.operation {
                 Operation::Compute(function) => {
-                    let (b, c) = (instruction.b as usize, instruction.c as usize);
+                    let b = instruction.b as usize;
+                    let c = instruction.c as usize;
                     registers[instruction.d as usize] = match function {
                         Function::One(function) => function(a),
                         Function::Two(function) => function(a, registers[b]),
@@ -196,13 +197,12 @@ impl Machine<'_> {
         let bytes = u64::from(access.bytes) * access.registers.len() as u64;
         if address & (bytes - 1) != 0 {
             let text = format!("{address:#x} is no multiple of {bytes}");
-            let (code, mistake) = (Code::MISALIGNED_ADDRESS, Mistake::Misaligned);
             return Err(self.fault(
                 pc,
                 thread.number,
                 Fault {
-                    code,
-                    mistake,
+                    code: Code::MISALIGNED_ADDRESS,
+                    mistake: Mistake::Misaligned,
                     text,
                 },
             ));
@@ -226,10 +226,9 @@ impl Machine<'_> {
                 }
                 _ => {
                     let text = format!("{bytes} bytes at {address} of the parameters");
-                    let (code, mistake) = (Code::ILLEGAL_ADDRESS, Mistake::OutOfBounds);
                     Err(Fault {
-                        code,
-                        mistake,
+                        code: Code::ILLEGAL_ADDRESS,
+                        mistake: Mistake::OutOfBounds,
                         text,
                     })
                 }

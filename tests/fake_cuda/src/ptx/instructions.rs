@@ -70,13 +70,16 @@ macro_rules! function {
     };
     ($a:ident: $x:ty, $b:ident: $y:ty => $result:expr) => {
         Function::Two(|a, b| {
-            let ($a, $b) = (<$x>::get(a), <$y>::get(b));
+            let $a = <$x>::get(a);
+            let $b = <$y>::get(b);
             Value::put($result)
         })
     };
     ($a:ident: $x:ty, $b:ident: $y:ty, $c:ident: $z:ty => $result:expr) => {
         Function::Three(|a, b, c| {
-            let ($a, $b, $c) = (<$x>::get(a), <$y>::get(b), <$z>::get(c));
+            let $a = <$x>::get(a);
+            let $b = <$y>::get(b);
+            let $c = <$z>::get(c);
             Value::put($result)
         })
     };
@@ -303,7 +306,8 @@ fn unordered<T: PartialOrd>(a: T, b: T) -> bool {
 }
 
 fn float_of_half(bits: u16) -> f32 {
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023) / 1024.0);
+    let exponent = i32::from(bits >> 10 & 31);
+    let fraction = f32::from(bits & 1023) / 1024.0;
     let magnitude = match exponent {
         0 => fraction * 2f32.powi(-14),
         31 if fraction == 0.0 => f32::INFINITY,
@@ -417,7 +421,8 @@ mod tests {
     #[test]
     fn numbers_of_16_bits_come_back_and_the_nearest_wins() {
         for bits in 0..0x7c00 {
-            let (low, high) = (float_of_half(bits), float_of_half(bits + 1).min(65536.0));
+            let low = float_of_half(bits);
+            let high = float_of_half(bits + 1).min(65536.0);
             assert_eq!(
                 (half_of_float(low), half_of_float(-low)),
                 (bits, bits | 0x8000)

@@ -209,7 +209,9 @@ impl Reader {
     fn emit(&mut self, operation: Operation, d: Register, sources: &[Register]) {
         let source = |at: usize| sources.get(at).copied().unwrap_or_default();
         let (guard, inverted) = self.guard;
-        let (a, b, c) = (source(0), source(1), source(2));
+        let a = source(0);
+        let b = source(1);
+        let c = source(2);
         self.kernel.code.push(Instruction {
             operation,
             guard,
@@ -284,7 +286,8 @@ impl Reader {
             bytes: width(text)?,
             ..Access::default()
         };
-        let (mut has_space, mut count) = (false, 1);
+        let mut has_space = false;
+        let mut count = 1;
         let words: Vec<&str> = text.split('.').collect();
         for word in &words[1..words.len() - 1] {
             match *word {
@@ -337,7 +340,8 @@ impl Reader {
 
 /// Operands that stand between commas, but for those within brackets.
 fn listed(text: &str) -> Vec<String> {
-    let (mut found, mut depth) = (vec![], 0);
+    let mut found = vec![];
+    let mut depth = 0;
     for c in text.chars().filter(|c| !c.is_whitespace()) {
         match c {
             '{' | '[' => depth += 1,

@@ -124,7 +124,8 @@ mod tests {
     fn pair(first: (u32, Kind), second: (u32, Kind), between: impl Fn(&mut Identities)) -> bool {
         let mut ids = Identities::new(2);
         ids.begin_block(64);
-        let (mut writer, mut reader) = ([0], [0]);
+        let mut writer = [0];
+        let mut reader = [0];
         assert!(!ids.access(false, ids.of(first.0), first.1, &mut writer, &mut reader));
         between(&mut ids);
         ids.access(false, ids.of(second.0), second.1, &mut writer, &mut reader)
@@ -156,7 +157,8 @@ mod tests {
         for (readers, barrier) in [(3, false), (3, true), (64, false), (64, true)] {
             let mut ids = Identities::new(2);
             ids.begin_block(64);
-            let (mut w, mut r) = ([0], [0]);
+            let mut w = [0];
+            let mut r = [0];
             for reader in 0..readers {
                 assert!(!ids.access(false, ids.of(reader), Kind::Read, &mut w, &mut r));
             }

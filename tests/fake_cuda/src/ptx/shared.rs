@@ -60,10 +60,8 @@ impl Shared {
             self.initialised.set(address..end, true);
         }
         let range = address as usize..end as usize;
-        let (writers, readers) = (
-            &mut self.writers[range.clone()],
-            &mut self.readers[range.clone()],
-        );
+        let writers = &mut self.writers[range.clone()];
+        let readers = &mut self.readers[range.clone()];
         if ids.access(true, me, kind, writers, readers) {
             finding = Some(Finding::Race);
         }

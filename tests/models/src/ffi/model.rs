@@ -192,7 +192,8 @@ fn a_release_waits_for_lookups_and_later_ones_find_nothing() {
                 }
             })
         };
-        let (first, second) = (looker(), looker());
+        let first = looker();
+        let second = looker();
         let releaser = Arc::clone(&slot);
         vec![
             first,
@@ -209,7 +210,8 @@ fn a_release_waits_for_lookups_and_later_ones_find_nothing() {
 fn a_slot_that_is_used_again_shows_only_its_new_object_to_new_handles() {
     explore(|| {
         let slot = Slot::new(7);
-        let (stale, user) = (Arc::clone(&slot), Arc::clone(&slot));
+        let stale = Arc::clone(&slot);
+        let user = Arc::clone(&slot);
         vec![
             Box::new(move || {
                 // Whichever of the objects it is, it is the one of the handle.

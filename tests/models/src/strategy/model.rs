@@ -44,7 +44,8 @@ fn a_notified_thread_wakes() {
             let conditions = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
             let mut threads: Vec<Body> = Vec::new();
             for which in 0..conditions.len() {
-                let (signal, conditions) = (Arc::clone(&signal), Arc::clone(&conditions));
+                let signal = Arc::clone(&signal);
+                let conditions = Arc::clone(&conditions);
                 threads.push(Box::new(move || {
                     conditions[which].store(true, Ordering::Relaxed);
                     signal.notify();
@@ -392,7 +393,9 @@ fn cancel_by_replica(before: bool) -> Vec<Body> {
         merge_calls: 1,
     };
     crew.rendezvous.open();
-    let (first, second, caller) = (Arc::clone(&crew), Arc::clone(&crew), crew);
+    let first = Arc::clone(&crew);
+    let second = Arc::clone(&crew);
+    let caller = crew;
     let cancel = |crew: &Crew| {
         crew.cancelled.store(1, Ordering::Relaxed);
         crew.rendezvous.wake_coordinator();
@@ -509,9 +512,11 @@ fn who_writes_is_known_to_the_outcome() {
 /// A run inside of a merge call of a run that may be cancelled at any time: each comes through
 /// or is drained by exactly one, the inner one before the outer one has ended.
 fn nested_cancel(replicas: usize) -> Vec<Body> {
-    let (outer, inner) = (Crew::new(replicas), Crew::new(replicas));
+    let outer = Crew::new(replicas);
+    let inner = Crew::new(replicas);
     let replica = |replica: usize| -> Body {
-        let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
+        let outer = Arc::clone(&outer);
+        let inner = Arc::clone(&inner);
         Box::new(move || {
             // One thread serves both: the jobs of the inner step arrive in its merge call.
             let mailbox = &outer.mailboxes[replica];
@@ -529,7 +534,8 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         })
     };
     let mut threads: Vec<Body> = (0..replicas).map(replica).collect();
-    let (of_caller, of_inner) = (Arc::clone(&outer), Arc::clone(&inner));
+    let of_caller = Arc::clone(&outer);
+    let of_inner = Arc::clone(&inner);
     threads.push(Box::new(move || {
         let step = Step {
             number: 1,
@@ -541,7 +547,8 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
             crew.depart(crew.rendezvous.leave(), step);
         };
         of_caller.rendezvous.open();
-        let (job, nested) = (Arc::new(step), Arc::new(step));
+        let job = Arc::new(step);
+        let nested = Arc::new(step);
         of_caller
             .mailboxes
             .iter()

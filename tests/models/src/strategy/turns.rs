@@ -51,7 +51,8 @@ impl Device {
         let thread = |replica: usize| -> Body {
             let device = Arc::clone(self);
             Box::new(move || {
-                let (mailbox, mut own) = (&device.mailboxes[replica], None);
+                let mailbox = &device.mailboxes[replica];
+                let mut own = None;
                 while let Wake::Job(_) = mailbox.wait(Spin::NEVER, &mut own, || false) {
                     device.execute(replica);
                 }

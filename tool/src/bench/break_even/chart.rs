@@ -45,7 +45,8 @@ mod drawing {
         root.fill(&WHITE)?;
         let root = root.titled(&title, TITLE_FONT)?;
         let work = around(rows.iter().map(|row| row.work_us));
-        let (least, most) = (work.start, work.end);
+        let least = work.start;
+        let most = work.end;
         let highest = rows
             .iter()
             .map(|row| row.first_to_second(0.75))

@@ -60,8 +60,10 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         rounds: 40,
         steps: 60,
     };
-    let (mut from_us, mut to_us) = (None, None);
-    let (mut json, mut plot) = (false, None);
+    let mut from_us = None;
+    let mut to_us = None;
+    let mut json = false;
+    let mut plot = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("replicas") => {
@@ -105,7 +107,8 @@ fn rows(asked: &Comparison) -> Result<Vec<Row>> {
         };
         Training::new(&options, asked.parameters)
     };
-    let (one, several) = (training(1)?, training(asked.replicas)?);
+    let one = training(1)?;
+    let several = training(asked.replicas)?;
     let work_us = amounts(asked.from_us, asked.to_us);
     measure([&one, &several], work_us, asked.rounds, asked.steps)
 }
