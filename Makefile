@@ -130,7 +130,7 @@ features := "--package umbo --package umbo-tool" "--package umbo-comm --features
 
 check: ## Format, lints and unit tests: the quick part of `make test`
 	@$(call section,Format and lints and unit tests)
-	@cargo fmt --all --check
+	@scripts/format.sh
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@for chosen in $(features); do cargo clippy --quiet --locked --no-default-features $$chosen -- -D warnings; done
 	@cargo test --quiet --locked --workspace --lib
@@ -155,8 +155,8 @@ test-all: ## Install all that can be had, and run every target but clean, setup 
 	@scripts/targets.sh whole
 
 build-rust:
-	@$(call section,cargo fmt)
-	@cargo fmt --all --check
+	@$(call section,Format)
+	@scripts/format.sh
 	@$(call section,Build all of Rust with clippy)
 	@$(cargo_test) --test '*' --bench '*' --no-run
 

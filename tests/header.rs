@@ -1,5 +1,6 @@
 //! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
-//! writes them anew. The generator of the C programs over all functions is compiled into this program.
+//! writes them anew. The generator of the C programs over all functions is compiled into this
+//! program.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -263,7 +264,8 @@ pub struct umbo_thing_options {
     pub function: umbo_thing_fn,
     pub reserved: [u64; 2],
 }
-/// Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it is. More.
+/// Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it
+/// is. More.
 #[c_call(out(thing), options(options))]
 pub fn umbo_thing_create(
     options: *const umbo_thing_options,

@@ -53,7 +53,8 @@ pub fn cluster(bytes: &[u8]) {
 
 pub fn cluster_seeds() -> Vec<Vec<u8>> {
     let texts = [
-        r#"{"cluster":{"worker":["a:1","b:2"],"chief":["c:3"]},"task":{"type":"worker","index":1}}"#,
+        r#"{"cluster":{"worker":["a:1","b:2"],"chief":["c:3"]},
+            "task":{"type":"worker","index":1}}"#,
         r#"{"cluster":{"ps":{"0":"a","7":"b"}},"task":{"type":"ps","index":"7"}}"#,
         "{}",
     ];

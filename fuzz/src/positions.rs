@@ -36,8 +36,8 @@ fn pipelines() -> Vec<Dataset> {
 
 /// Whatever text comes: a refused one changes nothing, one that is accepted leads to elements.
 ///
-/// The first byte says which pipeline. Of a text that is JSON, the position is kept and its checksum
-/// is made right, so that what is behind the checksum is reached.
+/// The first byte says which pipeline. Of a text that is JSON, the position is kept and its
+/// checksum is made right, so that what is behind the checksum is reached.
 pub fn run(bytes: &[u8]) {
     let Some((&first, text)) = bytes.split_first() else {
         return;

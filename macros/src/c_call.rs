@@ -73,7 +73,10 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     // Unit tests have no name for C, so that of all functions those are compiled that they call.
     Ok(quote! {
         #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+        #[allow(
+            unused_unsafe,
+            reason = "arguments are bound in one way, also by functions that are not unsafe"
+        )]
         #function
     })
 }
@@ -133,7 +136,10 @@ mod tests {
         );
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+            #[allow(
+                unused_unsafe,
+                reason = "arguments are bound in one way, also by functions that are not unsafe"
+            )]
             pub unsafe extern "C" fn umbo_x(
                 metrics: *const umbo_metrics,
                 items: *const i64,
@@ -163,7 +169,10 @@ mod tests {
         );
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+            #[allow(
+                unused_unsafe,
+                reason = "arguments are bound in one way, also by functions that are not unsafe"
+            )]
             pub unsafe extern "C" fn umbo_release(x: *const c_void) {
                 crate::machinery::boundary::quietly("umbo_release", move || { release(x) })
             }
@@ -179,7 +188,10 @@ mod tests {
         );
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+            #[allow(
+                unused_unsafe,
+                reason = "arguments are bound in one way, also by functions that are not unsafe"
+            )]
             unsafe extern "C" fn umbo_x() -> crate::machinery::status::umbo_status {
                 let user_data = unsafe {
                     crate::machinery::user_data::UserData::new(user_data, destroy)
@@ -201,7 +213,10 @@ mod tests {
         );
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+            #[allow(
+                unused_unsafe,
+                reason = "arguments are bound in one way, also by functions that are not unsafe"
+            )]
             unsafe extern "C" fn umbo_x() -> crate::machinery::status::umbo_status {
                 let user_data = unsafe {
                     let known = crate::machinery::options::known_or_default(options);

@@ -18,20 +18,20 @@ use proc_macro::TokenStream;
 /// | argument | what the parameter becomes |
 /// |---|---|
 /// | `out(p)`, `optional_out(p)` | the place for an output; `p.write(...)` |
-/// | `result(p)`, `optional_result(p)` | the place for a struct that begins with its size; `p.write(...)` |
+/// | `result(p)`, `optional_result(p)` | the place for a struct with its size; `p.write(...)` |
 /// | `optional_value(p)` | the place for a value and its handle |
 /// | `buffer(p, capacity)` | memory for a text; `p.write(&text, length)` |
 /// | `array_out(p, capacity)` | memory for an array, which the body writes |
 /// | `options(p)`, `structure(p)` | a struct; `options` has defaults for a NULL or short one |
 /// | `text(p)`, `optional_text(p)`, `long_text(p)` | a `&str`, or an `Option` of one |
 /// | `path(p)` | a `&Path`, which need not be UTF-8 |
-/// | `array(p, n)`, `optional_array(p, n)` | a slice with the number of elements in the parameter `n` |
+/// | `array(p, n)`, `optional_array(p, n)` | a slice of as many elements as `n` says |
 /// | `texts(p, n)`, `optional_texts(p, n)`, `paths(p, n)` | a `Vec` of texts or paths |
 /// | `handles(p, n)` | a `Vec` of the objects of handles |
 /// | `get(h)`, `get_optional(h)` | a new reference to the object of a handle |
 /// | `context(h)` | the replica context, which must be that of a running callback |
 /// | `flag(i)`, `constant(i)`, `dtype(i)` | a `bool`, or the core's value for the constant |
-/// | `index(i)`, `natural(i)`, `counted(i)` | a position in a list, a number of at least 0, a number of at least 1 |
+/// | `index(i)`, `natural(i)`, `counted(i)` | a place in a list, a number from 0, one from 1 |
 /// | `shape(p, ndim)` | a `Shape` |
 /// | `device(p)`, `spec(h)`, `view(p)`, `reduction(p)`, `destination(p)` | what the name says |
 /// | `present(f)` | a function that is not NULL |

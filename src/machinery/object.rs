@@ -197,22 +197,29 @@ objects! {
     UMBO_HANDLE_VALUE = Value, "a value": umbo_value => Value;
     UMBO_HANDLE_STRATEGY = Strategy, "a strategy": umbo_strategy => Strategy;
     UMBO_HANDLE_SCOPE = Scope, "a scope": umbo_scope => Scope;
-    UMBO_HANDLE_REPLICA_CONTEXT = ReplicaContext, "a replica context": umbo_replica_context => ReplicaContext;
+    UMBO_HANDLE_REPLICA_CONTEXT = ReplicaContext, "a replica context":
+        umbo_replica_context => ReplicaContext;
     UMBO_HANDLE_VARIABLE = Variable, "a variable": umbo_variable => Variable;
     UMBO_HANDLE_DATASET = Dataset, "a dataset": umbo_dataset => Dataset;
-    UMBO_HANDLE_DISTRIBUTED_DATASET = DistributedDataset, "a distributed dataset": umbo_distributed_dataset => Arc<DistributedDataset>;
+    UMBO_HANDLE_DISTRIBUTED_DATASET = DistributedDataset, "a distributed dataset":
+        umbo_distributed_dataset => Arc<DistributedDataset>;
     UMBO_HANDLE_ITERATOR = Iterator, "an iterator": umbo_iterator => Arc<PassIterator>;
     UMBO_HANDLE_GRADIENTS = Gradients, "a gradients": umbo_gradients => Arc<Gradients>;
     UMBO_HANDLE_OPTIMIZER = Optimizer, "an optimizer": umbo_optimizer => Arc<Optimizer>;
     UMBO_HANDLE_CANCELLATION = Cancellation, "a cancellation": umbo_cancellation => Cancellation;
-    UMBO_HANDLE_CLUSTER_RESOLVER = ClusterResolver, "a cluster resolver": umbo_cluster_resolver => Arc<ClusterResolver>;
-    UMBO_HANDLE_VARIABLE_REQUEST = VariableRequest, "a variable request": umbo_variable_request => VariableRequest;
-    UMBO_HANDLE_ELEMENT_SPEC = ElementSpec, "an element spec": umbo_element_spec => Arc<ElementSpec>;
+    UMBO_HANDLE_CLUSTER_RESOLVER = ClusterResolver, "a cluster resolver":
+        umbo_cluster_resolver => Arc<ClusterResolver>;
+    UMBO_HANDLE_VARIABLE_REQUEST = VariableRequest, "a variable request":
+        umbo_variable_request => VariableRequest;
+    UMBO_HANDLE_ELEMENT_SPEC = ElementSpec, "an element spec":
+        umbo_element_spec => Arc<ElementSpec>;
     UMBO_HANDLE_EQUIVALENCE = Equivalence, "an equivalence": umbo_equivalence => Arc<CheckedStep>;
     UMBO_HANDLE_METRICS = Metrics, "metrics": umbo_metrics => Arc<Metrics>;
     UMBO_HANDLE_CHECKPOINT = Checkpoint, "a checkpoint": umbo_checkpoint => Arc<Checkpoint>;
-    UMBO_HANDLE_CHECKPOINT_MANAGER = CheckpointManager, "a checkpoint manager": umbo_checkpoint_manager => Arc<Manager>;
-    UMBO_HANDLE_COMMUNICATOR = Communicator, "a communicator": umbo_communicator => Arc<dyn Communicator>;
+    UMBO_HANDLE_CHECKPOINT_MANAGER = CheckpointManager, "a checkpoint manager":
+        umbo_checkpoint_manager => Arc<Manager>;
+    UMBO_HANDLE_COMMUNICATOR = Communicator, "a communicator":
+        umbo_communicator => Arc<dyn Communicator>;
 }
 
 /// Elements of one type on one device, with strides.

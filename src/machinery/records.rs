@@ -1,6 +1,6 @@
 //! The list of hazard records, and how a use is published and waited for. Nothing here is global,
-//! so that it can be model-checked (`tests/models`); [`hazard`](crate::machinery::hazard) gives threads their
-//! records.
+//! so that it can be model-checked (`tests/models`); [`hazard`](crate::machinery::hazard) gives
+//! threads their records.
 
 use std::ptr;
 

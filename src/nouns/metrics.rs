@@ -97,7 +97,11 @@ pub fn umbo_metrics_define(
         UMBO_METRIC_COUNT => MetricKind::Count,
         UMBO_METRIC_ACCURACY => MetricKind::accuracy(options.class_count)?,
         UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count)?,
-        UMBO_METRIC_AUC => MetricKind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
+        UMBO_METRIC_AUC => MetricKind::auc(
+            options.bin_count,
+            options.lowest_score,
+            options.highest_score,
+        )?,
     })?;
     index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
 }

@@ -31,7 +31,8 @@ int omp_get_max_threads(void) { return atoi(getenv("THREADS")); }
 
 static const char *faked(const char *path, char *place, size_t size) {
   const char *folder = getenv("CGROUP");
-  if (!path || !folder || !*folder || (strcmp(path, "/proc/self/cgroup") && strncmp(path, "/sys/fs/cgroup/", 15))) return path;
+  if (!path || !folder || !*folder) return path;
+  if (strcmp(path, "/proc/self/cgroup") && strncmp(path, "/sys/fs/cgroup/", 15)) return path;
   snprintf(place, size, "%s%s", folder, path);
   return place;
 }
@@ -47,9 +48,11 @@ int open64(const char *path, int flags, ...) {
 }
 
 typedef int (*statx_function)(int, const char *, int, unsigned, struct statx *);
-int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict facts) {
+int statx(int folder, const char *restrict path, int flags, unsigned mask,
+          struct statx *restrict facts) {
   char place[4096];
-  return ((statx_function)dlsym(RTLD_NEXT, "statx"))(folder, faked(path, place, sizeof place), flags, mask, facts);
+  const statx_function next = (statx_function)dlsym(RTLD_NEXT, "statx");
+  return next(folder, faked(path, place, sizeof place), flags, mask, facts);
 }
 "#;
 

@@ -29,16 +29,20 @@ fn wrong_steps() -> Vec<(&'static str, Json)> {
             json!({ "op": "let", "value": "nobody", "out": "r" }),
         ),
         ("an unknown reduction", {
-            json!({ "op": "reduce", "reduce_op": "MAX", "value": scalar(), "axis": null, "out": "r" })
+            let value = scalar();
+            json!({ "op": "reduce", "reduce_op": "MAX", "value": value, "axis": null, "out": "r" })
         }),
         ("an unknown dtype", {
-            json!({ "op": "let", "value": { "dtype": "int4", "shape": [], "data": [1] }, "out": "r" })
+            let value = json!({ "dtype": "int4", "shape": [], "data": [1] });
+            json!({ "op": "let", "value": value, "out": "r" })
         }),
         ("a number that its dtype does not hold", {
-            json!({ "op": "let", "value": { "dtype": "int8", "shape": [], "data": [200] }, "out": "r" })
+            let value = json!({ "dtype": "int8", "shape": [], "data": [200] });
+            json!({ "op": "let", "value": value, "out": "r" })
         }),
         ("more elements than the shape says", {
-            json!({ "op": "let", "value": { "dtype": "int8", "shape": [2], "data": [1] }, "out": "r" })
+            let value = json!({ "dtype": "int8", "shape": [2], "data": [1] });
+            json!({ "op": "let", "value": value, "out": "r" })
         }),
         ("an unknown operation inside of a body", {
             let body = json!({ "params": [], "steps": [{ "op": "guess" }], "return": null });
@@ -50,7 +54,8 @@ fn wrong_steps() -> Vec<(&'static str, Json)> {
         }),
         ("an unknown transformation", {
             let then = json!([{ "op": "sort" }]);
-            json!({ "op": "dataset", "dataset": { "source": { "range": [0, 1, 1] }, "then": then }, "out": "r" })
+            let dataset = json!({ "source": { "range": [0, 1, 1] }, "then": then });
+            json!({ "op": "dataset", "dataset": dataset, "out": "r" })
         }),
     ]
 }

@@ -65,7 +65,9 @@ interposed! {
     // The mode is passed as a function without `...` expects it, on all machines that this is for.
     open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, -1;
     pread64(file: c_int, to: *mut c_void, bytes: usize, offset: i64) -> isize, -1;
-    statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut c_void) -> c_int, -1;
+    statx(
+        folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut c_void
+    ) -> c_int, -1;
     opendir(path: *const c_char) -> *mut c_void, std::ptr::null_mut();
     readdir64(folder: *mut c_void) -> *mut c_void, std::ptr::null_mut();
     mkdir(path: *const c_char, mode: c_uint) -> c_int, -1;

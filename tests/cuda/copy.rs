@@ -305,4 +305,12 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     }
 }
 
-on_every_machine! { copies_between_all_layouts a_list_of_copies fills conversions_round_once every_float16_and_bfloat16_is_converted additions_and_subtractions_in_place what_does_not_fit_is_refused }
+on_every_machine! {
+    copies_between_all_layouts
+    a_list_of_copies
+    fills
+    conversions_round_once
+    every_float16_and_bfloat16_is_converted
+    additions_and_subtractions_in_place
+    what_does_not_fit_is_refused
+}

@@ -157,4 +157,9 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
     }
 }
 
-on_every_machine! { every_operation_dtype_size_and_number_of_replicas every_layout more_replicas_than_small_integers_are_added_exactly_in_float32 what_cannot_be_reduced_is_refused }
+on_every_machine! {
+    every_operation_dtype_size_and_number_of_replicas
+    every_layout
+    more_replicas_than_small_integers_are_added_exactly_in_float32
+    what_cannot_be_reduced_is_refused
+}

@@ -293,4 +293,8 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     }
 }
 
-on_every_machine! { every_rule_dtype_size_and_number_of_replicas a_list_of_variables_of_all_kinds what_does_not_fit_is_refused }
+on_every_machine! {
+    every_rule_dtype_size_and_number_of_replicas
+    a_list_of_variables_of_all_kinds
+    what_does_not_fit_is_refused
+}

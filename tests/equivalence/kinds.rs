@@ -193,10 +193,14 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                     "{what}"
                 );
                 assert_eq!(model.strategy.metric("checked"), own, "{what}");
+                let is_of_metric = |subject: &Subject| match subject {
+                    Subject::Metric { name } => name == "checked",
+                    _ => false,
+                };
                 let found: Vec<Verdict> = report
                     .findings
                     .iter()
-                    .filter(|finding| matches!(&finding.subject, Subject::Metric { name } if name == "checked"))
+                    .filter(|finding| is_of_metric(&finding.subject))
                     .map(|finding| finding.verdict)
                     .collect();
                 let seen = if replicas == 1 {

@@ -244,7 +244,11 @@ fn next(iterator: &mut PassIterator, lacking: &dyn Fn(&mut PassIterator)) -> Opt
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 400,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn what_belongs_together_stays_together(

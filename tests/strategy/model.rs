@@ -69,7 +69,8 @@ macro_rules! floats {
         impl Model for $float {
             type Mean = $float;
             fn any(random: &mut ChaCha8Rng) -> Self {
-                let $sum = (random.random_range(-1.0..1.0) * 10f64.powi(random.random_range(-3..4))) as $wide;
+                let digits = random.random_range(-1.0..1.0);
+                let $sum = (digits * 10f64.powi(random.random_range(-3..4))) as $wide;
                 $narrow
             }
             fn simple(random: &mut ChaCha8Rng) -> Self {
@@ -87,11 +88,13 @@ macro_rules! floats {
                 $narrow
             }
             fn exact_sum(values: &[Self]) -> Self {
-                let $sum = values.iter().map(|&$value| $widen as f64).fold(0.0, |sum, value| sum + value) as $wide;
+                let wide = values.iter().map(|&$value| $widen as f64);
+                let $sum = wide.fold(0.0, |sum, value| sum + value) as $wide;
                 $narrow
             }
             fn exact_mean(values: &[Self]) -> Self {
-                let sum = values.iter().map(|&$value| $widen as f64).fold(0.0, |sum, value| sum + value);
+                let wide = values.iter().map(|&$value| $widen as f64);
+                let sum = wide.fold(0.0, |sum, value| sum + value);
                 Self::rounded(sum / values.len() as f64)
             }
             fn plus(self, other: Self) -> Self {
@@ -144,7 +147,9 @@ macro_rules! rounded {
                 // The candidates around the doubly rounded value; to even on a tie.
                 let near = <$half>::from_f32_const(value as f32).to_bits();
                 let candidates = [near.wrapping_sub(1), near, near.wrapping_add(1)];
-                let distance = |bits: u16| (f64::from(<$half>::from_bits(bits).to_f32_const()) - value).abs();
+                let distance = |bits: u16| {
+                    (f64::from(<$half>::from_bits(bits).to_f32_const()) - value).abs()
+                };
                 let nearest = candidates.into_iter().filter(|&bits| distance(bits).is_finite());
                 let best = nearest.min_by(|&left, &right| {
                     distance(left).total_cmp(&distance(right)).then((left & 1).cmp(&(right & 1)))

@@ -213,7 +213,11 @@ fn some_places() -> impl Strategy<Value = Vec<Placing>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 48,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn replicas_match_the_model(

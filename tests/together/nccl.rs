@@ -270,7 +270,10 @@ fn who_waits_in_vain_gives_up_on_all_ranks() {
             let known = [Status::DeadlineExceeded, Status::Unavailable];
             assert!(known.contains(&error.status()), "{fault}: {ends:?}");
         }
-        let waited = |end: &Came| matches!(end, Came::Stopped(error) if error.status() == Status::DeadlineExceeded);
+        let waited = |end: &Came| match end {
+            Came::Stopped(error) => error.status() == Status::DeadlineExceeded,
+            _ => false,
+        };
         assert!(ends.iter().any(waited), "{fault}: {ends:?}");
         assert_eq!(control.count("live"), 0, "{fault}");
         assert_eq!(control.take_reports(), [] as [&str; 0], "{fault}");

@@ -51,7 +51,12 @@ macro_rules! plain_number {
     )*};
 }
 
-plain_number!(u32: "a whole number", u64: "a whole number", usize: "a whole number", f64: "a number");
+plain_number!(
+    u32: "a whole number",
+    u64: "a whole number",
+    usize: "a whole number",
+    f64: "a number"
+);
 
 /// A number of bytes: `64`, `4K`, `64M` or `1G`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

@@ -109,13 +109,16 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
         .iter()
         .map(|each| {
             let memory = each.memory.as_ref().ok();
+            let capability = each
+                .capability
+                .map(|(major, minor)| format!("{major}.{minor}"));
             json!({
                 "name": each.device.to_string(),
                 "kind": each.device.kind.name(),
                 "index": each.device.index,
                 "model": each.model,
                 "processors": each.processors,
-                "compute_capability": each.capability.map(|(major, minor)| format!("{major}.{minor}")),
+                "compute_capability": capability,
                 "too_old": each.capability.map(|capability| gpu::too_old(capability).is_some()),
                 "total_bytes": memory.map(|memory| memory.total_bytes),
                 "available_bytes": memory.map(|memory| memory.available_bytes),

@@ -10,7 +10,9 @@ const LIBRARY: &str = r#"
 #define NAME_(before, name, after) before##name##after
 #define NAME(before, name, after) NAME_(before, name, after)
 char *NAME(BEFORE, openblas_get_corename, AFTER)(void) { return KERNELS; }
-char *NAME(BEFORE, openblas_get_config, AFTER)(void) { return "OpenBLAS 0.3.21 NO_AFFINITY DYNAMIC_ARCH"; }
+char *NAME(BEFORE, openblas_get_config, AFTER)(void) {
+  return "OpenBLAS 0.3.21 NO_AFFINITY DYNAMIC_ARCH";
+}
 int NAME(BEFORE, openblas_get_num_threads, AFTER)(void) { return 3; }
 "#;
 

@@ -20,7 +20,10 @@ macro_rules! functions {
             ///
             /// # Safety
             /// `find` returns for a name the function of that name, which stays loaded.
-            pub unsafe fn new(find: &dyn Fn(&CStr) -> *mut c_void, whose: &str) -> Result<Functions> {
+            pub unsafe fn new(
+                find: &dyn Fn(&CStr) -> *mut c_void,
+                whose: &str,
+            ) -> Result<Functions> {
                 Ok(Functions {
                     $($field: {
                         let found = find($name);

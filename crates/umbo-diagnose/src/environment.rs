@@ -49,8 +49,8 @@ fn at_exit() {
         // trace.
         let _ = std::panic::catch_unwind(trace::stop);
     }
-    // It uses only the library's own memory, and no thread of the library is left for which it would
-    // wait.
+    // It uses only the library's own memory, and no thread of the library is left for which it
+    // would wait.
     process::at_exit(end);
 }
 

@@ -27,7 +27,8 @@ use register::{CONTROL, DEFAULT, mode, set_mode};
 const NONE: u64 = u64::MAX;
 
 thread_local! {
-    /// The mode in which the program's functions run on this thread, while it runs code of the library.
+    /// The mode in which the program's functions run on this thread, while it runs code of the
+    /// library.
     static PROGRAMS: Cell<u64> = const { Cell::new(NONE) };
 }
 
@@ -140,7 +141,11 @@ mod register {
         let mut mode = 0u32;
         // SAFETY: every x86-64 processor has the register, and it is stored to a variable.
         unsafe {
-            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut mode, options(nostack, preserves_flags));
+            std::arch::asm!(
+                "stmxcsr [{}]",
+                in(reg) &raw mut mode,
+                options(nostack, preserves_flags)
+            );
         }
         mode.into()
     }
@@ -152,7 +157,11 @@ mod register {
         // the default, and all code of the library runs in this mode; the program's code
         // runs in the mode that it has chosen itself.
         unsafe {
-            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, preserves_flags));
+            std::arch::asm!(
+                "ldmxcsr [{}]",
+                in(reg) &raw const mode,
+                options(nostack, preserves_flags)
+            );
         }
     }
 }
@@ -170,7 +179,11 @@ mod register {
         let mode: u64;
         // SAFETY: every AArch64 processor has the register, and reading it changes nothing.
         unsafe {
-            std::arch::asm!("mrs {}, fpcr", out(reg) mode, options(nomem, nostack, preserves_flags));
+            std::arch::asm!(
+                "mrs {}, fpcr",
+                out(reg) mode,
+                options(nomem, nostack, preserves_flags)
+            );
         }
         mode
     }

@@ -1,7 +1,7 @@
 //! The part of the C++ layer that follows from the C API alone: enums, and structs of options whose
 //! fields are numbers, flags and enums, with the defaults of C.
 
-use super::items::{Declaration, DeclarationKind, Field};
+use super::items::{Declaration, Field};
 use super::{Zeros, initial};
 
 /// Names that are keywords of C++ or that macros have taken, and what stands for them.
@@ -15,9 +15,9 @@ const OTHERS: [(&str, &str); 4] = [
 /// The C++ enum, called `own`, of a C enum, and the function that makes the one of the other. What
 /// constants begin with is left out of their names.
 pub fn enumeration(name: &str, own: &str, start: &str, items: &[Declaration]) -> String {
-    let of_enum = |item: &&Declaration| matches!(&item.kind, DeclarationKind::Constant { of: Some(of), .. } if of == name);
     let mut text = format!("enum class {own} : std::int32_t {{\n");
-    for Declaration { name: constant, .. } in items.iter().filter(of_enum) {
+    for Declaration { name: constant, .. } in items.iter().filter(|item| item.is_constant_of(name))
+    {
         let short = constant
             .strip_prefix(start)
             .or(constant.strip_prefix("UMBO_"));

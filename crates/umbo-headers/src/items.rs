@@ -29,6 +29,16 @@ pub struct Declaration {
     pub is_begun: bool,
 }
 
+impl Declaration {
+    /// Whether it is a constant of the enum with this name.
+    pub fn is_constant_of(&self, name: &str) -> bool {
+        match &self.kind {
+            DeclarationKind::Constant { of, .. } => of.as_deref() == Some(name),
+            _ => false,
+        }
+    }
+}
+
 /// The kinds of declarations.
 pub enum DeclarationKind {
     /// A constant with its value, and its type if that is not one of Rust's own.

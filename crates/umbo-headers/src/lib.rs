@@ -266,12 +266,6 @@ fn has_size(fields: &[Field]) -> bool {
 /// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
 /// stand in it.
 fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<(), String> {
-    let typed = |name: &str| {
-        let constants = items.iter().filter(
-            move |item| matches!(&item.kind, DeclarationKind::Constant { of: Some(of), .. } if of == name),
-        );
-        constants.collect::<Vec<_>>()
-    };
     let mut is_first = true;
     for item in items {
         if let DeclarationKind::Constant { of: Some(of), .. } = &item.kind {
@@ -284,64 +278,83 @@ fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<()
             text.push('\n');
         }
         comment(&item.documentation, "", text);
-        let name = &item.name;
-        match &item.kind {
-            DeclarationKind::Constant { value, .. } => {
-                text.push_str(&format!("#define {name} ({value})\n"))
-            }
-            DeclarationKind::Opaque => text.push_str(&format!("typedef struct {name} {name};\n")),
-            DeclarationKind::Alias(of) => {
-                let constants = typed(name);
-                if constants.is_empty() {
-                    text.push_str(&format!("typedef {of} {name};\n"));
-                } else if of != "int32_t" {
-                    return Err(format!("{name} has constants, but is not an i32"));
-                } else {
-                    enumeration(name, &constants, text);
-                }
-            }
-            DeclarationKind::Struct(fields) => {
-                text.push_str(&format!("typedef struct {name} {{\n"));
-                for field in fields {
-                    // What core.h says of all structs that begin with their size.
-                    if field.declaration != SIZE {
-                        comment(&field.documentation, "  ", text);
-                    }
-                    text.push_str(&format!("  {};\n", field.declaration));
-                }
-                text.push_str(&format!("}} {name};\n"));
-                if item.is_begun {
-                    initial_value(name, &initialiser(name, fields, zeros)?, text);
-                }
-            }
-            DeclarationKind::Callback {
-                returns,
-                parameters,
-            } => {
-                prototype(&format!("typedef {returns} (*{name})("), parameters, text);
-            }
-            DeclarationKind::Function {
-                returns,
-                parameters,
-            } => {
-                // Structs that another header may define too are known by their tags.
-                let tagged =
-                    |one: &String| one.replace("DLManagedTensor", "struct DLManagedTensor");
-                let parameters: Vec<String> = parameters.iter().map(tagged).collect();
-                // Who gives a status gets it back, and knows it.
-                let given = parameters.iter().any(|one| one.starts_with("umbo_status "));
-                let must_use = if returns == "umbo_status" && !given {
-                    "UMBO_MUST_USE "
-                } else {
-                    ""
-                };
-                let blank = if returns.ends_with('*') { "" } else { " " };
-                let start = format!("{must_use}UMBO_API {returns}{blank}{name}(");
-                prototype(&start, &parameters, text);
-            }
-        }
+        declare_item(item, items, zeros, text)?;
     }
     Ok(())
+}
+
+/// Writes one declaration of those in `items`, without its comment.
+fn declare_item(
+    item: &Declaration,
+    items: &[Declaration],
+    zeros: &Zeros,
+    text: &mut String,
+) -> Result<(), String> {
+    let name = &item.name;
+    match &item.kind {
+        DeclarationKind::Constant { value, .. } => {
+            text.push_str(&format!("#define {name} ({value})\n"));
+        }
+        DeclarationKind::Opaque => text.push_str(&format!("typedef struct {name} {name};\n")),
+        DeclarationKind::Alias(aliased) => {
+            let constants = items.iter().filter(|item| item.is_constant_of(name));
+            let constants: Vec<&Declaration> = constants.collect();
+            if constants.is_empty() {
+                text.push_str(&format!("typedef {aliased} {name};\n"));
+            } else if aliased != "int32_t" {
+                return Err(format!("{name} has constants, but is not an i32"));
+            } else {
+                enumeration(name, &constants, text);
+            }
+        }
+        DeclarationKind::Struct(fields) => {
+            structure(name, fields, text);
+            if item.is_begun {
+                initial_value(name, &initialiser(name, fields, zeros)?, text);
+            }
+        }
+        DeclarationKind::Callback {
+            returns,
+            parameters,
+        } => {
+            prototype(&format!("typedef {returns} (*{name})("), parameters, text);
+        }
+        DeclarationKind::Function {
+            returns,
+            parameters,
+        } => function(name, returns, parameters, text),
+    }
+    Ok(())
+}
+
+/// Writes a struct.
+fn structure(name: &str, fields: &[Field], text: &mut String) {
+    text.push_str(&format!("typedef struct {name} {{\n"));
+    for field in fields {
+        // What core.h says of all structs that begin with their size.
+        if field.declaration != SIZE {
+            comment(&field.documentation, "  ", text);
+        }
+        text.push_str(&format!("  {};\n", field.declaration));
+    }
+    text.push_str(&format!("}} {name};\n"));
+}
+
+/// Writes the prototype of an exported function.
+fn function(name: &str, returns: &str, parameters: &[String], text: &mut String) {
+    // Structs that another header may define too are known by their tags.
+    let tagged = |one: &String| one.replace("DLManagedTensor", "struct DLManagedTensor");
+    let parameters: Vec<String> = parameters.iter().map(tagged).collect();
+    // Who gives a status gets it back, and knows it.
+    let given = parameters.iter().any(|one| one.starts_with("umbo_status "));
+    let must_use = if returns == "umbo_status" && !given {
+        "UMBO_MUST_USE "
+    } else {
+        ""
+    };
+    let blank = if returns.ends_with('*') { "" } else { " " };
+    let start = format!("{must_use}UMBO_API {returns}{blank}{name}(");
+    prototype(&start, &parameters, text);
 }
 
 fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {

@@ -147,7 +147,8 @@ macro_rules! for_numeric {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::dtype::for_listed!(
             $dtype, $element => $body, else $crate::dtype::DType::Bool => $fallback;
-            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16, Float32 => f32, Float64 => f64,
+            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16,
+            Float32 => f32, Float64 => f64,
             Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64,
             UInt8 => u8, UInt16 => u16, UInt32 => u32, UInt64 => u64
         )
@@ -161,7 +162,8 @@ macro_rules! for_wrapping {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::dtype::for_listed!(
             $dtype, $element => $body, else $crate::dtype::DType::Bool => $fallback;
-            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16, Float32 => f32, Float64 => f64,
+            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16,
+            Float32 => f32, Float64 => f64,
             Int8 | UInt8 => u8, Int16 | UInt16 => u16, Int32 | UInt32 => u32, Int64 | UInt64 => u64
         )
     };
@@ -175,7 +177,8 @@ macro_rules! for_float {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::dtype::for_listed!(
             $dtype, $element => $body, else _ => $fallback;
-            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16, Float32 => f32, Float64 => f64
+            Float16 => $crate::half::f16, BFloat16 => $crate::half::bf16,
+            Float32 => f32, Float64 => f64
         )
     };
 }

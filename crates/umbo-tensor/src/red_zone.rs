@@ -412,23 +412,42 @@ mod tests {
 
     macro_rules! of_integers {
         ($type:ty) => {
-            changes!($type, |number| number as i64 as $type, [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 100.0, -1.0], [
-                "=": |_, by| by, "+=": |was, by| was.wrapping_add(by), "-=": |was, by| was.wrapping_sub(by),
-                "*=": |was, by| was.wrapping_mul(by), "/=": |was, by| if by == 0 { 0 } else { was.wrapping_div(by) },
-                "^=": |was, by| was ^ by, "|=": |was, by| was | by, "<<=": |was, by| was.wrapping_shl(by as u32 & 7),
-                ">>=": |was, by| was.wrapping_shr(by as u32 & 7)
-            ])
+            changes!(
+                $type,
+                |number| number as i64 as $type,
+                [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 100.0, -1.0],
+                [
+                    "=": |_, by| by,
+                    "+=": |was, by| was.wrapping_add(by),
+                    "-=": |was, by| was.wrapping_sub(by),
+                    "*=": |was, by| was.wrapping_mul(by),
+                    "/=": |was, by| if by == 0 { 0 } else { was.wrapping_div(by) },
+                    "^=": |was, by| was ^ by,
+                    "|=": |was, by| was | by,
+                    "<<=": |was, by| was.wrapping_shl(by as u32 & 7),
+                    ">>=": |was, by| was.wrapping_shr(by as u32 & 7)
+                ]
+            )
         };
     }
 
     macro_rules! of_floats {
         ($type:ty, $from:expr) => {{
             let epsilon = f64::from(<$type>::EPSILON);
-            changes!($type, $from,
-                [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + epsilon, 1.0 - epsilon / 2.0], [
-                "=": |_, by| by, "+=": |was, by| was + by, "-=": |was, by| was - by, "*=": |was, by| was * by,
-                "/=": |was, by| was / by
-            ])
+            let near_one = [1.0 + epsilon, 1.0 - epsilon / 2.0];
+            let others = [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30];
+            changes!(
+                $type,
+                $from,
+                others.into_iter().chain(near_one),
+                [
+                    "=": |_, by| by,
+                    "+=": |was, by| was + by,
+                    "-=": |was, by| was - by,
+                    "*=": |was, by| was * by,
+                    "/=": |was, by| was / by
+                ]
+            )
         }};
     }
 
@@ -446,9 +465,17 @@ mod tests {
             DType::UInt16 => of_integers!(u16),
             DType::UInt32 => of_integers!(u32),
             DType::UInt64 => of_integers!(u64),
-            DType::Bool => changes!(u8, |number| u8::from(number != 0.0), [0.0, 1.0], [
-                "=": |_, by| by, "&=": |was, by| was & by, "|=": |was, by| was | by, "^=": |was, by| was ^ by
-            ]),
+            DType::Bool => changes!(
+                u8,
+                |number| u8::from(number != 0.0),
+                [0.0, 1.0],
+                [
+                    "=": |_, by| by,
+                    "&=": |was, by| was & by,
+                    "|=": |was, by| was | by,
+                    "^=": |was, by| was ^ by
+                ]
+            ),
         }
     }
 

@@ -38,7 +38,8 @@ fn write_elements(view: &View, formatter: &mut fmt::Formatter<'_>) -> fmt::Resul
             None => Err(fmt::Error),
         },
         else match view.as_array::<u8>() {
-            // Not `mapv`, which keeps strides. An array without elements must not have these strides.
+            // Not `mapv`, which keeps strides. An array without elements must not have these
+            // strides.
             Some(array) => {
                 let flags = ArrayD::from_shape_fn(array.raw_dim(), |place| array[place] != 0);
                 write!(formatter, "{flags}")

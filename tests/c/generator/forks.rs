@@ -1,4 +1,5 @@
-//! Writes a C program that forks while the library is busy, and calls every public function in the child.
+//! Writes a C program that forks while the library is busy, and calls every public function in the
+//! child.
 
 use std::fmt::Write;
 

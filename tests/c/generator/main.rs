@@ -1,10 +1,10 @@
-//! `generator WHAT HEADER OUTPUT`: writes a C program over all functions of a header and of those that
-//! it includes. Needs nothing but the standard library, so that the C tests' build can compile it with
-//! a plain `rustc`.
+//! `generator WHAT HEADER OUTPUT`: writes a C program over all functions of a header and of those
+//! that it includes. Needs nothing but the standard library, so that the C tests' build can compile
+//! it with a plain `rustc`.
 //!
 //! `null_arguments` passes `NULL` for every pointer parameter, `matrix` calls every function in
-//! every context in which the library calls back, `sequences` makes random calls, `forks` calls every function
-//! in the children of forks.
+//! every context in which the library calls back, `sequences` makes random calls, `forks` calls
+//! every function in the children of forks.
 
 mod cases;
 mod forks;

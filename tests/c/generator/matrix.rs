@@ -364,8 +364,8 @@ fn write_call(
     if let Some(handle) = released {
         writeln!(
             calls,
-            "static umbo_status last_{name}(struct objects good) {{\n    {name}(good.{handle});\n    \
-             return UMBO_OK;\n}}\n"
+            "static umbo_status last_{name}(struct objects good) {{\n    \
+             {name}(good.{handle});\n    return UMBO_OK;\n}}\n"
         )
         .expect("a string takes it");
         writeln!(

@@ -16,8 +16,8 @@ use crate::session::{Session, enter, enter_early};
 macro_rules! api {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$session:pat_param| $body:expr;)*) => {
         $(
-            // SAFETY: the name and the type are those of the CUDA driver, which programs that load this
-            // library in its place expect.
+            // SAFETY: the name and the type are those of the CUDA driver, which programs that load
+            // this library in its place expect.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             unsafe extern "C" fn $name($($argument: $type),*) -> std::ffi::c_int {
                 enter(stringify!($name), |$session| $body)

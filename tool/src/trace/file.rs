@@ -199,13 +199,20 @@ impl Trace {
 mod tests {
     use super::*;
 
-    const WHOLE: &str = "[\n\
-        {\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":4,\"args\":{\"name\":\"replica 1\"}},\n\
-        {\"name\":\"step\",\"cat\":\"step\",\"ph\":\"X\",\"pid\":3,\"tid\":4,\"ts\":1.5,\"dur\":2.25,\"args\":{\"step\":9}},\n\
-        {\"name\":\"bytes\",\"ph\":\"C\",\"pid\":3,\"tid\":4,\"ts\":2,\"args\":{\"copied\":7}},\n\
-        {\"name\":\"summary\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"events\":1,\"dropped\":5,\
-        \"other_threads\":[{\"thread\":8,\"name\":\"blas\",\"on_processor_ns\":6}],\
-        \"busy_with_others\":1.5,\"allowed_processors\":2}}\n]\n";
+    const WHOLE: &str = concat!(
+        "[\n",
+        r#"{"name":"thread_name","ph":"M","pid":3,"tid":4,"args":{"name":"replica 1"}},"#,
+        "\n",
+        r#"{"name":"step","cat":"step","ph":"X","pid":3,"tid":4,"ts":1.5,"dur":2.25,"#,
+        r#""args":{"step":9}},"#,
+        "\n",
+        r#"{"name":"bytes","ph":"C","pid":3,"tid":4,"ts":2,"args":{"copied":7}},"#,
+        "\n",
+        r#"{"name":"summary","ph":"M","pid":3,"tid":0,"args":{"events":1,"dropped":5,"#,
+        r#""other_threads":[{"thread":8,"name":"blas","on_processor_ns":6}],"#,
+        r#""busy_with_others":1.5,"allowed_processors":2}}"#,
+        "\n]\n"
+    );
 
     fn read_text(name: &str, text: &str) -> Result<Trace, Failure> {
         let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));

@@ -220,7 +220,8 @@ static HAS_KEPT: AtomicBool = AtomicBool::new(false);
 static LOG: Log = Log::new();
 
 thread_local! {
-    /// Whether this thread is in a sink. Without this flag, the sink's own messages would call it endlessly.
+    /// Whether this thread is in a sink. Without this flag, the sink's own messages would call it
+    /// endlessly.
     static IN_SINK: Cell<bool> = const { Cell::new(false) };
 }
 

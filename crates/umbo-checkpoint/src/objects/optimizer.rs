@@ -63,12 +63,13 @@ impl Saveable for Optimizer {
         record.property("rule", self.rule().name());
         record.property("learning_rate", number(state.learning_rate));
         record.property("iterations", state.iterations);
-        record.property(
-            "dynamic_loss_scale",
-            state.loss_scale.map_or(Json::Null, |DynamicLossScale { scale, applies }| {
+        let loss_scale = match state.loss_scale {
+            Some(DynamicLossScale { scale, applies }) => {
                 json!({ "scale": number(scale), "applies": applies })
-            }),
-        );
+            }
+            None => Json::Null,
+        };
+        record.property("dynamic_loss_scale", loss_scale);
         record.property("variables", variables);
         // The settings are for people who read the file. A program sets them itself.
         let settings = self.rule().settings().into_iter();

@@ -46,10 +46,18 @@ functions! {
     comm_set_errhandler = c"MPI_Comm_set_errhandler"(MpiObject, MpiObject) -> c_int;
     comm_rank = c"MPI_Comm_rank"(MpiObject, *mut c_int) -> c_int;
     comm_size = c"MPI_Comm_size"(MpiObject, *mut c_int) -> c_int;
-    isend = c"MPI_Isend"(*const c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
-    irecv = c"MPI_Irecv"(*mut c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
-    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, MpiObject, c_int, MpiObject, *mut MpiObject) -> c_int;
-    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, MpiObject, MpiObject, MpiObject, *mut MpiObject) -> c_int;
+    isend = c"MPI_Isend"(
+        *const c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject
+    ) -> c_int;
+    irecv = c"MPI_Irecv"(
+        *mut c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject
+    ) -> c_int;
+    ibcast = c"MPI_Ibcast"(
+        *mut c_void, c_int, MpiObject, c_int, MpiObject, *mut MpiObject
+    ) -> c_int;
+    iallreduce = c"MPI_Iallreduce"(
+        *const c_void, *mut c_void, c_int, MpiObject, MpiObject, MpiObject, *mut MpiObject
+    ) -> c_int;
     test = c"MPI_Test"(*mut MpiObject, *mut c_int, *mut MessageStatus) -> c_int;
     cancel = c"MPI_Cancel"(*mut MpiObject) -> c_int;
     get_count = c"MPI_Get_count"(*const MessageStatus, MpiObject, *mut c_int) -> c_int;

@@ -59,7 +59,9 @@ functions! {
     get_error_string = c"ncclGetErrorString"(c_int) -> *const c_char;
     get_last_error = c"ncclGetLastError"(Comm) -> *const c_char;
     get_unique_id = c"ncclGetUniqueId"(*mut UniqueId) -> c_int;
-    comm_init_rank_config = c"ncclCommInitRankConfig"(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int;
+    comm_init_rank_config = c"ncclCommInitRankConfig"(
+        *mut Comm, c_int, UniqueId, c_int, *mut Config
+    ) -> c_int;
     comm_destroy = c"ncclCommDestroy"(Comm) -> c_int;
     comm_abort = c"ncclCommAbort"(Comm) -> c_int;
     comm_get_async_error = c"ncclCommGetAsyncError"(Comm, *mut c_int) -> c_int;

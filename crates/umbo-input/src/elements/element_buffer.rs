@@ -332,7 +332,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often pools of this thread have inspected a buffer, and how many buffers they have made.
+        /// How often pools of this thread have inspected a buffer, and how many buffers they have
+        /// made.
         static LOOKS_SO_FAR: Cell<usize> = const { Cell::new(0) };
         static MADE_SO_FAR: Cell<usize> = const { Cell::new(0) };
     }

@@ -292,7 +292,8 @@ mod tests {
             prop_assert_eq!(read(&write(&own, &numbers).unwrap(), &own).unwrap(), numbers);
         }
 
-        /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or escapes.
+        /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or
+        /// escapes.
         #[test]
         fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
             let own = batches(3);

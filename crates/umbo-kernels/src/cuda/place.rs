@@ -30,7 +30,8 @@ impl GpuPlace {
 }
 
 plain! {
-    /// A layout with as few axes as possible, in the form in which kernels read it. The innermost axis is the last.
+    /// A layout with as few axes as possible, in the form in which kernels read it. The innermost
+    /// axis is the last.
     pub(super) struct GpuRuns of 232 bytes {
         axes: u32,
         dense: u32,

@@ -258,11 +258,14 @@ mod tests {
     use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
     use crate::instruction_set::InstructionSet;
 
+    /// Memory for a reduced block.
+    type Reduced<E> = [MaybeUninit<E>; 64];
+
     /// Compares a reduced block with the results element by element. Every set but the baseline
     /// must have its own way to reduce a block.
     fn check<E: Copy, const R: usize>(
         instructions: Instructions,
-        reduce: impl Fn(Instructions, [&[E; 64]; R], Option<f32>, &mut [MaybeUninit<E>; 64]) -> bool,
+        reduce: impl Fn(Instructions, [&[E; 64]; R], Option<f32>, &mut Reduced<E>) -> bool,
         element: impl Fn([E; R], Option<f32>) -> E,
         bits: impl Fn(E) -> u16,
         inputs: [[E; 64]; R],

@@ -233,14 +233,14 @@ fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
         ($($count:literal: $block:ident)*) => {
             match inputs.len() {
                 $($count => {
-                    // SAFETY: the output's view guarantees exclusive elements. The worker that has their range writes
-                    // all of them; they need not be initialised.
+                    // SAFETY: the output's view guarantees exclusive elements. The worker that has
+                    // their range writes all of them; they need not be initialised.
                     let output = unsafe {
                         let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
                         std::slice::from_raw_parts_mut(first, range.len())
                     };
-                    // SAFETY: the inputs are dense and of this element type (as `Planned::new` found). Their views
-                    // guarantee that nobody writes them meanwhile.
+                    // SAFETY: the inputs are dense and of this element type (as `Planned::new`
+                    // found). Their views guarantee that nobody writes them meanwhile.
                     let part = |replica: usize| unsafe { dense_part(&inputs[replica], range) };
                     let inputs = std::array::from_fn(part);
                     dispatch(instructions, Few::<K, $count, $block> { inputs, output, streaming });

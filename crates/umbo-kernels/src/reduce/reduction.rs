@@ -181,7 +181,8 @@ float_reductions! {
         #[inline(always)]
         fn element<const R: usize>(elements: [f32; R]) -> f32 {
             if R == 2 {
-                // A float64 has more than twice as many digits, so first rounding the sum to it would change nothing.
+                // A float64 has more than twice as many digits, so first rounding the sum to it
+                // would change nothing.
                 return elements[0] + elements[1];
             }
             let mut sum = f64::from(elements[0]);

@@ -74,18 +74,21 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
             return Err(invalid!(
                 "values","element {position} is 0, and integers cannot be divided by 0"));
         }
-        // A loop for each operation: compilers do not take the choice out of one loop for all of them.
+        // A loop for each operation: compilers do not take the choice out of one loop for all of
+        // them.
         macro_rules! each_operation {
             ($($op:ident)*) => {
                 match op {
-                    $(ScatterOp::$op => each_row(values, indices, target, row, |from, to, elements| {
-                        // SAFETY: the caller of the closure guarantees it.
-                        unsafe {
-                            combine_rows(from, to, elements, |to: T, from| {
-                                T::combined(ScatterOp::$op, to, from)
-                            });
-                        }
-                    }),)*
+                    $(ScatterOp::$op => {
+                        each_row(values, indices, target, row, |from, to, elements| {
+                            // SAFETY: the caller of the closure guarantees it.
+                            unsafe {
+                                combine_rows(from, to, elements, |to: T, from| {
+                                    T::combined(ScatterOp::$op, to, from)
+                                });
+                            }
+                        })
+                    })*
                 }
             };
         }

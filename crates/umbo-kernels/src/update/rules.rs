@@ -70,8 +70,8 @@ macro_rules! rules {
                 }
             }
 
-            /// Whether sums over all elements come before the update. If so, the rule's last scalar is multiplied
-            /// with the result of the sums.
+            /// Whether sums over all elements come before the update. If so, the rule's last scalar
+            /// is multiplied with the result of the sums.
             pub fn measures(self) -> bool {
                 match self {
                     $(RuleKind::$Kind => !stringify!($($($measured)*)?).is_empty(),)*
@@ -94,8 +94,8 @@ macro_rules! rules {
                 });
             }
 
-            /// The sums over all elements of the pass that the rule needs before it updates an element; 0 if it needs
-            /// none.
+            /// The sums over all elements of the pass that the rule needs before it updates an
+            /// element; 0 if it needs none.
             pub fn measure(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
                 for_real!(pass.dtype(), T => match self.kind {
                     $($(RuleKind::$Kind => {
@@ -199,7 +199,8 @@ rules! { w g:
         a = momentum * a + g;
         w = w - learning_rate * a;
     };
-    /// With momentum and dampened gradients: `rest` is 1 in a variable's first update, then 1 - dampening.
+    /// With momentum and dampened gradients: `rest` is 1 - dampening, but 1 in a variable's first
+    /// update.
     MomentumDampened = "momentum" (learning_rate, momentum, rest) [a] {
         a = momentum * a + rest * g;
         w = w - learning_rate * a;
@@ -253,10 +254,12 @@ rules! { w g:
         b = momentum * b + g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon);
         w = w - learning_rate * b;
     } as rare;
-    /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and `rate` = learning_rate * norm(w) /
-    /// norm(u). Until the norms are measured, their quotient counts as 1.
+    /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and
+    /// `rate` = learning_rate * norm(w) / norm(u). Until the norms are measured, their quotient
+    /// counts as 1.
     Lamb = "lamb"
-        (beta1, beta2, rest1, rest2, _rate, correction2, epsilon, correction1, weight_decay, rate) [m, v] {
+        (beta1, beta2, rest1, rest2, _rate, correction2, epsilon, correction1, weight_decay, rate)
+        [m, v] {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * (g * g);
         let u = correction1 * (m / (sqrt(v) * correction2 + epsilon)) + weight_decay * w;
@@ -279,7 +282,8 @@ rules! { w g:
         w = w - rate * (m / (sqrt(v_max) * correction2 + epsilon));
     } as rare;
     /// AdamW with the largest second moment.
-    AmsGradW = "amsgradw" (beta1, beta2, rest1, rest2, rate, correction2, epsilon, kept) [m, v, v_max] {
+    AmsGradW = "amsgradw"
+        (beta1, beta2, rest1, rest2, rate, correction2, epsilon, kept) [m, v, v_max] {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * (g * g);
         v_max = larger(v_max, v);

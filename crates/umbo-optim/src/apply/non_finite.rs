@@ -16,8 +16,8 @@ pub(crate) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let contributions = sources.contributions;
     let step = sources.shown_step();
     let what = format!("the gradient of {variable:?}");
-    let way_out = "nothing was changed. Have such applies skipped, or run the step again with other \
-         gradients";
+    let way_out = "nothing was changed. Have such applies skipped, or run the step again with \
+                   other gradients";
     let problem = match first(contributions, index, variable) {
         Some(Found {
             replica,

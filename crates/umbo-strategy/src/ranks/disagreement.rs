@@ -16,11 +16,11 @@ const BYTES: usize = 512;
 const MOST: u64 = 1 << 16;
 
 /// The advice to ranks whose input differs.
-const SAME_BATCHES: &str = "of a dataset that is distributed over the ranks all ranks must read the same batches, of \
-     which each gets its part: the same data and operations, with the same counts and seeds, and \
-     as many elements taken. Where each rank is to read data of its own, distribute the dataset \
-     without sharding, or from a function. Where rows differ only because functions draw random \
-     numbers on each rank, set compared_steps to 0";
+const SAME_BATCHES: &str = "of a dataset that is distributed over the ranks all ranks must read \
+     the same batches, of which each gets its part: the same data and operations, with the same \
+     counts and seeds, and as many elements taken. Where each rank is to read data of its own, \
+     distribute the dataset without sharding, or from a function. Where rows differ only because \
+     functions draw random numbers on each rank, set compared_steps to 0";
 
 /// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;

@@ -33,7 +33,8 @@ macro_rules! quantities {
 }
 
 quantities! {
-    u64 => Count, usize => Count, f64 => Number, bool => Flag, &'a str => Words, &'a [usize] => Sizes,
+    u64 => Count, usize => Count, f64 => Number, bool => Flag,
+    &'a str => Words, &'a [usize] => Sizes,
 }
 
 impl<'a, T: Into<Quantity<'a>>> From<Option<T>> for Quantity<'a> {

@@ -505,13 +505,16 @@ impl ReplicaContext {
         )
     }
 
-    fn combine(
+    fn combine<F>(
         &self,
         operation: Operation,
         value: Value,
         direct: Option<InlineReduction>,
-        combine: impl FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
-    ) -> Result<Value> {
+        combine: F,
+    ) -> Result<Value>
+    where
+        F: FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
+    {
         // The run fails with what one of its operations has to say, which therefore says which it
         // was.
         let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {

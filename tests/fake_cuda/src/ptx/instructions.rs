@@ -98,10 +98,11 @@ macro_rules! instructions {
 }
 
 instructions! {
-    "mov.b16" | "mov.b32" | "mov.b64" | "mov.f32" | "mov.f64" | "mov.pred" | "mov.s16" | "mov.s32" | "mov.s64"
-        | "mov.u16" | "mov.u32" | "mov.u64" | "cvta.to.global.u64" => (a: u64) a;
-    "selp.b16" | "selp.b32" | "selp.b64" | "selp.f32" | "selp.f64" | "selp.s16" | "selp.s32" | "selp.s64"
-        | "selp.u16" | "selp.u32" | "selp.u64" => (a: u64, b: u64, first: bool) if first { a } else { b };
+    "mov.b16" | "mov.b32" | "mov.b64" | "mov.f32" | "mov.f64" | "mov.pred" | "mov.s16" | "mov.s32"
+        | "mov.s64" | "mov.u16" | "mov.u32" | "mov.u64" | "cvta.to.global.u64" => (a: u64) a;
+    "selp.b16" | "selp.b32" | "selp.b64" | "selp.f32" | "selp.f64" | "selp.s16" | "selp.s32"
+        | "selp.s64" | "selp.u16" | "selp.u32" | "selp.u64" =>
+        (a: u64, b: u64, first: bool) if first { a } else { b };
 
     "add.rn.f32" => (a: f32, b: f32) a + b;
     "add.rn.f64" => (a: f64, b: f64) a + b;
@@ -240,7 +241,8 @@ instructions! {
     "shr.s16" => (a: i16, count: u32) a >> count.min(15);
     "shr.s32" => (a: i32, count: u32) a >> count.min(31);
     "shr.s64" => (a: i64, count: u32) a >> count.min(63);
-    "bfe.u32" => (a: u64, start: u32, length: u32) (a >> start.min(32)) & ((1 << length.min(32)) - 1);
+    "bfe.u32" =>
+        (a: u64, start: u32, length: u32) (a >> start.min(32)) & ((1 << length.min(32)) - 1);
     "popc.b32" => (a: u32) a.count_ones();
     "popc.b64" => (a: u64) a.count_ones();
     "clz.b32" => (a: u32) a.leading_zeros();
@@ -251,7 +253,8 @@ instructions! {
         | "cvt.u8.s64" | "cvt.s8.s64" => (a: u8) a;
     "cvt.u16.u8" | "cvt.s16.u8" => (a: u8) a as u16;
     "cvt.s16.u16" | "cvt.u16.u32" | "cvt.s16.u32" | "cvt.u16.u64" | "cvt.s16.u64"
-        | "cvt.u16.s16" | "cvt.u16.s32" | "cvt.s16.s32" | "cvt.u16.s64" | "cvt.s16.s64" => (a: u16) a;
+        | "cvt.u16.s16" | "cvt.u16.s32" | "cvt.s16.s32" | "cvt.u16.s64" | "cvt.s16.s64" =>
+        (a: u16) a;
     "cvt.u16.s8" | "cvt.s16.s8" => (a: i8) a as u16;
     "cvt.u32.u8" | "cvt.s32.u8" => (a: u8) a as u32;
     "cvt.u32.u16" | "cvt.s32.u16" => (a: u16) a as u32;
