@@ -411,20 +411,13 @@ impl Strategy {
         while records.len() <= depth {
             records.push(StepRecord::of(inner, self.is_strict()));
         }
-        let record = Arc::clone(&records[depth]);
-        record
-            .downcast()
-            .expect("nothing but records of steps is put there, a line above")
+        Arc::clone(&records[depth])
     }
 
     /// Makes sure that no later step gets this record, which was abandoned.
     pub(crate) fn forget_record(&self, record: &Arc<StepRecord>) {
-        let own = Arc::as_ptr(record).cast::<()>();
-        self.inner()
-            .steps
-            .records
-            .lock()
-            .retain(|other| Arc::as_ptr(other).cast::<()>() != own);
+        let mut records = self.inner().steps.records.lock();
+        records.retain(|other| !Arc::ptr_eq(other, record));
     }
 }
 

@@ -1,22 +1,21 @@
 //! The state that the steps of a strategy share: the step lock, the open transaction, and the
 //! abandoned steps.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::draining::Draining;
 use super::lock::StepLock;
+use super::record::StepRecord;
 use crate::commit::transaction::Transaction;
 use crate::context::metrics::MetricTable;
 use umbo_diagnose::report::Recorder;
 
 pub(crate) struct Steps {
     pub lock: Arc<StepLock>,
-    /// The records of steps, to be used again: one for each depth of nested runs. What they are is
-    /// the business of the layer above.
-    pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// The records of steps, to be used again: one for each depth of nested runs.
+    pub records: Mutex<Vec<Arc<StepRecord>>>,
     pub draining: Draining,
     pub transaction: Mutex<Transaction>,
     /// Held for writing while committed values change, for reading while others copy them.
