@@ -140,10 +140,10 @@ pub fn check(
     };
     // All ranks make the same runs.
     let what = format_args!("a check of equivalence on {rows} examples");
-    let agreed = ("the number of its rows", rows as u64);
+    let rows = rows as u64;
     let differ = |(findings, _): &(Vec<Finding>, _)| findings.iter().any(differs);
     let ((mut findings, mut evidence), look_closer) =
-        strategy.any_rank(&what, agreed, collected, differ)?;
+        strategy.any_rank(&what, "the number of its rows", rows, collected, differ)?;
     if look_closer {
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;

@@ -136,7 +136,7 @@ impl Checkpoint {
         });
         let what = &"the restoring of a checkpoint";
         let ((ready, values, mut quiet, default, steps), _) =
-            self.strategy.any_rank(what, ("", 0), prepared, |_| false)?;
+            self.strategy.any_rank(what, "", 0, prepared, |_| false)?;
         // From here on nothing is refused.
         let mut positions = Vec::new();
         self.changing(&quiet, default.as_ref(), &values, |changes| {

@@ -164,7 +164,7 @@ impl Manager {
         };
         let what = &"whether a checkpoint is due";
         if !strategy
-            .any_rank(what, ("the step", step), is_due(), |due| *due)?
+            .any_rank(what, "the step", step, is_due(), |due| *due)?
             .1
         {
             let earlier_failure = self
@@ -207,12 +207,9 @@ impl Manager {
         if strategy.rank() == 0 {
             self.shelf.remove_old(step);
         }
-        strategy.any_rank(
-            &"the files that are kept",
-            ("the step", step),
-            Ok(()),
-            |()| false,
-        )?;
+        strategy.any_rank(&"the files that are kept", "the step", step, Ok(()), |()| {
+            false
+        })?;
         Ok(())
     }
 
@@ -275,7 +272,7 @@ impl Manager {
             _ => Ok(None),
         };
         let what = &"making room for a new training";
-        let (target, _) = strategy.any_rank(what, ("the step", step), moved, |_| false)?;
+        let (target, _) = strategy.any_rank(what, "the step", step, moved, |_| false)?;
         self.checkpoint
             .homes
             .add(self.shelf.folder().identity().clone());
@@ -389,7 +386,7 @@ impl Manager {
             let is_final = !shelf::may_pass_over(&error, strategy.is_strict());
             let what = &"what became of a checkpoint";
             if strategy
-                .any_rank(what, ("the step", step), Ok(()), |()| is_final)?
+                .any_rank(what, "the step", step, Ok(()), |()| is_final)?
                 .1
             {
                 return Err(error);
@@ -417,11 +414,9 @@ impl Manager {
             "the {which} checkpoint in '{}'",
             self.shelf.folder().path().display()
         );
-        let agreed = ("the step of that checkpoint", agreed);
-        let (found, _) = self
-            .checkpoint
-            .strategy()
-            .any_rank(&what, agreed, found, |_| false)?;
+        let name = "the step of that checkpoint";
+        let strategy = self.checkpoint.strategy();
+        let (found, _) = strategy.any_rank(&what, name, agreed, found, |_| false)?;
         Ok(found)
     }
 

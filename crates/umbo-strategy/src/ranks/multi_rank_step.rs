@@ -55,24 +55,16 @@ fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
 }
 
 impl Strategy {
-    /// Waits for the step lock, and for the other ranks, and exchanges the numbers of examples.
-    pub(crate) fn begin_run(
-        &self,
+    /// Waits until the other ranks begin the run, too, and exchanges the numbers of examples.
+    /// `entered` is this rank's step lock, or why this rank cannot begin the run, which the other
+    /// ranks learn then.
+    pub(crate) fn open_on_all_ranks<'a>(
+        &'a self,
+        entered: Result<StepGuard<'a>>,
         arguments: Option<&Value>,
-        limits: &Limits,
-    ) -> Result<(StepGuard<'_>, RemoteExamples)> {
-        let enter = || {
-            self.check_arguments(arguments)?;
-            if limits.is_bounded() {
-                self.ensure_thread(0)?;
-            }
-            self.enter_step(limits)
-        };
+    ) -> Result<(StepGuard<'a>, RemoteExamples)> {
         let ranks = self.ranks();
-        if ranks.is_alone() {
-            return Ok((enter()?, RemoteExamples::default()));
-        }
-        let (mut lock, here) = match enter() {
+        let (mut lock, here) = match entered {
             Ok(lock) => (Some(lock), Ok(())),
             Err(error) => (None, Err(error)),
         };
@@ -199,13 +191,14 @@ impl Strategy {
     }
 
     /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation,
-    /// and `agreed` is a quantity, with its name, that must be equal on all ranks. An error of
+    /// and `agreed` is a quantity, called `name`, that must be equal on all ranks. An error of
     /// one rank is an error of all ranks; if `here` is another rank's error, nothing is
     /// exchanged.
     pub fn any_rank<T>(
         &self,
         what: &dyn fmt::Display,
-        (name, agreed): (&str, u64),
+        name: &str,
+        agreed: u64,
         here: Result<T>,
         is_so: impl FnOnce(&T) -> bool,
     ) -> Result<(T, bool)> {

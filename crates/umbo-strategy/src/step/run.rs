@@ -19,6 +19,7 @@ use crate::context::{
     Frame, check_depth, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 use crate::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
+use crate::ranks::steps::RemoteExamples;
 use crate::setup::central_storage::Strategy;
 use crate::step::{
     Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task,
@@ -118,8 +119,22 @@ impl Strategy {
         }
     }
 
+    /// Checks that this process can begin the run, and waits for the step lock.
+    fn enter_run(&self, task: &Task) -> Result<StepGuard<'_>> {
+        self.check_arguments(task.arguments.as_ref())?;
+        if task.place.limits.is_bounded() {
+            self.ensure_thread(0)?;
+        }
+        self.enter_step(&task.place.limits)
+    }
+
     fn run_outermost(&self, mut task: Task) -> Result<Option<Value>> {
-        let (mut lock, remote) = self.begin_run(task.arguments.as_ref(), &task.place.limits)?;
+        let entered = self.enter_run(&task);
+        let (mut lock, remote) = if self.ranks().is_alone() {
+            (entered?, RemoteExamples::default())
+        } else {
+            self.open_on_all_ranks(entered, task.arguments.as_ref())?
+        };
         let is_trial = task.place.watcher.is_some();
         let number = lock.next_step(is_trial);
         let is_first = !is_trial && self.inner().steps.recorder.begin_first();
