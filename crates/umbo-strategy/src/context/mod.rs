@@ -4,6 +4,7 @@
 //! default strategy. `scope` pushes a cross-replica frame, `run` a replica frame on each
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
+mod creator_walk;
 pub mod metrics;
 pub mod replica_context;
 pub mod replica_threads;
@@ -12,11 +13,13 @@ pub(crate) mod strict_context;
 
 use std::cell::RefCell;
 use std::mem::{self, ManuallyDrop};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use self::creator_walk::CreatorWalk;
 use crate::setup::central_storage::Strategy;
 pub use crate::step::ReplicaContext;
 use crate::step::StepPosition;
@@ -213,33 +216,21 @@ pub(crate) fn in_default_scope() -> bool {
 /// replica if it is in one, else all.
 pub(crate) fn creators(strategy: &Strategy) -> CreatorChain {
     inspect_frames(|frames| {
-        let mut list: Vec<&Arc<VariableCreator>> = Vec::new();
-        let mut inside = 0;
-        // How many creators a merge call or an update had inside of it when the walk came to it.
-        let mut central = None;
-        let mut own_scope = |frame: &Strategy, count| {
-            if frame.is_same(strategy) {
-                inside = count;
-            }
-        };
+        let mut walk = CreatorWalk::new();
         for frame in frames.iter().rev() {
-            match frame {
-                Frame::Creator { creator, .. } => list.push(creator),
-                Frame::Release { .. } => {}
-                Frame::Scope { strategy, .. } => own_scope(strategy, list.len()),
-                Frame::CrossReplica { strategy, .. } => {
-                    own_scope(strategy, list.len());
-                    central = Some(list.len());
-                }
-                // In a merge call, which runs on this replica's thread by chance.
-                Frame::Replica(context) if let Some(count) = central.take() => {
-                    list.truncate(count);
-                    own_scope(context.strategy(), list.len());
-                }
-                Frame::Replica(_) => {
-                    inside = list.len();
-                    break;
-                }
+            let next = match frame {
+                Frame::Creator { creator, .. } => walk.creator(creator),
+                Frame::Release { .. } => ControlFlow::Continue(()),
+                Frame::Scope {
+                    strategy: entered, ..
+                } => walk.scope(entered.is_same(strategy)),
+                Frame::CrossReplica {
+                    strategy: entered, ..
+                } => walk.merge_call(entered.is_same(strategy)),
+                Frame::Replica(context) => walk.replica(context.strategy().is_same(strategy)),
+            };
+            if next.is_break() {
+                break;
             }
         }
         let chosen = OWN.with(|own| {
@@ -248,14 +239,10 @@ pub(crate) fn creators(strategy: &Strategy) -> CreatorChain {
                 .as_ref()
                 .is_some_and(|chosen| chosen.is_same(strategy))
         });
-        if chosen || strategy.is_default() {
-            inside = list.len();
-        }
-        let (before, after) = list.split_at(inside);
-        let cloned = |part: &[&Arc<VariableCreator>]| part.iter().map(|&it| it.clone()).collect();
+        let (before, after) = walk.end(chosen || strategy.is_default());
         CreatorChain {
-            before: cloned(before),
-            after: cloned(after),
+            before: before.into_iter().cloned().collect(),
+            after: after.into_iter().cloned().collect(),
         }
     })
 }
