@@ -123,9 +123,9 @@ impl Strategy {
     /// the step whose metrics count, if it was a run.
     pub(crate) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
         let _update = observe::span(Phase::Update).named("commit");
-        let inner = self.inner();
+        let steps = &self.inner().steps;
         let (mut deferred, poison) = {
-            let mut transaction = inner.steps.transaction.lock();
+            let mut transaction = steps.transaction.lock();
             let has_measured = || record.is_some_and(StepRecord::has_measured);
             if self.ranks().is_alone() && transaction.has_nothing() && !has_measured() {
                 transaction.open = None;
@@ -137,18 +137,10 @@ impl Strategy {
             )
         };
         let prepared = match poison {
-            Some(reason) if !self.ranks().is_alone() => Err(Error::precondition(format!(
-                "a part of the step failed on this rank, so nothing of the step was kept on any; \
-                 that part's error: {reason}"
-            ))),
-            Some(reason) => Err(Error::precondition(format!(
-                "a part of the step failed after the step had written central state, so nothing \
-                 of the step was kept; that part's error: {reason}"
-            ))),
+            Some(reason) => Err(self.poisoned(&reason)),
             None => deferred.iter_mut().try_for_each(|action| action.prepare()),
         };
-        let agreed = self.agree_on_step(number, prepared, record);
-        let gathered = match agreed {
+        let gathered = match self.agree_on_step(number, prepared, record) {
             Ok(gathered) => gathered,
             Err(error) => {
                 drop(deferred);
@@ -156,22 +148,9 @@ impl Strategy {
                 return Err(error);
             }
         };
-        let mut transaction = inner.steps.transaction.lock();
+        let mut transaction = steps.transaction.lock();
         transaction.open = None;
-        let central = inner.steps.central.write();
-        for participant in &transaction.participants {
-            participant.commit(number);
-        }
-        let mut failure = None;
-        for action in &mut deferred {
-            action.commit();
-            failure = failure.or_else(|| action.failure());
-        }
-        transaction
-            .participants
-            .iter()
-            .for_each(|participant| participant.finish());
-        drop(central);
+        let failure = self.change_central(number, &transaction.participants, &mut deferred);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
         let has_measured = match (&gathered, record) {
@@ -183,7 +162,7 @@ impl Strategy {
             && has_measured
             && failure.is_none()
         {
-            epoch.add(&inner.steps.metrics.lock());
+            epoch.add(&steps.metrics.lock());
         }
         drop(transaction);
         participants
@@ -193,10 +172,48 @@ impl Strategy {
         // back to this strategy: not under the lock.
         participants.clear();
         deferred.clear();
-        let mut transaction = inner.steps.transaction.lock();
+        let mut transaction = steps.transaction.lock();
         transaction.participants = participants;
         transaction.deferred = deferred;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// The error of a step of which a part has failed, for this reason.
+    fn poisoned(&self, reason: &str) -> Error {
+        Error::precondition(if self.ranks().is_alone() {
+            format!(
+                "a part of the step failed after the step had written central state, so nothing \
+                 of the step was kept; that part's error: {reason}"
+            )
+        } else {
+            format!(
+                "a part of the step failed on this rank, so nothing of the step was kept on any; \
+                 that part's error: {reason}"
+            )
+        })
+    }
+
+    /// Makes central state of what step `number` has written and deferred, which cannot fail any
+    /// more, but for a GPU that breaks.
+    fn change_central(
+        &self,
+        number: u64,
+        participants: &[Arc<dyn StepParticipant>],
+        deferred: &mut [Box<dyn CommitAction>],
+    ) -> Option<Error> {
+        let _central = self.inner().steps.central.write();
+        for participant in participants {
+            participant.commit(number);
+        }
+        let mut failure = None;
+        for action in deferred {
+            action.commit();
+            failure = failure.or_else(|| action.failure());
+        }
+        participants
+            .iter()
+            .for_each(|participant| participant.finish());
+        failure
     }
 
     /// Takes the metrics of the step from its replicas, and says whether there are any: a run that

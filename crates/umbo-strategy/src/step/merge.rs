@@ -76,7 +76,27 @@ impl ReplicaContext {
             *before = call.sequence;
             *place = Some(call);
         }
-        let waiting = observe::span(Time::Wait);
+        self.wait_for_answer(step);
+        // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step
+        // up and answers nobody.
+        let place = unsafe { slot.call.get() };
+        let result = place.as_mut().and_then(MergeCall::take_result);
+        *place = None;
+        match result {
+            Some(result) => result,
+            None => {
+                self.check_live()?;
+                Err(Error::Internal(
+                    "a merge call ended without an answer".into(),
+                ))
+            }
+        }
+    }
+
+    /// Arrives at a merge call of `step`, and waits until it is answered or the step is given up.
+    fn wait_for_answer(&self, step: &StepRecord) {
+        let _waiting = observe::span(Time::Wait);
+        let replica = self.replica();
         if let Some(next) = step.pass_device(replica) {
             step.begin(next);
         }
@@ -98,21 +118,6 @@ impl ReplicaContext {
             }
             // Also in an abandoned step, only one callback at a time runs on a device.
             mailbox.wait_until(step.spin, || step.wants_device(replica));
-        }
-        drop(waiting);
-        // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step
-        // up and answers nobody.
-        let place = unsafe { slot.call.get() };
-        let result = place.as_mut().and_then(MergeCall::take_result);
-        *place = None;
-        match result {
-            Some(result) => result,
-            None => {
-                self.check_live()?;
-                Err(Error::Internal(
-                    "a merge call ended without an answer".into(),
-                ))
-            }
         }
     }
 

@@ -6,6 +6,7 @@
 use super::writing::{assign, check_aggregation, check_assignable, stage};
 use crate::context::mixing;
 use crate::ranks::CollectiveKind;
+use crate::setup::central_storage::Strategy;
 use crate::step::ReplicaContext;
 use crate::step::operation::Operation;
 use umbo_base::error::{Error, Result};
@@ -33,11 +34,6 @@ pub fn assign_all(
     weight: Option<f64>,
 ) -> Result<()> {
     context.check_live()?;
-    if variables.len() != values.len() {
-        return Err(Error::Internal(
-            "as many values as variables are assigned".into(),
-        ));
-    }
     let weight = match weight {
         Some(weight) if weight.is_finite() && weight >= 0.0 => weight,
         Some(weight) => {
@@ -48,15 +44,7 @@ pub fn assign_all(
         }
         None => context.local_examples("assign with a weight")? as f64,
     };
-    for (index, (variable, value)) in variables.iter().zip(&values).enumerate() {
-        if variable.spec().strategy != context.strategy().id() {
-            return Err(mixing());
-        }
-        check_aggregation(context, variable, "assign")?;
-        check_assignable(variable, value)
-            .and_then(|()| check_mean(context, variable))
-            .map_err(|error| error.within(format!("views[{index}]")))?;
-    }
+    check_all(context, variables, &values)?;
     if context.step.is_none() {
         let all = variables.iter().zip(values).filter(|_| weight > 0.0);
         for (variable, value) in all {
@@ -77,29 +65,58 @@ pub fn assign_all(
                 .iter()
                 .filter_map(|call| call.arguments.clone())
                 .collect();
-            let names: Vec<&str> = targets
-                .iter()
-                .map(|target| target.name().as_str())
-                .collect();
-            let what = format_args!("assign to '{}'", names.join("', '"));
-            let own = Value::merge(&own, true, "value")?;
-            let all = strategy.of_all_ranks(CollectiveKind::Assign, &what, &own)?;
-            let parts = (0..strategy.num_replicas_in_sync())
-                .map(|replica| AssignedPart::of(&all.component(replica)?))
-                .collect::<Result<Vec<_>>>()?;
-            let counting: Vec<&AssignedPart> =
-                parts.iter().filter(|part| part.weight > 0.0).collect();
-            for (index, target) in targets.iter().enumerate() {
-                let Some(combined) = combine(target, index, &counting)? else {
-                    continue;
-                };
-                stage(strategy, step, target, false, &mut |to| {
-                    collectives::combine_into(Assignment::Assign, to, &combined)
-                })?;
-            }
-            Ok(None)
+            stage_all(strategy, step, &targets, &own).map(|()| None)
         }),
     )?;
+    Ok(())
+}
+
+/// Checks that each value may be assigned to its variable in this context.
+fn check_all(context: &ReplicaContext, variables: &[Variable], values: &[Tensor]) -> Result<()> {
+    if variables.len() != values.len() {
+        return Err(Error::Internal(
+            "as many values as variables are assigned".into(),
+        ));
+    }
+    for (index, (variable, value)) in variables.iter().zip(values).enumerate() {
+        if variable.spec().strategy != context.strategy().id() {
+            return Err(mixing());
+        }
+        check_aggregation(context, variable, "assign")?;
+        check_assignable(variable, value)
+            .and_then(|()| check_mean(context, variable))
+            .map_err(|error| error.within(format!("views[{index}]")))?;
+    }
+    Ok(())
+}
+
+/// Combines what the replicas of all ranks assign, and stages it for the commit point of step
+/// `step`. `arguments` are those of this process's replicas.
+fn stage_all(
+    strategy: &Strategy,
+    step: u64,
+    targets: &[Variable],
+    arguments: &[Value],
+) -> Result<()> {
+    let names: Vec<&str> = targets
+        .iter()
+        .map(|target| target.name().as_str())
+        .collect();
+    let what = format_args!("assign to '{}'", names.join("', '"));
+    let own = Value::merge(arguments, true, "value")?;
+    let all = strategy.of_all_ranks(CollectiveKind::Assign, &what, &own)?;
+    let parts = (0..strategy.num_replicas_in_sync())
+        .map(|replica| AssignedPart::of(&all.component(replica)?))
+        .collect::<Result<Vec<_>>>()?;
+    let counting: Vec<&AssignedPart> = parts.iter().filter(|part| part.weight > 0.0).collect();
+    for (index, target) in targets.iter().enumerate() {
+        let Some(combined) = combine(target, index, &counting)? else {
+            continue;
+        };
+        stage(strategy, step, target, false, &mut |to| {
+            collectives::combine_into(Assignment::Assign, to, &combined)
+        })?;
+    }
     Ok(())
 }
 
