@@ -424,7 +424,7 @@ impl CommitAction for ApplyAction {
                 self.prepared = Some(prepared);
             }
             Err(error) => {
-                self.gradients.record_refused();
+                self.gradients.step.record_failed_apply();
                 return Err(error);
             }
         }
@@ -496,7 +496,7 @@ impl CommitAction for ApplyAction {
                 if let Some(variable) = &report.non_finite
                     && !mem::replace(&mut state.has_warned, true)
                 {
-                    self.warning = Some((variable.clone(), self.gradients.shown(step)));
+                    self.warning = Some((variable.clone(), self.gradients.step.shown(step)));
                 }
                 report.variables_updated = work.len();
                 report.applied = true;
@@ -536,7 +536,7 @@ impl Drop for ApplyAction {
             work.drop_updates(&mut state.variables);
             state.give_back(work);
             // Another rank failed, or another change at the same commit point.
-            self.gradients.record_refused();
+            self.gradients.step.record_failed_apply();
             self.gradients.release(None);
         }
         // Nobody reads the applied gradients any more. Releasing them may run the caller's code,

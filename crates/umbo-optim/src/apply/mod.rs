@@ -7,7 +7,6 @@ pub(crate) mod launcher;
 pub(crate) mod launchers;
 pub(crate) mod non_finite;
 pub(crate) mod on_gpu;
-pub(crate) mod phase;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod sources;

@@ -114,7 +114,7 @@ impl<'a> GradientSources<'a> {
 
     /// The step number that users see, of the contributions' step.
     pub(crate) fn shown_step(&self) -> u64 {
-        self.gradients.shown(self.contributions.step)
+        self.gradients.step.shown(self.contributions.step)
     }
 
     /// Merges the rows of the last run into the gradients of those row-sparse variables that are

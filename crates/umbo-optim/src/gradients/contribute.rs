@@ -69,7 +69,7 @@ impl Gradients {
                 "ctx: the default context is in no run; replicas write gradients inside of a run",
             ));
         }
-        self.record_step(step, context.step_number());
+        self.step.record_shown(step, context.step_number());
         // A thread that sees that the gradients take part may write, since the step's outcome
         // includes them.
         if !self.takes_part_in(step) {

@@ -11,19 +11,16 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::apply::phase::{StepPhase, pack, unpack};
 use crate::gradients::Gradients;
 use crate::gradients::guard::Guard;
 use crate::gradients::replica::{DenseBuffer, GradientBuffer};
 use crate::gradients::rows::AddedRows;
+use crate::gradients::step_state::StepBefore;
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
 
 /// The state of gradients before a step that is to leave no trace in them.
-pub struct Before {
-    state: u64,
-    later: u64,
-}
+pub struct Before(StepBefore);
 
 /// The gradient that one replica wrote for one variable.
 pub enum WrittenGradient {
@@ -49,17 +46,7 @@ impl Gradients {
     /// weight 0, are dropped.
     pub fn remember(&self) -> Result<Before> {
         self.check_applied()?;
-        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        let phase = if phase == StepPhase::Ready {
-            StepPhase::RolledBack
-        } else {
-            phase
-        };
-        self.set_aside();
-        Ok(Before {
-            state: pack(step, phase),
-            later: self.later.load(Ordering::Relaxed),
-        })
+        Ok(Before(self.step.set_aside()))
     }
 
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows have
@@ -106,8 +93,7 @@ impl Gradients {
         self.replicas
             .iter()
             .for_each(|own| own.is_trial.store(false, Ordering::Release));
-        self.later.store(before.later, Ordering::Relaxed);
-        self.state.store(before.state, Ordering::Release);
+        self.step.restore(&before.0);
     }
 }
 

@@ -50,7 +50,7 @@ impl Gradients {
         // released, too.
         let refused = {
             let mut held = dense.lent.held.lock();
-            match self.is_in_flight(step) {
+            match self.step.is_in_flight(step) {
                 false => Some(lent),
                 true => {
                     dense.lent.step.store(step, Ordering::Release);

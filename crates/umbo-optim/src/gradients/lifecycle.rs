@@ -6,32 +6,18 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_utils::CachePadded;
 
-use crate::apply::phase::{StepPhase, pack, unpack};
 use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::guard::Guard;
 use crate::gradients::replica::{GradientBuffer, Replica};
+use crate::gradients::step_state::StepPhase;
 use umbo_base::error::{Error, Result};
 use umbo_strategy::commit::StepParticipant;
 
 impl Gradients {
     /// Whether the gradients take part in this step, or in a later one.
     pub(crate) fn takes_part_in(&self, step: u64) -> bool {
-        unpack(self.state.load(Ordering::Acquire)).0 >= step
-    }
-
-    /// A step is known to users by the number `shown`.
-    pub(crate) fn record_step(&self, step: u64, shown: u64) {
-        // Only a value that differs is written, so that replicas do not write shared memory.
-        let later = step - shown;
-        if self.later.load(Ordering::Relaxed) != later {
-            self.later.store(later, Ordering::Relaxed);
-        }
-    }
-
-    /// The number by which users know the last step in which replicas wrote.
-    pub(crate) fn shown(&self, step: u64) -> u64 {
-        step - self.later.load(Ordering::Relaxed).min(step)
+        self.step.last().0 >= step
     }
 
     /// Makes `step` the one whose contributions count; those of earlier steps count no more.
@@ -39,29 +25,18 @@ impl Gradients {
     /// step's commit. Call it before a replica's [`Gradients::view`] or [`Gradients::submit`];
     /// after the first call it costs one load.
     pub fn try_begin_step(&self, step: u64) -> bool {
-        let mut state = self.state.load(Ordering::Acquire);
-        while unpack(state).0 < step {
-            let fresh = pack(step, StepPhase::InFlight);
-            let exchange =
-                self.state
-                    .compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
-            match exchange {
-                Ok(_) => return true,
-                Err(current) => state = current,
-            }
-        }
-        false
+        self.step.begin(step)
     }
 
     /// Refuses another step while contributions of an earlier step wait for an apply: they would be
     /// replaced silently. Contributions of weight 0 do not count.
     pub(crate) fn check_applied(&self) -> Result<()> {
-        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let (step, phase) = self.step.last();
         let contributed = |own: &CachePadded<Replica>| {
             own.submitted.load(Ordering::Acquire) == step && own.weight() != 0.0
         };
         if phase != StepPhase::Ready
-            || self.refused.load(Ordering::Acquire) == step
+            || self.step.has_failed_apply(step)
             || !self.replicas.iter().any(contributed)
         {
             return Ok(());
@@ -74,21 +49,6 @@ impl Gradients {
         ))
     }
 
-    /// Notes that an apply of the waiting contributions has failed: the next step may replace them.
-    pub(crate) fn record_refused(&self) {
-        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        if phase == StepPhase::Ready {
-            self.refused.store(step, Ordering::Release);
-        }
-    }
-
-    /// Hides the waiting contributions from steps, until the state is restored.
-    pub(crate) fn set_aside(&self) {
-        let (step, _) = unpack(self.state.load(Ordering::Acquire));
-        self.state
-            .store(pack(step, StepPhase::Applied), Ordering::Release);
-    }
-
     /// The step whose contributions can be applied: the last one if it was committed, or, at the
     /// commit point of step `committing`, that step. Fails if there is none, if a replica did not
     /// submit in it, or if the weights have no finite sum. With `flush`, and if earlier runs are
@@ -98,7 +58,7 @@ impl Gradients {
         committing: Option<u64>,
         flush: bool,
     ) -> Result<Contributions<'_>> {
-        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let (step, phase) = self.step.last();
         match phase {
             StepPhase::Applied | StepPhase::RolledBack if flush && self.accumulation().runs > 0 => {
                 return Ok(Contributions::none(step));
@@ -152,7 +112,7 @@ impl Gradients {
 
     /// Reserves the contributions for one apply, until [`Gradients::release`].
     pub(crate) fn claim(&self) -> Result<Claim<'_>> {
-        if self.claimed.swap(true, Ordering::AcqRel) {
+        if !self.step.claim() {
             return Err(Error::precondition(
                 "gradients: another apply of them waits for the commit point; apply once for each \
                  run",
@@ -164,7 +124,7 @@ impl Gradients {
     /// The apply that has claimed the contributions is about to overwrite them. If it fails, they
     /// count as those of a failed step.
     pub(crate) fn consume(&self) {
-        self.consumed.store(true, Ordering::Release);
+        self.step.consume();
         let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
         first
             .filter_map(GradientBuffer::guard)
@@ -173,40 +133,13 @@ impl Gradients {
 
     /// Gives up the reservation, or ends it once the contributions of step `applied` are consumed.
     pub(crate) fn release(&self, applied: Option<u64>) {
-        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        let consumed = self.consumed.swap(false, Ordering::AcqRel);
-        let becomes = match applied {
-            Some(applied) => (applied == step).then_some(StepPhase::Applied),
-            None => (consumed && matches!(phase, StepPhase::Ready | StepPhase::InFlight))
-                .then_some(StepPhase::RolledBack),
-        };
-        if let Some(phase) = becomes {
-            self.poison_buffers();
-            self.state.store(pack(step, phase), Ordering::Release);
-        }
-        self.claimed.store(false, Ordering::Release);
-    }
-
-    /// Whether `step` is running and has not been rolled back.
-    pub(crate) fn is_in_flight(&self, step: u64) -> bool {
-        self.state.load(Ordering::Acquire) == pack(step, StepPhase::InFlight)
+        self.step.release(applied, || self.poison_buffers());
     }
 
     /// Whether what replicas contribute in `step` counts, or may come to count.
     pub(crate) fn counts(&self, step: u64) -> bool {
-        let state = unpack(self.state.load(Ordering::Acquire));
-        matches!(state, (last, StepPhase::InFlight | StepPhase::Ready) if last == step)
-    }
-
-    fn finish(&self, step: u64, phase: StepPhase) {
-        // Fails, and rightly does nothing, if the contributions were applied at the commit point,
-        // or all was made as it was before the step (`Gradients::restore`).
-        let _ = self.state.compare_exchange(
-            pack(step, StepPhase::InFlight),
-            pack(step, phase),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let (last, phase) = self.step.last();
+        last == step && matches!(phase, StepPhase::InFlight | StepPhase::Ready)
     }
 }
 
@@ -243,11 +176,11 @@ impl StepParticipant for Gradients {
     }
 
     fn commit(&self, step: u64) {
-        self.finish(step, StepPhase::Ready);
+        self.step.commit(step);
     }
 
     fn roll_back(&self, step: u64) {
-        self.finish(step, StepPhase::RolledBack);
+        self.step.roll_back(step);
     }
 
     fn release_resources(&self) {

@@ -17,19 +17,20 @@ pub(crate) mod row_buffer;
 pub(crate) mod row_sums;
 pub mod rows;
 pub mod saved;
+pub(crate) mod step_state;
 pub(crate) mod strict_buffers;
 pub(crate) mod writing;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
-use crate::apply::phase::{StepPhase, pack};
 use crate::apply::plan::TreatmentPlan;
 use crate::gradients::accumulation::Accumulation;
 use crate::gradients::options::GradientsOptions;
 use crate::gradients::replica::{GradientBuffer, Replica};
+use crate::gradients::step_state::StepState;
 use parking_lot::{Mutex, MutexGuard};
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
@@ -103,18 +104,9 @@ pub struct Gradients {
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
     pub(crate) replicas: Vec<CachePadded<Replica>>,
-    /// The last step that used the gradients and its phase, in one word.
-    pub(crate) state: AtomicU64,
-    /// By how much the step number that users see is smaller, for the last step that used the
-    /// gradients.
-    pub(crate) later: AtomicU64,
-    /// An apply has been prepared and is neither committed nor dropped.
-    pub(crate) claimed: AtomicBool,
-    /// The apply that has claimed them overwrites them.
-    pub(crate) consumed: AtomicBool,
-    /// The last step of whose contributions an apply failed.
-    pub(crate) refused: AtomicU64,
-    /// Whether a replica has ever lent a gradient ([`lent`](crate::gradients::lent)).
+    /// The last step that used the gradients, and what has become of its contributions.
+    pub(crate) step: StepState,
+    /// Whether a replica has ever lent a gradient ([`lent`](crate::gradients::attached)).
     pub(crate) lends: AtomicBool,
     dtype: Option<DType>,
     accumulation_steps: u64,
@@ -168,11 +160,7 @@ impl Gradients {
             variables,
             loss_reduction,
             replicas,
-            state: AtomicU64::new(pack(0, StepPhase::Applied)),
-            later: AtomicU64::new(0),
-            claimed: AtomicBool::new(false),
-            consumed: AtomicBool::new(false),
-            refused: AtomicU64::new(0),
+            step: StepState::new(),
             lends: AtomicBool::new(false),
         }))
     }

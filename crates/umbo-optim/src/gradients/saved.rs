@@ -98,7 +98,7 @@ impl Gradients {
     pub fn import(&self, from: PreparedRuns) -> Result<()> {
         self.accumulation()
             .import(from.runs, from.weight, from.sums)?;
-        self.set_aside();
+        self.step.clear();
         Ok(())
     }
 }

@@ -176,7 +176,7 @@ impl Gradients {
         let own = &self.replicas[replica];
         self.check_red_zones(replica, own, step)?;
         // A gradient that was lent to a step that ended without this replica is gone.
-        if own.submitted.load(Ordering::Acquire) != step || !self.is_in_flight(step) {
+        if own.submitted.load(Ordering::Acquire) != step || !self.step.is_in_flight(step) {
             return Ok(());
         }
         for (index, buffer) in own.buffers.iter().enumerate() {

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::apply::phase::{StepPhase, pack};
 use crate::gradients::replica::{DenseBuffer, GradientBuffer, Replica, Viewed};
 use crate::gradients::rows::AddedRows;
 use crate::gradients::{GradientMode, Gradients};
@@ -251,11 +250,11 @@ impl Gradients {
     }
 
     fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
-        if self.state.load(Ordering::Acquire) != pack(step, StepPhase::InFlight) {
+        if !self.step.is_in_flight(step) {
             return Err(Error::precondition(format!(
                 "gradients: step {} is over or has not begun; replicas write gradients inside of \
                  run",
-                self.shown(step)
+                self.step.shown(step)
             )));
         }
         self.replicas
