@@ -124,7 +124,7 @@ fn squares(sources: &Sources) -> Squares {
         for (_, part) in range.parts() {
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the memory.
-            unsafe { sum.measure_squares(instructions, (chunks, &part), &sums, None, false) };
+            unsafe { sum.measure_squares(instructions, chunks, &part, &sums, None, false) };
         }
     });
     Squares::of_chunks(&sums)

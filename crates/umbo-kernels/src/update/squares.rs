@@ -44,15 +44,7 @@ impl WeightedSum<'_> {
         let chunks = Chunks::of(self.elements);
         let sums = [const { [const { AtomicU64::new(0) }; 2] }; MOST_CHUNKS];
         // SAFETY: nothing is kept.
-        unsafe {
-            self.squares_of(
-                instructions,
-                (chunks, 0..chunks.count()),
-                &sums,
-                None,
-                false,
-            )
-        };
+        unsafe { self.squares_of(instructions, chunks, 0..chunks.count(), &sums, None, false) };
         Squares::of_chunks(&sums[..chunks.count()])
     }
 
@@ -70,7 +62,8 @@ impl WeightedSum<'_> {
     pub unsafe fn measure_squares(
         &self,
         instructions: Instructions,
-        (chunks, part): (Chunks, &PiecePart),
+        chunks: Chunks,
+        part: &PiecePart,
         sums: &[ChunkSums<2>],
         kept: Option<&SpanMut>,
         streaming: bool,
@@ -83,7 +76,7 @@ impl WeightedSum<'_> {
         }
         let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
         // SAFETY: the caller's promise; what is kept has these elements.
-        unsafe { self.squares_of(instructions, (chunks, range), sums, kept, streaming) };
+        unsafe { self.squares_of(instructions, chunks, range, sums, kept, streaming) };
         if kept.is_some() && streaming {
             streaming::finish();
         }
@@ -95,7 +88,8 @@ impl WeightedSum<'_> {
     unsafe fn squares_of(
         &self,
         instructions: Instructions,
-        (chunks, range): (Chunks, Range<usize>),
+        chunks: Chunks,
+        range: Range<usize>,
         sums: &[ChunkSums<2>],
         kept: Option<&SpanMut>,
         streaming: bool,
@@ -327,7 +321,7 @@ mod tests {
             for (_, part) in range.parts() {
                 // SAFETY: nothing is written.
                 unsafe {
-                    sum.measure_squares(instructions, (chunks, &part), &sums, None, false);
+                    sum.measure_squares(instructions, chunks, &part, &sums, None, false);
                 };
             }
         });
@@ -457,7 +451,7 @@ mod tests {
                     for (_, part) in range.parts() {
                         // SAFETY: nothing is written.
                         unsafe {
-                            sum.measure_squares(instructions, (chunks, &part), &sums, None, false);
+                            sum.measure_squares(instructions, chunks, &part, &sums, None, false);
                         };
                     }
                 });

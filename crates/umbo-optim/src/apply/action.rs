@@ -7,21 +7,22 @@ use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::launchers::launcher_of;
 use crate::apply::non_finite::{not_finite, warn_of};
 use crate::apply::plan::TreatmentPlan;
+use crate::apply::preparation::Preparation;
 use crate::apply::report::{ApplyOptions, ApplyReport};
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::ApplyWorkspace;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, add_settings};
 use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::lifecycle::check_finite;
-use crate::rules::check_not_negative;
-use crate::state::settings::NonFinite;
+use crate::rules::{UpdateRule, check_not_negative};
+use crate::state::settings::{NonFinite, Settings};
 use crate::state::{Optimizer, OptimizerMemory};
 use umbo_base::error::{Error, Result};
 use umbo_kernels::update::weighted_sum::Clipping;
 use umbo_strategy::commit::CommitAction;
-use umbo_strategy::ranks::AddQuantity;
+use umbo_strategy::ranks::{AddQuantity, Ranks};
 use umbo_tensor::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
@@ -61,6 +62,7 @@ struct PreparedApply {
     launcher: &'static dyn ApplyBackend,
 }
 
+#[derive(Clone, Copy)]
 enum ApplyDecision {
     /// Add the contributions to those of earlier runs.
     Accumulate,
@@ -131,94 +133,107 @@ impl ApplyAction {
     /// and nobody sees them.
     fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<PreparedApply> {
         let step = contributions.step;
-        let weight = contributions.total_weight();
-        let own_runs = contributions.runs();
-        let (runs, total_weight) = {
-            let accumulation = self.gradients.accumulation();
-            (accumulation.runs + own_runs, accumulation.weight + weight)
-        };
+        let runs = contributions.runs();
+        let (all_runs, total_weight) = self.gradients.accumulation().with(contributions);
         check_finite(total_weight, "the weights of the accumulated runs")?;
-        let update = self.options.flush || runs >= self.gradients.accumulation_steps();
+        let updates = self.options.flush || all_runs >= self.gradients.accumulation_steps();
         let ranks = self.gradients.ranks();
-        let exchange = match update {
-            true => {
-                let sources =
-                    GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
-                let count = self.gradients.variables().len();
-                let what = format_args!("an update by gradients of {count} variables");
-                let options = |add: &mut AddQuantity<'_>| {
-                    add(&"the option flush of the apply", self.options.flush.into());
-                    add(
-                        &"the option measure_norm of the apply",
-                        self.options.measure_norm.into(),
-                    );
-                };
-                Exchange::begin(&ranks, &self.gradients, &sources, &what, &options)?
-            }
-            false => Exchange::of_own(&ranks),
+        // Accumulated runs are exchanged with the last one.
+        let mut exchange = if updates && !ranks.is_alone() {
+            Some(self.begin_exchange(&ranks, contributions, total_weight)?)
+        } else {
+            None
         };
-        let total_weight = exchange.total_weight(total_weight);
+        let total_weight = exchange
+            .as_ref()
+            .map_or(total_weight, Exchange::total_weight);
         check_finite(total_weight, "the weights of all ranks")?;
         // The schedule is the caller's function: no lock is held.
-        let learning_rate = if update && total_weight > 0.0 {
+        let learning_rate = if updates && total_weight > 0.0 {
             self.scheduled_rate()?
         } else {
             0.0
         };
 
+        let launcher = launcher_of(self.gradients.variables())?;
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work();
-        let mut sources =
-            GradientSources::new(&self.gradients, contributions, total_weight, unscale);
-        let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
-            let work = &mut work;
-            let sources = &mut sources;
-            let (outcome, measured) = match update {
-                true => {
-                    self.prepare_update(state, work, sources, launcher, learning_rate, &exchange)?
-                }
-                false => {
-                    self.prepare_accumulation(state, work, sources, launcher)?;
-                    (ApplyDecision::Accumulate, GradientFindings::default())
-                }
-            };
-            Ok((outcome, measured, launcher))
-        });
-        match prepared {
-            Ok((outcome, measured, launcher)) => {
-                state.pending += outcome.updates();
-                Ok(PreparedApply {
-                    step,
-                    runs: own_runs,
-                    total_weight,
-                    unscale,
-                    outcome,
-                    measured,
-                    work,
-                    launcher,
-                })
-            }
+        let mut apply = Preparation {
+            state,
+            plan: &mut self.gradients.plan(),
+            sources: &mut GradientSources::new(
+                &self.gradients,
+                contributions,
+                total_weight,
+                unscale,
+            ),
+            work: &mut work,
+            rule: self.optimizer.rule(),
+            launcher,
+        };
+        let decided = if updates {
+            self.prepare_update(&mut apply, exchange.as_mut(), learning_rate)
+        } else {
+            self.prepare_accumulation(&mut apply)
+        };
+        let (outcome, measured) = match decided {
+            Ok(decided) => decided,
             Err(error) => {
                 state.give_back(work);
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        state.pending += outcome.updates();
+        Ok(PreparedApply {
+            step,
+            runs,
+            total_weight,
+            unscale,
+            outcome,
+            measured,
+            work,
+            launcher,
+        })
     }
 
+    /// Begins the exchange of an update's gradients with the other ranks.
+    fn begin_exchange<'r>(
+        &self,
+        ranks: &'r Ranks,
+        contributions: Contributions<'_>,
+        total_weight: f64,
+    ) -> Result<Exchange<'r>> {
+        let sources = GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
+        let count = self.gradients.variables().len();
+        let what = format_args!("an update by gradients of {count} variables");
+        let options = |add: &mut AddQuantity<'_>| {
+            add(&"the option flush of the apply", self.options.flush.into());
+            add(
+                &"the option measure_norm of the apply",
+                self.options.measure_norm.into(),
+            );
+        };
+        Exchange::begin(ranks, &self.gradients, &sources, &what, &options)
+    }
+
+    /// Prepares the addition of this run's gradients to those of earlier runs.
     fn prepare_accumulation(
         &self,
-        state: &OptimizerMemory,
-        work: &mut ApplyWorkspace,
-        sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyBackend,
-    ) -> Result<()> {
-        let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), &self.gradients);
+        apply: &mut Preparation<'_, '_>,
+    ) -> Result<(ApplyDecision, GradientFindings)> {
+        apply.refresh_plan(self.optimizer.id(), &self.gradients);
+        let Preparation {
+            state,
+            plan,
+            sources,
+            work,
+            rule,
+            launcher,
+        } = apply;
         sources.merge_own_rows(&|index| plan.updates(index))?;
         let contributions = sources.contributions;
-        let rule = self.optimizer.rule();
-        work.select(sources, plan, rule, None, |index| {
+        work.select(sources, plan, *rule, None, |index| {
             contributions.has_variable(index)
         })?;
         if self.non_finite(state) == NonFinite::Fail {
@@ -235,55 +250,58 @@ impl ApplyAction {
             }
         }
         work.reserve_sums(sources)?;
-        launcher.reserve_sum(work, sources)
+        launcher.reserve_sum(work, sources)?;
+        Ok((ApplyDecision::Accumulate, GradientFindings::default()))
     }
 
+    /// Prepares an update by the gradients of this process, or, with an `exchange`, of all ranks.
     fn prepare_update(
         &self,
-        state: &mut OptimizerMemory,
-        work: &mut ApplyWorkspace,
-        sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyBackend,
+        apply: &mut Preparation<'_, '_>,
+        mut exchange: Option<&mut Exchange<'_>>,
         learning_rate: f64,
-        exchange: &Exchange<'_>,
     ) -> Result<(ApplyDecision, GradientFindings)> {
-        if sources.total_weight == 0.0 {
+        if apply.sources.total_weight == 0.0 {
             return Ok((ApplyDecision::Drop, GradientFindings::default()));
         }
-        let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), &self.gradients);
-        let rule = self.optimizer.rule();
-        let measures = self.measures(state);
-        exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;
-        let measured = self.measure(state, work, sources, launcher)?;
-        match (&measured.non_finite, self.non_finite(state)) {
-            (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
+        apply.refresh_plan(self.optimizer.id(), &self.gradients);
+        match &mut exchange {
+            Some(exchange) => exchange.exchange(apply, self.measures(apply.state))?,
+            None => apply.select_own()?,
+        }
+        let measured = self.measure(apply)?;
+        match (&measured.non_finite, self.non_finite(apply.state)) {
+            (Some(index), NonFinite::Fail) => return Err(not_finite(apply.sources, *index)),
             (Some(_), NonFinite::Skip) => return Ok((ApplyDecision::Skip, measured)),
             _ => {}
         }
-        let norm = measured.norm.unwrap_or(0.0);
-        let factor = match state.settings.global_clip_norm {
-            Some(largest) if norm > largest => largest / norm,
-            _ => 1.0,
-        };
-        let factor = if state.settings.maximize {
-            -factor
-        } else {
-            factor
-        };
-        let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
-        let clipping = Clipping { factor, limit };
-        let prepared = work.prepare(state, sources, plan, rule, learning_rate);
+        let clipping = clipping(&apply.state.settings, measured.norm);
+
+        let Preparation {
+            state,
+            plan,
+            sources,
+            work,
+            rule,
+            launcher,
+        } = apply;
+        let prepared = work.prepare(state, sources, plan, *rule, learning_rate);
         let means = UpdateContext {
             variables: &state.variables,
             sources,
-            rule,
+            rule: *rule,
             clipping,
         };
-        let options = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
-            self.add_options(state, plan, work, learning_rate, add);
+        let reserved = match exchange {
+            Some(exchange) if exchange.divides() => {
+                let settings = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
+                    add_settings(state, plan, work, sources, *rule, learning_rate, add);
+                };
+                exchange.exchange_weights(prepared, work, means, *launcher, &settings)
+            }
+            _ => prepared.and_then(|()| launcher.reserve_update(work, means)),
         };
-        if let Err(error) = exchange.reserve_update(prepared, work, means, launcher, &options) {
+        if let Err(error) = reserved {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
@@ -294,50 +312,6 @@ impl ApplyAction {
             },
             measured,
         ))
-    }
-
-    /// Adds the settings that must be equal on all ranks, since each rank computes weights for all.
-    fn add_options(
-        &self,
-        state: &OptimizerMemory,
-        plan: &TreatmentPlan,
-        work: &ApplyWorkspace,
-        learning_rate: f64,
-        add: &mut AddQuantity<'_>,
-    ) {
-        let rule = self.optimizer.rule();
-        add(&"the update rule", rule.name().into());
-        add(&"the learning rate", learning_rate.into());
-        for (name, value) in rule.settings() {
-            add(&format_args!("the rule's {name}"), value.into());
-        }
-        add(&"the weight decay", state.settings.weight_decay.into());
-        add(
-            &"the global clip norm",
-            state.settings.global_clip_norm.into(),
-        );
-        add(&"the clip value", state.settings.clip_value.into());
-        for item in &work.items {
-            let name = self.gradients.variables()[item.index].name();
-            let group = &plan.treatments[item.index].group;
-            let rates = state.rates(group, rule, learning_rate);
-            add(
-                &format_args!("the learning rate of '{name}'"),
-                rates.learning_rate.into(),
-            );
-            add(
-                &format_args!("the weight decay of '{name}'"),
-                rates.weight_decay.into(),
-            );
-            for scalar in item
-                .update
-                .iter()
-                .flat_map(|update| &update.scalars.running)
-            {
-                let of = format_args!("a scalar that the updates of '{name}' so far have come to");
-                add(&of, (*scalar).into());
-            }
-        }
     }
 
     /// The treatment of gradients that are not finite. Strict mode fails where a warning would be
@@ -378,22 +352,18 @@ impl ApplyAction {
     }
 
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.
-    fn measure(
-        &self,
-        state: &OptimizerMemory,
-        work: &mut ApplyWorkspace,
-        sources: &mut GradientSources<'_>,
-        launcher: &'static dyn ApplyBackend,
-    ) -> Result<GradientFindings> {
-        let settings = state.settings;
-        let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
-        if !self.measures(state) {
+    fn measure(&self, apply: &mut Preparation<'_, '_>) -> Result<GradientFindings> {
+        if !self.measures(apply.state) {
             return Ok(GradientFindings::default());
         }
+        let settings = apply.state.settings;
+        let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
         let mut non_finite = None;
         let mut sum = 0.0;
-        launcher.measure(work, sources, Keep::WherePossible)?;
-        work.for_each_squares(|index, squares| {
+        apply
+            .launcher
+            .measure(apply.work, apply.sources, Keep::WherePossible)?;
+        apply.work.for_each_squares(|index, squares| {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
                 non_finite = Some(index);
@@ -435,93 +405,158 @@ impl CommitAction for ApplyAction {
         let Some(prepared) = self.prepared.take() else {
             return;
         };
+        let step = prepared.step;
+        let outcome = prepared.outcome;
         let state = &mut *self.optimizer.lock();
-        let PreparedApply {
-            step,
-            runs,
-            total_weight,
-            unscale,
-            outcome,
-            measured,
-            ..
-        } = prepared;
-        let PreparedApply {
-            mut work, launcher, ..
-        } = prepared;
-        let gradients = &*self.gradients;
-        let contributions = match runs {
-            0 => Contributions::none(step),
-            _ => gradients.contributions(step),
-        };
-        let mut sources = GradientSources::new(gradients, contributions, total_weight, unscale);
-        let mut failure = None;
         state.pending -= outcome.updates();
-        let mut report = ApplyReport {
-            gradient_norm: measured.norm,
-            non_finite: measured
-                .non_finite
-                .map(|index| sources.variables()[index].clone()),
-            total_weight,
-            ..ApplyReport::default()
-        };
+        let mut commit = ApplyCommit::new(state, &self.gradients, prepared);
         match outcome {
-            ApplyDecision::Accumulate => {
-                failure = work.accumulate(launcher, &mut sources).err();
-                let plan = gradients.plan();
-                let frozen = (0..sources.variables().len()).filter(|&index| !plan.updates(index));
-                frozen.for_each(|index| sources.accumulation.leave_out(index));
-                sources.accumulation.runs += 1;
-                sources.accumulation.weight += sources.contributions.total_weight();
-            }
-            ApplyDecision::Drop => sources.accumulation.reset(),
-            ApplyDecision::Skip => {
-                sources.accumulation.reset();
-                state.back_off(step);
-                report.skipped = true;
-            }
+            ApplyDecision::Accumulate => commit.accumulate(&self.gradients.plan()),
+            ApplyDecision::Drop => commit.sources.accumulation.reset(),
+            ApplyDecision::Skip => commit.skip(),
             ApplyDecision::Update {
                 learning_rate,
                 clipping,
-            } => {
-                let variables = &mut state.variables;
-                let rule = self.optimizer.rule();
-                let updated = work.update(launcher, variables, &sources, (rule, clipping));
-                let found = updated.unwrap_or_else(|error| {
-                    failure = Some(error);
-                    None
-                });
-                if report.non_finite.is_none() {
-                    report.non_finite = found.map(|index| sources.variables()[index].clone());
-                }
-                if let Some(variable) = &report.non_finite
-                    && !mem::replace(&mut state.has_warned, true)
-                {
-                    self.warning = Some((variable.clone(), self.gradients.step.shown(step)));
-                }
-                report.variables_updated = work.len();
-                report.applied = true;
-                report.clipped = clipping.factor.abs() != 1.0;
-                report.learning_rate = learning_rate;
-                sources.accumulation.reset();
-                state.count_update(step, learning_rate);
-            }
+            } => commit.update(self.optimizer.rule(), learning_rate, clipping),
         }
-        if let Some(error) = &failure {
-            launcher.give_up(&format!("an update was begun and not finished: {error}"));
-        }
-        state.give_back(work);
-        report.accumulated_runs = sources.accumulation.runs;
-        report.loss_scale = state.loss_scale;
-        report.iterations = state.iterations;
-        state.last_report = Some(report.clone());
-        drop(sources);
-        self.report = report;
+        let committed = commit.end();
         self.gradients.release(Some(step));
-        self.failure = failure;
+        self.report = committed.report;
+        self.warning = committed.warning;
+        self.failure = committed.failure;
     }
 
     fn failure(&mut self) -> Option<Error> {
         self.failure.take()
+    }
+}
+
+/// The commit of a prepared apply. It cannot fail, but for a GPU that breaks.
+struct ApplyCommit<'a> {
+    state: &'a mut OptimizerMemory,
+    sources: GradientSources<'a>,
+    work: ApplyWorkspace,
+    launcher: &'static dyn ApplyBackend,
+    report: ApplyReport,
+    warning: Option<(Variable, u64)>,
+    failure: Option<Error>,
+}
+
+/// What a commit leaves behind; see the fields of [`ApplyAction`].
+struct CommittedApply {
+    report: ApplyReport,
+    warning: Option<(Variable, u64)>,
+    failure: Option<Error>,
+}
+
+impl<'a> ApplyCommit<'a> {
+    fn new(
+        state: &'a mut OptimizerMemory,
+        gradients: &'a Gradients,
+        prepared: PreparedApply,
+    ) -> ApplyCommit<'a> {
+        let contributions = match prepared.runs {
+            0 => Contributions::none(prepared.step),
+            _ => gradients.contributions(prepared.step),
+        };
+        let sources = GradientSources::new(
+            gradients,
+            contributions,
+            prepared.total_weight,
+            prepared.unscale,
+        );
+        let non_finite = prepared.measured.non_finite;
+        let report = ApplyReport {
+            gradient_norm: prepared.measured.norm,
+            non_finite: non_finite.map(|index| sources.variables()[index].clone()),
+            total_weight: prepared.total_weight,
+            ..ApplyReport::default()
+        };
+        ApplyCommit {
+            state,
+            sources,
+            work: prepared.work,
+            launcher: prepared.launcher,
+            report,
+            warning: None,
+            failure: None,
+        }
+    }
+
+    /// Adds the contributions to those of earlier runs.
+    fn accumulate(&mut self, plan: &TreatmentPlan) {
+        let sources = &mut self.sources;
+        self.failure = self.work.accumulate(self.launcher, sources).err();
+        let frozen = (0..sources.variables().len()).filter(|&index| !plan.updates(index));
+        frozen.for_each(|index| sources.accumulation.leave_out(index));
+        sources.accumulation.runs += 1;
+        sources.accumulation.weight += sources.contributions.total_weight();
+    }
+
+    /// Drops the contributions, of which one was not finite.
+    fn skip(&mut self) {
+        self.sources.accumulation.reset();
+        self.state.back_off(self.sources.contributions.step);
+        self.report.skipped = true;
+    }
+
+    /// Updates the variables.
+    fn update(&mut self, rule: &dyn UpdateRule, learning_rate: f64, clipping: Clipping) {
+        let variables = &mut self.state.variables;
+        let updated = self
+            .work
+            .update(self.launcher, variables, &self.sources, rule, clipping);
+        let found = updated.unwrap_or_else(|error| {
+            self.failure = Some(error);
+            None
+        });
+        let report = &mut self.report;
+        if report.non_finite.is_none() {
+            report.non_finite = found.map(|index| self.sources.variables()[index].clone());
+        }
+        if let Some(variable) = &report.non_finite
+            && !mem::replace(&mut self.state.has_warned, true)
+        {
+            self.warning = Some((variable.clone(), self.sources.shown_step()));
+        }
+        report.variables_updated = self.work.len();
+        report.applied = true;
+        report.clipped = clipping.factor.abs() != 1.0;
+        report.learning_rate = learning_rate;
+        self.sources.accumulation.reset();
+        let step = self.sources.contributions.step;
+        self.state.count_update(step, learning_rate);
+    }
+
+    /// Keeps the memory for the next apply, and completes the report.
+    fn end(mut self) -> CommittedApply {
+        if let Some(error) = &self.failure {
+            let why = format!("an update was begun and not finished: {error}");
+            self.launcher.give_up(&why);
+        }
+        self.state.give_back(self.work);
+        self.report.accumulated_runs = self.sources.accumulation.runs;
+        self.report.loss_scale = self.state.loss_scale;
+        self.report.iterations = self.state.iterations;
+        self.state.last_report = Some(self.report.clone());
+        CommittedApply {
+            report: self.report,
+            warning: self.warning,
+            failure: self.failure,
+        }
+    }
+}
+
+/// The gradient of an update is multiplied so that its `norm` is at most the global clip norm.
+fn clipping(settings: &Settings, norm: Option<f64>) -> Clipping {
+    let norm = norm.unwrap_or(0.0);
+    let factor = match settings.global_clip_norm {
+        Some(largest) if norm > largest => largest / norm,
+        _ => 1.0,
+    };
+    Clipping {
+        factor: if settings.maximize { -factor } else { factor },
+        limit: settings.clip_value.unwrap_or(f64::INFINITY),
     }
 }
 

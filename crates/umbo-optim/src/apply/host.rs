@@ -95,9 +95,15 @@ impl ApplyBackend for CpuBackend {
                 // its part.
                 unsafe {
                     let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
-                    let part = (items[item].chunks(sources), &part);
-                    let instructions = Instructions::chosen();
-                    sum.measure_squares(instructions, part, sums, kept.as_ref(), streaming);
+                    let chunks = items[item].chunks(sources);
+                    sum.measure_squares(
+                        Instructions::chosen(),
+                        chunks,
+                        &part,
+                        sums,
+                        kept.as_ref(),
+                        streaming,
+                    );
                 }
             }
         });
@@ -155,33 +161,17 @@ impl ApplyBackend for CpuBackend {
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
-            let all = &sources.variables()[item.variables()];
-            let rows = sources.rows(item.index);
-            let variable = &all[0];
-            let Some(update) = &mut item.update else {
+            let Some(bytes) = begin_update(item, sources, slots, work.changes) else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            if item.count == 1 {
-                update.copies = variable.begin_update(update.buffer, rows.is_none());
-            } else if work.changes != Variable::layout_epoch() {
-                // Low-precision copies that were requested during the update are made again at the
-                // next request.
-                for variable in all {
-                    variable.begin_update(update.buffer, true);
-                }
-            }
-            let copies = update.copies.into_iter().filter(|written| *written).count();
-            let dtype = variable.dtype();
-            let gradient = match item.gradient {
-                Some(_) => dtype.size(),
-                None => sources.gradient_bytes(item.index, dtype),
-            };
-            let bytes = gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>();
-            match rows {
+            match sources.rows(item.index) {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
-                None => pieces.push(item.own(variable).len(), BLOCK, bytes),
+                None => {
+                    let variable = &sources.variables()[item.index];
+                    pieces.push(item.own(variable).len(), BLOCK, bytes);
+                }
             }
             // The ranks have measured all parts of sharded variables.
             if rule.measures() && !item.divided {
@@ -289,6 +279,37 @@ impl UpdateGroup {
             count => Chunks::each(count * elements, elements),
         }
     }
+}
+
+/// Begins the prepared update of an item, if there is one, with this many `slots`. Returns how many
+/// bytes it reads and writes for one element. `changes` is what [`Variable::layout_epoch`] was when the
+/// items were selected.
+fn begin_update(
+    item: &mut UpdateGroup,
+    sources: &GradientSources<'_>,
+    slots: usize,
+    changes: u64,
+) -> Option<usize> {
+    let all = &sources.variables()[item.variables()];
+    let variable = &all[0];
+    let update = item.update.as_mut()?;
+    if item.count == 1 {
+        let is_dense = sources.rows(item.index).is_none();
+        update.copies = variable.begin_update(update.buffer, is_dense);
+    } else if changes != Variable::layout_epoch() {
+        // Low-precision copies that were requested during the update are made again at the next
+        // request.
+        for variable in all {
+            variable.begin_update(update.buffer, true);
+        }
+    }
+    let copies = update.copies.into_iter().filter(|written| *written).count();
+    let dtype = variable.dtype();
+    let gradient = match item.gradient {
+        Some(_) => dtype.size(),
+        None => sources.gradient_bytes(item.index, dtype),
+    };
+    Some(gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>())
 }
 
 /// Replaces `contributions` by those of the last run to the variables of an item.

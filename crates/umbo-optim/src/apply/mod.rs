@@ -8,6 +8,7 @@ pub(crate) mod launchers;
 pub(crate) mod non_finite;
 pub(crate) mod on_gpu;
 pub(crate) mod plan;
+pub(crate) mod preparation;
 pub(crate) mod report;
 pub(crate) mod sources;
 pub(crate) mod update_context;

@@ -12,7 +12,7 @@ use crate::apply::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopi
 use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
-use crate::apply::workspace::{ApplyWorkspace, UpdateGroup};
+use crate::apply::workspace::{ApplyWorkspace, PreparedUpdate, UpdateGroup};
 use crate::exchange::between_gpus::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
@@ -99,12 +99,7 @@ impl ApplyBackend for Gpu {
         work: &mut ApplyWorkspace,
         means: UpdateContext<'_>,
     ) -> Result<()> {
-        let UpdateContext {
-            variables,
-            sources,
-            clipping,
-            ..
-        } = means;
+        let sources = means.sources;
         let prepared: Vec<_> = UpdateGroup::prepared(&work.items).collect();
         // A rule of the program's works on copies, of all variables.
         let of_program = prepared
@@ -117,36 +112,16 @@ impl ApplyBackend for Gpu {
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
         let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
         let first_flag = flags.place().address;
-        // What the kernels write: weights and state, or, for a custom rule, its gradient.
-        let written = prepared.iter().enumerate().map(|(at, &(index, update))| {
-            copies
-                .get(at)
-                .map(VariableCopies::operands)
-                .unwrap_or_else(|| {
-                    let weights = address_of(&sources.variables()[index], update.buffer);
-                    (
-                        weights,
-                        variables.state(update.position).slot_addresses().collect(),
-                    )
-                })
-        });
-        let written: Vec<(Address, Vec<Address>)> = written.collect();
+        let written = written(means, &prepared, &copies);
         let updates = prepared.iter().zip(&written).enumerate();
         let updates = updates.map(|(at, (&(index, update), (weights, slots)))| GpuUpdate {
             gradient: operands.gradient(sources, at, index),
-            clipping,
+            clipping: means.clipping,
             l2: update.l2,
             step: update.scalars.step,
             weights: *weights,
             slots,
-            rows: sources
-                .rows(index)
-                .filter(|_| copies.is_empty())
-                .map(|merged| TableRows {
-                    numbers: merged.rows(),
-                    elements: merged.row_elements() as u64,
-                    of: sources.variables()[index].shape()[0],
-                }),
+            rows: rows_of(sources, index).filter(|_| copies.is_empty()),
             not_finite: Some(first_flag + 4 * at as u64),
         });
         let updates: Vec<GpuUpdate<'_>> = updates.collect();
@@ -246,4 +221,33 @@ impl ApplyBackend for Gpu {
     fn give_up(&'static self, why: &str) {
         self.card().give_up(why);
     }
+}
+
+/// What the kernels write for each of the prepared updates: weights and state, or, for a custom
+/// rule, its gradient.
+fn written(
+    means: UpdateContext<'_>,
+    prepared: &[(usize, &PreparedUpdate)],
+    copies: &[VariableCopies],
+) -> Vec<(Address, Vec<Address>)> {
+    let operands = |(at, &(index, update)): (usize, &(usize, &PreparedUpdate))| {
+        if let Some(copies) = copies.get(at) {
+            return copies.operands();
+        }
+        let state = means.variables.state(update.position);
+        (
+            address_of(&means.sources.variables()[index], update.buffer),
+            state.slot_addresses().collect(),
+        )
+    };
+    prepared.iter().enumerate().map(operands).collect()
+}
+
+/// The rows of variable `index` that an update changes, if it is row-sparse.
+fn rows_of<'a>(sources: &'a GradientSources<'_>, index: usize) -> Option<TableRows<'a>> {
+    sources.rows(index).map(|merged| TableRows {
+        numbers: merged.rows(),
+        elements: merged.row_elements() as u64,
+        of: sources.variables()[index].shape()[0],
+    })
 }

@@ -10,12 +10,23 @@ use umbo_base::error::Result;
 /// of thousands of small variables looks nothing up.
 #[derive(Default)]
 pub(crate) struct TreatmentPlan {
-    /// The optimizer's id, and the revisions of its groups and of its states; none at first.
-    of: Option<(u64, u64, u64)>,
+    /// What it was made from; nothing at first.
+    origin: Option<PlanOrigin>,
     /// One for each variable.
     pub(crate) treatments: Vec<Treatment>,
     /// All variables, in order, and which of them can be updated as one.
     pub(crate) runs: Vec<Range<usize>>,
+}
+
+/// An optimizer at some time. While it is the same, so is the plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlanOrigin {
+    /// The optimizer's id.
+    pub(crate) optimizer: u64,
+    /// The revision of its groups.
+    pub(crate) groups: u64,
+    /// The revision of its states.
+    pub(crate) states: u64,
 }
 
 /// How an optimizer treats one variable.
@@ -27,17 +38,16 @@ pub(crate) struct Treatment {
 }
 
 impl TreatmentPlan {
-    /// Makes this the plan `of` an optimizer with some revisions, if it is not: then its
-    /// `treatments` are those of each variable, and `follows` says whether the operands of a
-    /// variable, whose state is at some position, lie right behind those of the variable
-    /// before.
+    /// Makes this the plan of `origin`, if it is not: then its `treatments` are those of each
+    /// variable, and `follows` says whether the operands of a variable, whose state is at some
+    /// position, lie right behind those of the variable before.
     pub(crate) fn refresh(
         &mut self,
-        of: (u64, u64, u64),
+        origin: PlanOrigin,
         treatments: impl Iterator<Item = Treatment>,
         follows: impl Fn(usize, usize) -> bool,
     ) {
-        if self.of == Some(of) {
+        if self.origin == Some(origin) {
             return;
         }
         self.treatments.clear();
@@ -52,7 +62,7 @@ impl TreatmentPlan {
                 None => self.runs.push(index..index + 1),
             }
         }
-        self.of = Some(of);
+        self.origin = Some(origin);
     }
 
     /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true,

@@ -160,6 +160,12 @@ impl<'a> GradientSources<'a> {
         self.factors()(weight)
     }
 
+    /// Whether a replica of this process has contributed to variable `index`, in the last run or in
+    /// an accumulated one.
+    pub(crate) fn has_variable(&self, index: usize) -> bool {
+        self.contributions.has_variable(index) || self.accumulation.has_before(index)
+    }
+
     /// Whether variable `index` is row-sparse.
     pub(crate) fn is_row_sparse(&self, index: usize) -> bool {
         self.accumulation.is_row_sparse(index)

@@ -248,7 +248,8 @@ impl ApplyWorkspace {
         launcher: &'static dyn ApplyBackend,
         variables: &mut Variables,
         sources: &GradientSources<'_>,
-        (rule, clipping): (&dyn UpdateRule, Clipping),
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
     ) -> Result<Option<usize>> {
         let means = UpdateContext {
             variables,

@@ -74,8 +74,10 @@ impl Shards {
         }
         let (send_counts, receive_counts) = self.counts(0);
         collective.all_to_all(
-            (Outgoing::Gpu(&send), &send_counts),
-            (Incoming::Gpu(&mut receive), &receive_counts),
+            Outgoing::Gpu(&send),
+            &send_counts,
+            Incoming::Gpu(&mut receive),
+            &receive_counts,
         )?;
         let added = self.add_up_on(gpu, sources, &send, &receive);
         // Also if that has failed: the other ranks wait for this rank here, and learn of the

@@ -22,8 +22,10 @@
 //! With a fixed global replica count, the bits must not depend on how replicas are distributed over
 //! ranks. So contributions are always sent unsummed, and runs are not accumulated.
 //!
-//! - `participation`: the participation mask, which says which replica contributed to which
-//!   variable.
+//! - `agreement`: what must be equal on all ranks. `participation`: the participation mask, which
+//!   says which replica contributed to which variable.
+//! - `routes`: the ways that gradients take: to the rank of their part, to all ranks, or between
+//!   GPUs.
 //! - `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which
 //!   rounds.
 //! - `sums`: how they are exchanged and added up; `on_gpu`, `between_gpus`: the same for gradients
@@ -31,11 +33,13 @@
 //! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]:
 //!   gathering of sharded state.
 
+mod agreement;
 pub(super) mod between_gpus;
 pub(super) mod buffers;
 pub(super) mod new_weights;
 mod on_gpu;
 mod participation;
+mod routes;
 pub(super) mod shards;
 pub(super) mod slots;
 mod sparse_rows;
@@ -45,14 +49,11 @@ mod wire_form;
 use std::fmt;
 
 use crate::apply::launcher::ApplyBackend;
-use crate::apply::launchers::launcher_of;
-use crate::apply::plan::TreatmentPlan;
+use crate::apply::preparation::Preparation;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory};
 use crate::gradients::Gradients;
-use crate::rules::UpdateRule;
-use crate::state::OptimizerMemory;
 use umbo_base::error::Result;
 use umbo_strategy::ranks::{
     AddQuantity, Call, Collective, CollectiveKind, Gathered, Quantities, Ranks, agreement,
@@ -60,37 +61,35 @@ use umbo_strategy::ranks::{
 };
 use umbo_tensor::Tensor;
 
+pub(super) use agreement::add_settings;
+use agreement::{add_gradients, add_selected};
 use participation::Participation;
+use routes::{BetweenGpus, Route, ToAll, ToParts};
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
 use wire_form::sums_are_sent;
 
-/// Which gradients an apply takes, and which part of the variables this rank updates with them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Route {
-    /// The contributions of this rank's replicas: it is alone, or runs are accumulated that are
-    /// exchanged with the last one.
-    Own,
-    /// Of all ranks, those of this rank's parts. The ranks exchange new weights.
-    Parts,
-    /// Of all ranks, and all of them. Each rank updates everything.
-    Whole,
-    /// The same, and they stay on GPUs: all ranks have the variables there, and the engine moves
-    /// GPU memory.
-    WholeOnGpus,
-}
-
-/// An exchange of gradients, with the participation of all ranks.
+/// An exchange of gradients, with the participation of all ranks. There are several ranks.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
     participation: Participation,
-    route: Route,
+    /// The route of gradients that are not row-sparse.
+    route: Box<dyn Route>,
+}
+
+/// An exchange for which this rank has done all that can fail.
+struct PreparedExchange {
+    /// The rows of row-sparse gradients that this rank sends.
+    rows: Vec<u8>,
+    /// The gradients that are not row-sparse.
+    shards: Shards,
+    /// This rank has only its part of a state of which it needs the whole.
+    lacks_state: bool,
 }
 
 impl<'a> Exchange<'a> {
     /// Starts the collective `what` on `gradients`; `sources` are this rank's contributions. The
-    /// `further` quantities must be equal on all ranks, too. A rank that is alone exchanges
-    /// nothing.
+    /// `further` quantities must be equal on all ranks, too.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
@@ -98,21 +97,18 @@ impl<'a> Exchange<'a> {
         what: &dyn fmt::Display,
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
-        if ranks.is_alone() {
-            return Ok(Exchange::of_own(ranks));
-        }
+        let variables = gradients.variables();
         let on_gpu = ranks.moves_memory_of_gpus()
-            && gradients
-                .variables()
+            && variables
                 .iter()
-                .all(|of| !of.device().is_host_memory());
+                .all(|variable| !variable.device().is_host_memory());
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed = gradients
             .agreement
-            .get_or_init(|| agreement_of(&|add| add_quantities(gradients, add)));
+            .get_or_init(|| agreement_of(&|add| add_gradients(gradients, add)));
         let quantities = |add: &mut AddQuantity<'_>| {
-            add_quantities(gradients, add);
+            add_gradients(gradients, add);
             add(
                 &"the number of runs that were accumulated before",
                 runs.into(),
@@ -128,14 +124,15 @@ impl<'a> Exchange<'a> {
         };
         let (mut collective, own) = ranks.start_collective(call, own)?;
         let participation = Participation::read(&collective.all_gather(&own)?)?;
-        let route = match gradients
-            .variables()
+        let are_sharded = variables
             .iter()
-            .all(|of| of.sharding().is_some())
-        {
-            true => Route::Parts,
-            false if collective.numbers().all(|[on_gpu, _]| on_gpu == 1) => Route::WholeOnGpus,
-            false => Route::Whole,
+            .all(|variable| variable.sharding().is_some());
+        let route: Box<dyn Route> = if are_sharded {
+            Box::new(ToParts)
+        } else if collective.numbers().all(|[on_gpu, _]| on_gpu == 1) {
+            Box::new(BetweenGpus::default())
+        } else {
+            Box::new(ToAll)
         };
         Ok(Exchange {
             ranks,
@@ -144,175 +141,123 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// No exchange: the gradients are those of this rank.
-    pub fn of_own(ranks: &'a Ranks) -> Exchange<'a> {
-        Exchange {
-            ranks,
-            participation: Participation::default(),
-            route: Route::Own,
-        }
-    }
-
-    /// The weight of all replicas' contributions to all runs; that of this rank's replicas is
-    /// `own`.
-    pub fn total_weight(&self, own: f64) -> f64 {
-        if self.route == Route::Own {
-            own
-        } else {
-            self.participation.total_weight()
-        }
+    /// The weight of all replicas' contributions to all runs.
+    pub fn total_weight(&self) -> f64 {
+        self.participation.total_weight()
     }
 
     /// Whether any replica has contributed to variable `index`.
-    pub fn has_variable(&self, sources: &GradientSources<'_>, index: usize) -> bool {
-        match self.route {
-            Route::Own => {
-                sources.contributions.has_variable(index) || sources.accumulation.has_before(index)
-            }
-            _ => self.participation.has_variable(index),
-        }
+    pub fn has_variable(&self, index: usize) -> bool {
+        self.participation.has_variable(index)
     }
 
-    /// The rows that this rank sends, of the variables for which `chosen` returns true.
-    fn pack_rows(
-        &self,
-        sources: &mut GradientSources<'_>,
-        chosen: &dyn Fn(usize) -> bool,
-    ) -> Result<Vec<u8>> {
-        if sums_are_sent(sources) {
-            sources.merge_own_rows(chosen)?;
-        }
-        sparse_rows::pack(sources, chosen)
-    }
-
-    /// Computes the gradients of row-sparse variables from the rows of all ranks.
-    fn take_rows(
-        &self,
-        sources: &mut GradientSources<'_>,
-        chosen: &dyn Fn(usize) -> bool,
-        received: &Gathered,
-    ) -> Result<()> {
-        let rows = SparseRows::unpack(sources, chosen, &self.participation, received)?;
-        sources.merge_rows(false, |index| rows.of_variable(index))
-    }
-
-    /// Starts a collective with what was `prepared`: the rows that are sent, and more.
-    fn start_collective<T>(
-        &self,
-        what: &'static str,
-        numbers: [u64; 2],
-        quantities: &Quantities<'_>,
-        prepared: Result<(Vec<u8>, T)>,
-    ) -> Result<(Collective<'_>, (Vec<u8>, T))> {
-        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
-        let call = Call::to(CollectiveKind::Gradients, &what).agreeing(quantities);
-        self.ranks.start_collective(
-            Call {
-                numbers,
-                length,
-                ..call
-            },
-            prepared,
-        )
+    /// Whether each rank updates its part of the variables, and gets the new weights of the others.
+    pub fn divides(&self) -> bool {
+        self.route.divides()
     }
 
     /// Selects the variables to update, and adds up the gradients of all ranks, each rank those of
-    /// its part. Afterwards `work` has the gradients of this rank's part, or of all parts if
+    /// its part. Afterwards the work has the gradients of this rank's part, or of all parts if
     /// they are not sharded, and the sources have all rows. Memory is reserved for the state.
-    /// The squares of the gradients are computed if a rank `measures`. Gradients of this rank
-    /// alone are left where they are.
-    pub fn exchange(
-        &self,
-        sources: &mut GradientSources<'_>,
-        work: &mut ApplyWorkspace,
-        (state, plan): (&mut OptimizerMemory, &mut TreatmentPlan),
-        rule: &dyn UpdateRule,
-        launcher: &'static dyn ApplyBackend,
-        measures: bool,
-    ) -> Result<()> {
-        if self.route == Route::Own {
-            sources.merge_own_rows(&|index| plan.updates(index))?;
-            state.variables.refresh_layout();
-            let states = Some(&state.variables);
-            let has = |index| self.has_variable(sources, index);
-            return work.select(sources, plan, rule, states, has);
-        }
-        let divides = self.route == Route::Parts;
-        let mut lacks = false;
-        let mut prepare = || {
-            let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
-            work.select(sources, plan, rule, None, |index| {
-                self.participation.has_variable(index)
-            })?;
-            if divides {
-                work.divide(sources);
-            }
-            lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
-            let round = if self.route == Route::WholeOnGpus {
-                usize::MAX
-            } else {
-                ROUND
-            };
-            let ranks = self.ranks;
-            let participation = &self.participation;
-            let mut shards = Shards::new(ranks, participation, sources, &work.indices(), round);
-            shards.set_receive_buffers(|index| sources.receive_buffer(index, divides))?;
-            if self.route == Route::WholeOnGpus {
-                let buffers = launcher.pack_on_device(&shards, sources)?;
-                return Ok((rows, (shards, buffers)));
-            }
-            shards.reserve(&mut work.exchange.send, &mut work.exchange.receive)?;
-            Ok((rows, (shards, None)))
+    /// The squares of the gradients are computed if a rank `measures`.
+    pub fn exchange(&mut self, apply: &mut Preparation<'_, '_>, measures: bool) -> Result<()> {
+        let prepared = self.prepare(apply);
+        let lacks_state = prepared.as_ref().is_ok_and(|prepared| prepared.lacks_state);
+        let numbers = [u64::from(measures), u64::from(lacks_state)];
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add_selected(apply.work, apply.plan, apply.sources, add);
         };
-        let prepared = prepare();
-        let quantities = |add: &mut AddQuantity<'_>| add_selected(work, plan, sources, add);
-        let numbers = [u64::from(measures), u64::from(lacks)];
-        let (mut collective, (rows, (shards, on_gpu))) =
-            self.start_collective("the exchange of gradients", numbers, &quantities, prepared)?;
-        let (any_measures, any_lacks) = collective
-            .numbers()
-            .fold((false, false), |any, [one, other]| {
-                (any.0 || one != 0, any.1 || other != 0)
-            });
-        if any_lacks || sources.accumulation.row_sparse().next().is_some() {
-            // A rank that fails here reports it before any gradient is overwritten.
-            let rows = collective.all_gather(&rows)?;
-            drop(collective);
-            let mut take = || {
-                self.take_rows(sources, &|index| plan.updates(index), &rows)?;
-                if any_lacks {
-                    work.gather_row_state(self.ranks, state, plan, rule)
-                } else {
-                    Ok(())
-                }
-            };
-            let call = Call::to(
-                CollectiveKind::Gradients,
-                &"the exchange of dense gradients",
-            );
-            (collective, ()) = self.ranks.start_collective(call, take())?;
+        let what = "the exchange of gradients";
+        let (mut collective, prepared) = start(self.ranks, what, numbers, &quantities, prepared)?;
+        let PreparedExchange { rows, shards, .. } = prepared;
+        let any_measures = collective.numbers().any(|[measures, _]| measures != 0);
+        let any_lacks = collective.numbers().any(|[_, lacks]| lacks != 0);
+        if any_lacks || apply.sources.accumulation.row_sparse().next().is_some() {
+            collective = self.exchange_rows(collective, &rows, apply, any_lacks)?;
         }
-        sources.consume();
-        match on_gpu {
-            Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
-            None => {
-                let memory = &mut work.exchange;
-                shards.exchange(&mut collective, sources, launcher, memory, !divides)?;
-            }
-        }
-        let measured = match any_measures && divides {
-            true => Some(shards.total_sums(&mut collective, &mut work.exchange)?),
-            false => None,
+        apply.sources.consume();
+        self.route.exchange(&shards, &mut collective, apply)?;
+        let divides = self.route.divides();
+        let measured = if any_measures && divides {
+            Some(shards.total_sums(&mut collective, &mut apply.work.exchange)?)
+        } else {
+            None
         };
-        sources.exchanged = !divides;
-        work.take_exchanged(sources, shards, measured);
+        apply.sources.exchanged = !divides;
+        apply.work.take_exchanged(apply.sources, shards, measured);
         Ok(())
     }
 
-    /// Does the part of an update that can fail. If each rank updates its part, all ranks get the
+    /// Does what can fail on this rank before the others take part.
+    fn prepare(&mut self, apply: &mut Preparation<'_, '_>) -> Result<PreparedExchange> {
+        let participation = &self.participation;
+        let rows = pack_rows(apply.sources, &|index| apply.plan.updates(index))?;
+        apply
+            .work
+            .select(apply.sources, apply.plan, apply.rule, None, |index| {
+                participation.has_variable(index)
+            })?;
+        let divides = self.route.divides();
+        if divides {
+            apply.work.divide(apply.sources);
+        }
+        let lacks_state = apply.work.prepare_state(
+            &mut apply.state.variables,
+            apply.sources,
+            apply.plan,
+            apply.rule,
+        )?;
+        let mut shards = Shards::new(
+            self.ranks,
+            participation,
+            apply.sources,
+            &apply.work.indices(),
+            self.route.round(),
+        );
+        shards.set_receive_buffers(|index| apply.sources.receive_buffer(index, divides))?;
+        self.route.reserve(&mut shards, apply)?;
+        Ok(PreparedExchange {
+            rows,
+            shards,
+            lacks_state,
+        })
+    }
+
+    /// Exchanges this rank's `rows`, and computes the gradients of row-sparse variables. If a rank
+    /// `lacks_state`, all ranks gather that. Returns the collective that follows.
+    fn exchange_rows(
+        &self,
+        mut collective: Collective<'a>,
+        rows: &[u8],
+        apply: &mut Preparation<'_, '_>,
+        lacks_state: bool,
+    ) -> Result<Collective<'a>> {
+        // A rank that fails here reports it before any gradient is overwritten.
+        let rows = collective.all_gather(rows)?;
+        drop(collective);
+        let plan = &*apply.plan;
+        let taken = take_rows(
+            &self.participation,
+            apply.sources,
+            &|index| plan.updates(index),
+            &rows,
+        );
+        let taken = taken.and_then(|()| match lacks_state {
+            true => apply
+                .work
+                .gather_row_state(self.ranks, apply.state, apply.plan, apply.rule),
+            false => Ok(()),
+        });
+        let what = "the exchange of dense gradients";
+        let call = Call::to(CollectiveKind::Gradients, &what);
+        let (collective, ()) = self.ranks.start_collective(call, taken)?;
+        Ok(collective)
+    }
+
+    /// Does the part of an update that can fail, if each rank updates its part: all ranks get the
     /// new weights of all parts. `prepared` is an error if this rank cannot; `options` adds the
     /// update's settings, which must be equal on all ranks.
-    pub fn reserve_update(
+    pub fn exchange_weights(
         &self,
         prepared: Result<()>,
         work: &mut ApplyWorkspace,
@@ -320,9 +265,6 @@ impl<'a> Exchange<'a> {
         launcher: &'static dyn ApplyBackend,
         options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
     ) -> Result<()> {
-        if self.route != Route::Parts {
-            return prepared.and_then(|()| launcher.reserve_update(work, means));
-        }
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
@@ -338,37 +280,23 @@ impl<'a> Exchange<'a> {
     }
 
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the
-    /// sources have its rows afterwards. No contribution is overwritten. Nothing is returned if
-    /// the gradients are this rank's alone.
+    /// sources have its rows afterwards. No contribution is overwritten.
     pub fn inspect(
         &self,
         sources: &mut GradientSources<'_>,
         index: usize,
+        launcher: &'static dyn ApplyBackend,
     ) -> Result<Option<Tensor>> {
         let chosen = |other: usize| other == index;
-        if self.route == Route::Own {
-            return sources.merge_own_rows(&chosen).map(|()| None);
-        }
-        let variable = &sources.variables()[index];
         let mut memory = ExchangeMemory::default();
-        let mut prepare = || {
-            let rows = self.pack_rows(sources, &chosen)?;
-            let ranks = self.ranks;
-            let participation = &self.participation;
-            let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
-            let dtype = variable.dtype();
-            let shape = variable.shape();
-            let device = variable.device();
-            shards.set_receive_buffers(|_| Tensor::uninitialized(dtype, shape, device))?;
-            shards.reserve(&mut memory.send, &mut memory.receive)?;
-            Ok((rows, (shards, launcher_of(sources.variables())?)))
-        };
-        let (mut collective, (rows, (shards, launcher))) =
-            self.start_collective("the exchange of a gradient", [0; 2], &|_| {}, prepare())?;
+        let prepared = self.prepare_inspection(sources, index, &mut memory);
+        let what = "the exchange of a gradient";
+        let (mut collective, prepared) = start(self.ranks, what, [0; 2], &|_| {}, prepared)?;
+        let PreparedExchange { rows, shards, .. } = prepared;
         if sources.is_row_sparse(index) {
             let rows = collective.all_gather(&rows)?;
             drop(collective);
-            self.take_rows(sources, &chosen, &rows)?;
+            take_rows(&self.participation, sources, &chosen, &rows)?;
             return Ok(None);
         }
         shards.exchange(&mut collective, sources, launcher, &mut memory, true)?;
@@ -377,66 +305,64 @@ impl<'a> Exchange<'a> {
             .first()
             .and_then(|item| item.receive_buffer.clone()))
     }
+
+    /// Does what can fail on this rank, before an inspection of variable `index`.
+    fn prepare_inspection(
+        &self,
+        sources: &mut GradientSources<'_>,
+        index: usize,
+        memory: &mut ExchangeMemory,
+    ) -> Result<PreparedExchange> {
+        let variable = &sources.variables()[index];
+        let rows = pack_rows(sources, &|other| other == index)?;
+        let mut shards = Shards::new(self.ranks, &self.participation, sources, &[index], ROUND);
+        shards.set_receive_buffers(|_| {
+            Tensor::uninitialized(variable.dtype(), variable.shape(), variable.device())
+        })?;
+        shards.reserve(&mut memory.send, &mut memory.receive)?;
+        Ok(PreparedExchange {
+            rows,
+            shards,
+            lacks_state: false,
+        })
+    }
 }
 
-/// Adds which variables are frozen and which are selected: a rank that froze other variables would
-/// send other bytes.
-fn add_selected(
-    work: &ApplyWorkspace,
-    plan: &TreatmentPlan,
-    sources: &GradientSources<'_>,
-    add: &mut AddQuantity<'_>,
-) {
-    for (index, variable) in sources.variables().iter().enumerate() {
-        let frozen = !plan.updates(index);
-        add(
-            &format_args!("whether '{}' is frozen", variable.name()),
-            frozen.into(),
-        );
-    }
-    for item in &work.items {
-        let name = sources.variables()[item.index].name();
-        add(&"the next variable that is updated", name.as_str().into());
-    }
+/// Starts a collective with what was `prepared`.
+fn start<'a>(
+    ranks: &'a Ranks,
+    what: &'static str,
+    numbers: [u64; 2],
+    quantities: &Quantities<'_>,
+    prepared: Result<PreparedExchange>,
+) -> Result<(Collective<'a>, PreparedExchange)> {
+    let length = prepared.as_ref().map_or(0, |prepared| prepared.rows.len());
+    let call = Call::to(CollectiveKind::Gradients, &what).agreeing(quantities);
+    ranks.start_collective(
+        Call {
+            numbers,
+            length,
+            ..call
+        },
+        prepared,
+    )
 }
 
-/// Adds the quantities of gradients that must be equal on all ranks.
-fn add_quantities(gradients: &Gradients, add: &mut AddQuantity<'_>) {
-    add(
-        &"the number of variables",
-        gradients.variables().len().into(),
-    );
-    for (index, variable) in gradients.variables().iter().enumerate() {
-        let name = variable.name();
-        add(
-            &format_args!("the name of variable {index}"),
-            name.as_str().into(),
-        );
-        add(
-            &format_args!("the type of '{name}'"),
-            variable.dtype().name().into(),
-        );
-        let dtype = gradients.dtype(index);
-        add(
-            &format_args!("the type of the gradient of '{name}'"),
-            dtype.name().into(),
-        );
-        add(
-            &format_args!("the shape of '{name}'"),
-            variable.shape()[..].into(),
-        );
-        let shards = variable.sharding().map(|sharding| sharding.boundaries());
-        add(&format_args!("where '{name}' is divided"), shards.into());
-        let is_row_sparse = gradients.is_row_sparse(index);
-        add(
-            &format_args!("whether the gradient of '{name}' is row-sparse"),
-            is_row_sparse.into(),
-        );
+/// The rows that this rank sends, of the variables for which `chosen` returns true.
+fn pack_rows(sources: &mut GradientSources<'_>, chosen: &dyn Fn(usize) -> bool) -> Result<Vec<u8>> {
+    if sums_are_sent(sources) {
+        sources.merge_own_rows(chosen)?;
     }
-    let reduction = format!("{:?}", gradients.loss_reduction());
-    add(&"the reduction of the losses", reduction.as_str().into());
-    add(
-        &"the number of accumulation steps",
-        gradients.accumulation_steps().into(),
-    );
+    sparse_rows::pack(sources, chosen)
+}
+
+/// Computes the gradients of row-sparse variables from the rows of all ranks.
+fn take_rows(
+    participation: &Participation,
+    sources: &mut GradientSources<'_>,
+    chosen: &dyn Fn(usize) -> bool,
+    received: &Gathered,
+) -> Result<()> {
+    let rows = SparseRows::unpack(sources, chosen, participation, received)?;
+    sources.merge_rows(false, |index| rows.of_variable(index))
 }

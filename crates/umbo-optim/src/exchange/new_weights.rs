@@ -78,7 +78,7 @@ impl Shards {
         let mut landed = Ok(());
         for round in 0..self.rounds {
             self.try_update(round, &items, means, contributions, send);
-            let mut all = self.all_gather(collective, round, (send, receive))?;
+            let mut all = self.all_gather(collective, round, send, receive)?;
             all.retain(|(rank, ..)| *rank != self.rank);
             landed = landed.and(launcher.scatter(&self.receive_buffers(&all)));
             let mut end = 0;

@@ -3,8 +3,10 @@
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
+use std::ops::Range;
+
 use super::buffers::{AlignedBytes, padded};
-use super::shards::{ShardRange, Shards};
+use super::shards::{ShardRange, ShardedVariable, Shards};
 use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
@@ -88,68 +90,103 @@ impl Shards {
         sources: &GradientSources<'_>,
         start: Address,
     ) -> Result<Packing> {
-        let Packing {
-            mut copies,
-            mut sums,
-        } = Packing::default();
         let of_items: Vec<Vec<GpuContribution>> = self
             .items
             .iter()
             .map(|item| sources.contributions_on_gpu(item.index))
             .collect();
+        let mut packing = Packing::default();
         let mut to = start;
         for rank in 0..self.shard_ranges.len() {
             for ShardRange { item, range, .. } in self.of(rank, round) {
-                let (item, contributions) = (&self.items[*item], &of_items[*item]);
-                let elements = range.len();
-                let room = padded(elements * item.wire_size()) as Address;
-                let wire = sources.gradient_dtype(item.dtype);
-                // The contributions to the range, which begin in the middle of those to the
-                // variable.
-                let offset = (range.start * wire.size()) as Address;
-                let mut within =
-                    contributions
-                        .iter()
-                        .map(|&GpuContribution { gradient, factor }| GpuContribution {
-                            gradient: gradient + offset,
-                            factor,
-                        });
-                if item.sent == WireForm::Sum {
-                    let accumulated = sources.accumulation.of_variable(item.index);
-                    let offset = (range.start * size_of::<f64>()) as Address;
-                    let accumulated = accumulated.map(|sum| sum.place().address + offset);
-                    if accumulated.is_some() || !contributions.is_empty() {
-                        let gradient = Gradient {
-                            dtype: item.dtype,
-                            elements: elements as u64,
-                            gradient_dtype: wire,
-                            contributions: &[],
-                            accumulated,
-                            divisor: 1.0,
-                        };
-                        sums.push(RangeSum {
-                            gradient,
-                            contributions: within.collect(),
-                            to,
-                        });
-                        to += room;
+                let contributions = &of_items[*item];
+                let item = &self.items[*item];
+                to += match item.sent {
+                    WireForm::Sum => packing.add_sum(sources, item, range, contributions, to),
+                    WireForm::Contributions(_) => {
+                        packing.add_copies(sources, item, range, contributions, to)?
                     }
-                    continue;
-                }
-                let layout = Layout::row_major(Shape::new(&[elements])?);
-                let place = |address| GpuPlace {
-                    address,
-                    dtype: wire,
-                    layout,
                 };
-                within.by_ref().for_each(|contribution| {
-                    copies.push((place(contribution.gradient), place(to)));
-                    to += room;
-                });
             }
         }
-        copies.retain(|(from, _)| from.elements() > 0);
-        sums.retain(|sum| sum.gradient.elements > 0);
-        Ok(Packing { copies, sums })
+        packing.copies.retain(|(from, _)| from.elements() > 0);
+        packing.sums.retain(|sum| sum.gradient.elements > 0);
+        Ok(packing)
     }
+}
+
+impl Packing {
+    /// Adds the sum of a `range` of a variable's contributions, to be written to `to`. Returns how
+    /// many bytes it takes.
+    fn add_sum(
+        &mut self,
+        sources: &GradientSources<'_>,
+        item: &ShardedVariable,
+        range: &Range<usize>,
+        contributions: &[GpuContribution],
+        to: Address,
+    ) -> Address {
+        let accumulated = sources.accumulation.of_variable(item.index);
+        if accumulated.is_none() && contributions.is_empty() {
+            return 0;
+        }
+        let offset = (range.start * size_of::<f64>()) as Address;
+        let wire = sources.gradient_dtype(item.dtype);
+        let gradient = Gradient {
+            dtype: item.dtype,
+            elements: range.len() as u64,
+            gradient_dtype: wire,
+            contributions: &[],
+            accumulated: accumulated.map(|sum| sum.place().address + offset),
+            divisor: 1.0,
+        };
+        self.sums.push(RangeSum {
+            gradient,
+            contributions: contributions_to(range, contributions, wire).collect(),
+            to,
+        });
+        padded(range.len() * item.wire_size()) as Address
+    }
+
+    /// Adds a copy of a `range` of each of a variable's contributions, to be written one after the
+    /// other from `to` on. Returns how many bytes they take.
+    fn add_copies(
+        &mut self,
+        sources: &GradientSources<'_>,
+        item: &ShardedVariable,
+        range: &Range<usize>,
+        contributions: &[GpuContribution],
+        to: Address,
+    ) -> Result<Address> {
+        let wire = sources.gradient_dtype(item.dtype);
+        let layout = Layout::row_major(Shape::new(&[range.len()])?);
+        let place = |address| GpuPlace {
+            address,
+            dtype: wire,
+            layout,
+        };
+        let size = padded(range.len() * item.wire_size()) as Address;
+        let mut end = to;
+        for contribution in contributions_to(range, contributions, wire) {
+            self.copies.push((place(contribution.gradient), place(end)));
+            end += size;
+        }
+        Ok(end - to)
+    }
+}
+
+/// The contributions to a range, which begin in the middle of those to its variable, of type
+/// `wire`.
+fn contributions_to(
+    range: &Range<usize>,
+    contributions: &[GpuContribution],
+    wire: DType,
+) -> impl Iterator<Item = GpuContribution> {
+    let offset = (range.start * wire.size()) as Address;
+    contributions
+        .iter()
+        .map(move |contribution| GpuContribution {
+            gradient: contribution.gradient + offset,
+            factor: contribution.factor,
+        })
 }

@@ -97,7 +97,7 @@ impl SparseRows {
                 .row_sparse()
                 .filter(|&index| chosen(index))
             {
-                rows.unpack_variable(sources, (index, before), &mut from)?;
+                rows.unpack_variable(sources, index, before, &mut from)?;
             }
             before += of_rank.replicas.len();
         }
@@ -108,7 +108,8 @@ impl SparseRows {
     fn unpack_variable(
         &mut self,
         sources: &GradientSources<'_>,
-        (index, before): (usize, usize),
+        index: usize,
+        before: usize,
         from: &mut Reader<'_>,
     ) -> Result<()> {
         for _ in 0..from.count()? {

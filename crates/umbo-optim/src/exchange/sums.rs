@@ -81,11 +81,10 @@ impl Shards {
             let sent = send_counts.iter().sum();
             let received = receive_counts.iter().sum();
             collective.all_to_all(
-                (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
-                (
-                    Incoming::Host(&mut receive.bytes_mut()[..received]),
-                    &receive_counts,
-                ),
+                Outgoing::Host(&send.bytes()[..sent]),
+                &send_counts,
+                Incoming::Host(&mut receive.bytes_mut()[..received]),
+                &receive_counts,
             )?;
             let own = self.of(self.rank, round);
             let mut to = send.bytes_mut();
@@ -108,7 +107,7 @@ impl Shards {
             let places: Vec<_> = own.iter().map(place).collect();
             self.add_up(round, sources, receive, &places);
             if gathers {
-                let received = self.all_gather(collective, round, (send, receive))?;
+                let received = self.all_gather(collective, round, send, receive)?;
                 done = done.and(launcher.scatter(&self.receive_buffers(&received)));
             }
         }
@@ -137,7 +136,8 @@ impl Shards {
         &'r self,
         collective: &mut Collective<'_>,
         round: usize,
-        (send, receive): (&AlignedBytes, &'r mut AlignedBytes),
+        send: &AlignedBytes,
+        receive: &'r mut AlignedBytes,
     ) -> Result<Vec<(usize, &'r ShardRange, Span<'r>)>> {
         let counts = self.gathered_counts(round);
         let to = Incoming::Host(&mut receive.bytes_mut()[..counts.iter().sum()]);
@@ -243,9 +243,9 @@ impl Shards {
                 // SAFETY: this function has exclusive access to the destination, and the ranges
                 // write different parts of it.
                 unsafe {
-                    let part = (Chunks::tiles(elements), &part);
+                    let chunks = Chunks::tiles(elements);
                     let sums = &self.sums[*first_tile..];
-                    sum.measure_squares(instructions, part, sums, Some(to), false);
+                    sum.measure_squares(instructions, chunks, &part, sums, Some(to), false);
                 }
             }
         });

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "sums that were saved are put back")]
 
+use crate::gradients::contributions::Contributions;
 use crate::gradients::row_sums::{Merged, MergedRowSums, RowSource, Workspace};
 use umbo_base::error::{Error, Result, memory};
 use umbo_device::DeviceId;
@@ -113,6 +114,14 @@ impl Accumulation {
             sum_slab: Slab::new(0),
             gradient_slab: Slab::new(CACHE_SHIFT / 2),
         })
+    }
+
+    /// How many runs there are with these contributions, and the sum of their weights.
+    pub(crate) fn with(&self, contributions: Contributions<'_>) -> (u64, f64) {
+        (
+            self.runs + contributions.runs(),
+            self.weight + contributions.total_weight(),
+        )
     }
 
     /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows

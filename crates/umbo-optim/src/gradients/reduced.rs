@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::apply::launcher::ApplyBackend;
 use crate::apply::launchers::launcher_of;
 use crate::apply::sources::GradientSources;
 use crate::exchange::Exchange;
@@ -99,6 +100,7 @@ impl CommitAction for InspectGradient<'_> {
         // If there is no new run, the accumulated gradients are inspected: a flush would apply
         // those.
         let contributions = gradients.applicable(None, true)?;
+        let launcher = launcher_of(gradients.variables())?;
         let _claim = gradients.claim()?;
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
@@ -111,8 +113,14 @@ impl CommitAction for InspectGradient<'_> {
             add(&"the factor that undoes the loss scale", unscale.into());
             add(&"whether the variable is frozen", is_left_out.into());
         };
-        let exchange = Exchange::begin(self.ranks, gradients, &sources, &what, &further)?;
-        sources.weigh(exchange.total_weight(weight));
+        let exchange = if self.ranks.is_alone() {
+            None
+        } else {
+            Some(Exchange::begin(
+                self.ranks, gradients, &sources, &what, &further,
+            )?)
+        };
+        sources.weigh(exchange.as_ref().map_or(weight, Exchange::total_weight));
         if sources.total_weight == 0.0 {
             return Err(Error::precondition(
                 "gradients: all weights are 0; an apply would do nothing",
@@ -124,14 +132,25 @@ impl CommitAction for InspectGradient<'_> {
                  accumulated; an apply would not update it"
             )));
         }
-        if !exchange.has_variable(&sources, index) {
+        let has_variable = match &exchange {
+            Some(exchange) => exchange.has_variable(index),
+            None => sources.has_variable(index),
+        };
+        if !has_variable {
             return Err(Error::NotFound(format!(
                 "index: no replica contributed to {variable:?}; an apply would not update it"
             )));
         }
-        self.found = Some(match exchange.inspect(&mut sources, index)? {
+        let dense = match &exchange {
+            Some(exchange) => exchange.inspect(&mut sources, index, launcher)?,
+            None => {
+                sources.merge_own_rows(&|other| other == index)?;
+                None
+            }
+        };
+        self.found = Some(match dense {
             Some(dense) => Value::Tensor(dense),
-            None => gradient(&sources, index)?,
+            None => gradient(&sources, index, launcher)?,
         });
         Ok(())
     }
@@ -139,8 +158,12 @@ impl CommitAction for InspectGradient<'_> {
     fn commit(&mut self) {}
 }
 
-fn gradient(sources: &GradientSources<'_>, index: usize) -> Result<Value> {
-    let launcher = launcher_of(sources.variables())?;
+/// The gradient of variable `index`, from the sources of this process.
+fn gradient(
+    sources: &GradientSources<'_>,
+    index: usize,
+    launcher: &'static dyn ApplyBackend,
+) -> Result<Value> {
     let variable = &sources.variables()[index];
     let dtype = variable.dtype();
     let shape = variable.shape();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::apply::plan::{Treatment, TreatmentPlan};
+use crate::apply::plan::{PlanOrigin, Treatment, TreatmentPlan};
 use crate::apply::report::ApplyReport;
 use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::slots;
@@ -347,11 +347,12 @@ impl OptimizerMemory {
         });
         let follows =
             |index, position| gradients.follows(index) && self.variables.follows(position);
-        plan.refresh(
-            (id, self.groups_revision, self.variables.revision),
-            treatments,
-            follows,
-        );
+        let origin = PlanOrigin {
+            optimizer: id,
+            groups: self.groups_revision,
+            states: self.variables.revision,
+        };
+        plan.refresh(origin, treatments, follows);
     }
 
     /// Takes the memory for an apply to work in. The apply returns it at its end.

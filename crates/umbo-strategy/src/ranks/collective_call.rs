@@ -315,9 +315,9 @@ impl Collective<'_> {
         receive: Incoming<'_>,
         counts: &[usize],
     ) -> Result<()> {
-        let bytes = (counts[self.ranks.rank()], counts.iter().sum());
         self.exchange(
-            bytes,
+            counts[self.ranks.rank()],
+            counts.iter().sum(),
             EngineCall::AllGather {
                 send,
                 receive,
@@ -329,12 +329,14 @@ impl Collective<'_> {
     /// Sends a part to each rank, and receives one from each.
     pub fn all_to_all(
         &mut self,
-        (send, send_counts): (Outgoing<'_>, &[usize]),
-        (receive, receive_counts): (Incoming<'_>, &[usize]),
+        send: Outgoing<'_>,
+        send_counts: &[usize],
+        receive: Incoming<'_>,
+        receive_counts: &[usize],
     ) -> Result<()> {
-        let bytes = (send_counts.iter().sum(), receive_counts.iter().sum());
         self.exchange(
-            bytes,
+            send_counts.iter().sum(),
+            receive_counts.iter().sum(),
             EngineCall::AllToAll {
                 send,
                 send_counts,
@@ -346,12 +348,12 @@ impl Collective<'_> {
 
     /// Replaces `bytes` by those of rank 0.
     pub fn broadcast(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.exchange((bytes.len(), 0), EngineCall::Broadcast { bytes, root: 0 })
+        self.exchange(bytes.len(), 0, EngineCall::Broadcast { bytes, root: 0 })
     }
 
     /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it
     /// fails, the engine is broken.
-    fn exchange(&mut self, (sent, received): (usize, usize), call: EngineCall<'_>) -> Result<()> {
+    fn exchange(&mut self, sent: usize, received: usize, call: EngineCall<'_>) -> Result<()> {
         if sent + received == 0 && !matches!(call, EngineCall::AllToAll { .. }) {
             return Ok(());
         }

@@ -83,7 +83,7 @@ impl Ranks {
         let receive_counts: Vec<usize> = self.replicas().iter().map(|count| count * own).collect();
         // SAFETY: the memory belongs to this call, and the batch, which reads it, has not run yet.
         let to = Incoming::Host(unsafe { bytes_of(&received) });
-        collective.all_to_all((Outgoing::Host(&send), &send_counts), (to, &receive_counts))?;
+        collective.all_to_all(Outgoing::Host(&send), &send_counts, to, &receive_counts)?;
         // SAFETY: nobody else has the part or the operands. The part is only read once the batch
         // has run, and the result, which is fresh, is only written.
         let (part, to) = unsafe {

@@ -1,0 +1,42 @@
+//! An apply in preparation.
+
+use crate::apply::launcher::ApplyBackend;
+use crate::apply::plan::TreatmentPlan;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::ApplyWorkspace;
+use crate::gradients::Gradients;
+use crate::rules::UpdateRule;
+use crate::state::OptimizerMemory;
+use umbo_base::error::Result;
+
+/// An apply in preparation: the optimizer's state, the gradients, and what works on them.
+pub(crate) struct Preparation<'a, 'g> {
+    pub(crate) state: &'a mut OptimizerMemory,
+    pub(crate) plan: &'a mut TreatmentPlan,
+    pub(crate) sources: &'a mut GradientSources<'g>,
+    pub(crate) work: &'a mut ApplyWorkspace,
+    pub(crate) rule: &'a dyn UpdateRule,
+    pub(crate) launcher: &'static dyn ApplyBackend,
+}
+
+impl Preparation<'_, '_> {
+    /// Looks up how the optimizer with this id treats each variable, unless the plan says it.
+    pub(crate) fn refresh_plan(&mut self, optimizer: u64, gradients: &Gradients) {
+        self.state.refresh(self.plan, optimizer, gradients);
+    }
+
+    /// Merges the rows of this process's replicas, and selects the variables that they have
+    /// contributed to.
+    pub(crate) fn select_own(&mut self) -> Result<()> {
+        let plan = &*self.plan;
+        self.sources.merge_own_rows(&|index| plan.updates(index))?;
+        self.state.variables.refresh_layout();
+        self.work.select(
+            self.sources,
+            self.plan,
+            self.rule,
+            Some(&self.state.variables),
+            |index| self.sources.has_variable(index),
+        )
+    }
+}

@@ -1,0 +1,116 @@
+//! What must be equal on all ranks before they exchange gradients or new weights.
+
+use crate::apply::plan::TreatmentPlan;
+use crate::apply::sources::GradientSources;
+use crate::apply::workspace::ApplyWorkspace;
+use crate::gradients::Gradients;
+use crate::rules::UpdateRule;
+use crate::state::OptimizerMemory;
+use umbo_strategy::ranks::AddQuantity;
+
+/// Adds which variables are frozen and which are selected: a rank that froze other variables would
+/// send other bytes.
+pub(crate) fn add_selected(
+    work: &ApplyWorkspace,
+    plan: &TreatmentPlan,
+    sources: &GradientSources<'_>,
+    add: &mut AddQuantity<'_>,
+) {
+    for (index, variable) in sources.variables().iter().enumerate() {
+        let frozen = !plan.updates(index);
+        add(
+            &format_args!("whether '{}' is frozen", variable.name()),
+            frozen.into(),
+        );
+    }
+    for item in &work.items {
+        let name = sources.variables()[item.index].name();
+        add(&"the next variable that is updated", name.as_str().into());
+    }
+}
+
+/// Adds the quantities of gradients that must be equal on all ranks.
+pub(crate) fn add_gradients(gradients: &Gradients, add: &mut AddQuantity<'_>) {
+    add(
+        &"the number of variables",
+        gradients.variables().len().into(),
+    );
+    for (index, variable) in gradients.variables().iter().enumerate() {
+        let name = variable.name();
+        add(
+            &format_args!("the name of variable {index}"),
+            name.as_str().into(),
+        );
+        add(
+            &format_args!("the type of '{name}'"),
+            variable.dtype().name().into(),
+        );
+        let dtype = gradients.dtype(index);
+        add(
+            &format_args!("the type of the gradient of '{name}'"),
+            dtype.name().into(),
+        );
+        add(
+            &format_args!("the shape of '{name}'"),
+            variable.shape()[..].into(),
+        );
+        let shards = variable.sharding().map(|sharding| sharding.boundaries());
+        add(&format_args!("where '{name}' is divided"), shards.into());
+        let is_row_sparse = gradients.is_row_sparse(index);
+        add(
+            &format_args!("whether the gradient of '{name}' is row-sparse"),
+            is_row_sparse.into(),
+        );
+    }
+    let reduction = format!("{:?}", gradients.loss_reduction());
+    add(&"the reduction of the losses", reduction.as_str().into());
+    add(
+        &"the number of accumulation steps",
+        gradients.accumulation_steps().into(),
+    );
+}
+
+/// Adds the settings of an update that must be equal on all ranks, since each rank computes weights
+/// for all.
+pub(crate) fn add_settings(
+    state: &OptimizerMemory,
+    plan: &TreatmentPlan,
+    work: &ApplyWorkspace,
+    sources: &GradientSources<'_>,
+    rule: &dyn UpdateRule,
+    learning_rate: f64,
+    add: &mut AddQuantity<'_>,
+) {
+    add(&"the update rule", rule.name().into());
+    add(&"the learning rate", learning_rate.into());
+    for (name, value) in rule.settings() {
+        add(&format_args!("the rule's {name}"), value.into());
+    }
+    add(&"the weight decay", state.settings.weight_decay.into());
+    add(
+        &"the global clip norm",
+        state.settings.global_clip_norm.into(),
+    );
+    add(&"the clip value", state.settings.clip_value.into());
+    for item in &work.items {
+        let name = sources.variables()[item.index].name();
+        let group = &plan.treatments[item.index].group;
+        let rates = state.rates(group, rule, learning_rate);
+        add(
+            &format_args!("the learning rate of '{name}'"),
+            rates.learning_rate.into(),
+        );
+        add(
+            &format_args!("the weight decay of '{name}'"),
+            rates.weight_decay.into(),
+        );
+        for scalar in item
+            .update
+            .iter()
+            .flat_map(|update| &update.scalars.running)
+        {
+            let of = format_args!("a scalar that the updates of '{name}' so far have come to");
+            add(&of, (*scalar).into());
+        }
+    }
+}
