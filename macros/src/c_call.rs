@@ -44,7 +44,9 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("owned", [data, destroy]) => {
                 before = quote! {
-                    let #data = unsafe { crate::machinery::user_data::UserData::new(#data, #destroy) };
+                    let #data = unsafe {
+                        crate::machinery::user_data::UserData::new(#data, #destroy)
+                    };
                 };
             }
             ("owned_by", [data, options]) => {

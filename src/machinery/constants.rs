@@ -20,7 +20,9 @@ macro_rules! constants {
     ($type:ident { $($constant:ident = $variant:ident),+ $(,)? }) => {
         impl $crate::machinery::constants::Constant for $type {
             fn from_c(code: i32, argument: &'static str) -> umbo_core::error::Result<Self> {
-                $crate::machinery::constants::one_of!(code, argument, { $($constant => $type::$variant),+ })
+                $crate::machinery::constants::one_of!(code, argument, {
+                    $($constant => $type::$variant),+
+                })
             }
 
             fn to_c(self) -> i32 {

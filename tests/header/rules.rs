@@ -351,7 +351,8 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
                 let name = line.split(' ').next().expect("a part");
                 assert!(
                     of_cpp.contains(name),
-                    "{name} is in no enum of include/umbo/cpp; they are made from crates/umbo-headers/templates"
+                    "{name} is in no enum of include/umbo/cpp; they are made from \
+                     crates/umbo-headers/templates"
                 );
                 seen += 1;
             }

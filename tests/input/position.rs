@@ -357,7 +357,8 @@ fn other_pipelines_are_refused() {
                 .unwrap()
                 .batch(4, false)
                 .unwrap(),
-            "'batch(drop_remainder: false, size: 3)', that of the iterator is 'batch(drop_remainder: false, size: 4)'",
+            "'batch(drop_remainder: false, size: 3)', that of the iterator is \
+             'batch(drop_remainder: false, size: 4)'",
         ),
         (
             numbers(20).shuffle(&whole).unwrap().batch(3, true).unwrap(),
