@@ -282,8 +282,8 @@ impl UpdateGroup {
 }
 
 /// Begins the prepared update of an item, if there is one, with this many `slots`. Returns how many
-/// bytes it reads and writes for one element. `changes` is what [`Variable::layout_epoch`] was when the
-/// items were selected.
+/// bytes it reads and writes for one element. `changes` is what [`Variable::layout_epoch`] was when
+/// the items were selected.
 fn begin_update(
     item: &mut UpdateGroup,
     sources: &GradientSources<'_>,

@@ -289,8 +289,8 @@ impl Variable {
     }
 
     /// How often variables have become plain, or stopped to be, of those for which
-    /// [`Variable::advance_layout_epoch`] was called. Read this before [`Variable::is_single_buffered`]: while
-    /// the number stays, so do the answers.
+    /// [`Variable::advance_layout_epoch`] was called. Read this before
+    /// [`Variable::is_single_buffered`]: while the number stays, so do the answers.
     pub fn layout_epoch() -> u64 {
         CHANGES.load(Ordering::Acquire)
     }
