@@ -352,8 +352,8 @@ mod tests {
         // One step behind is worth a comparison, and no more.
         let of = |kernels, has| open_blas(kernels, true).lesser_kernels(has);
         let text = of("Haswell", Vectors::Avx512).unwrap();
-        let expected = "its Haswell kernels, which use AVX2 on a processor that has AVX-512: matrix \
-                        products take up to twice as long";
+        let expected = "its Haswell kernels, which use AVX2 on a processor that has AVX-512: \
+                        matrix products take up to twice as long";
         assert!(text.contains(expected), "{text}");
         assert!(
             text.ends_with("Compare with OPENBLAS_CORETYPE=SkylakeX"),

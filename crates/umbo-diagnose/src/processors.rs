@@ -52,11 +52,12 @@ pub fn cores(siblings: &[CpuSet]) -> usize {
 
 /// A text if the processors are hyperthreads of fewer cores.
 pub fn hyperthreads(siblings: &[CpuSet]) -> Option<String> {
-    let (cores, processors) = (cores(siblings), siblings.len());
+    let cores = cores(siblings);
+    let processors = siblings.len();
     (processors > cores).then(|| {
         format!(
-            "the {processors} processors are hyperthreads of {}: two replicas on one core share its \
-             arithmetic; compare {} with {processors}",
+            "the {processors} processors are hyperthreads of {}: two replicas on one core share \
+             its arithmetic; compare {} with {processors}",
             counted(cores as u64, "core"),
             counted(cores as u64, "replica")
         )
