@@ -120,7 +120,6 @@ impl PassIterator {
         let mut pass = pipeline.start()?;
         let limits = Arc::default();
         pass.announce(&Given::to_requests(&limits));
-        let node = IteratorId::new();
         let work = FairMutex::new(NextElement::new(pass, false));
         let begins = AtomicBool::new(true);
         let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
