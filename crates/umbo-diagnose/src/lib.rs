@@ -8,8 +8,8 @@
 //! - [`trace`] writes every span to a file, for each thread.
 //!
 //! Both use [`machine`], the load of other processes, and [`processes`], the threads of this one.
-//! Reports use [`libraries`], the computing libraries that are loaded, and [`processors`], what makes
-//! processors slow. [`environment`] has the settings of the environment.
+//! Reports use [`libraries`], the computing libraries that are loaded, and [`processors`], what
+//! makes processors slow. [`environment`] has the settings of the environment.
 //!
 //! This crate is near the bottom of the library: it knows phases and threads, but neither
 //! strategies nor tensors.

@@ -45,7 +45,8 @@ impl Vectors {
         None
     }
 
-    /// The instructions of kernels with this name, if they are known to be made without the newest ones.
+    /// The instructions of kernels with this name, if they are known to be made without the newest
+    /// ones.
     pub(crate) fn of_kernels(name: &str) -> Option<Vectors> {
         const SSE: [&str; 19] = [
             "generic",

@@ -1,7 +1,7 @@
 //! The trace, as work sees it that is traced.
 //!
-//! Work passes its events to a [`Tracer`], which is set when the first trace begins. The tracer is in
-//! a crate above this one.
+//! Work passes its events to a [`Tracer`], which is set when the first trace begins. The tracer is
+//! in a crate above this one.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -54,8 +54,8 @@ pub trait Tracer: Sync {
     /// does not belong to a thread: it is a GPU's stream, for example.
     fn record_row(&self, number: u32, name: &str, events: Vec<Event>);
 
-    /// Leaves the trace unchanged from now on. It only stores to memory, because it is called in the
-    /// child of a fork.
+    /// Leaves the trace unchanged from now on. It only stores to memory, because it is called in
+    /// the child of a fork.
     fn abandon(&self);
 }
 
