@@ -7,6 +7,8 @@ mod files;
 mod fresh;
 mod large;
 mod manager;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod mismatches;
 mod places;
 mod refused;

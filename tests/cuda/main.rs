@@ -8,6 +8,8 @@ mod copy;
 mod gradients;
 mod machine;
 mod memory;
+#[path = "../messages/mod.rs"]
+mod messages;
 #[path = "../rules/mod.rs"]
 mod named_rules;
 mod own_rules;

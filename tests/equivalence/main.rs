@@ -8,6 +8,8 @@ mod correct;
 mod fresh;
 mod kinds;
 mod left_behind;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod mistakes;
 mod network;
 mod refusals;

@@ -6,6 +6,8 @@ mod advice;
 mod calls;
 mod function_names;
 mod input;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod pass;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,5 +6,7 @@ mod calls;
 mod contract;
 mod distributed;
 mod first_batch;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod setup;
 mod two_strategies;

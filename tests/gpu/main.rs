@@ -18,6 +18,8 @@ mod input;
 mod kept;
 mod let_go;
 mod memory;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod on_gpus;
 mod optimizers;
 mod own_rules;

@@ -7,6 +7,8 @@ mod distribution;
 mod files;
 mod idx;
 mod limits;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod numpy;
 mod order;
 mod passed_over;

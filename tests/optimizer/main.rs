@@ -11,6 +11,8 @@ mod features;
 #[path = "../fresh/mod.rs"]
 mod fresh;
 mod large_gradients;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod narrow;
 mod neighbours_contract;
 mod oracle;

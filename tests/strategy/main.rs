@@ -8,6 +8,8 @@ mod failed_updates;
 mod fresh;
 mod late;
 mod merge_calls;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod model;
 mod operations;
 mod reduce;

@@ -135,7 +135,7 @@ fn a_late_replica_with_a_mistake() {
         said.contains("strict mode: replica 1 has written outside of its scratch memory"),
         "{said}"
     );
-    log::clear_sink();
+    crate::messages::are_output_of_the_test();
     let twin = Scene::new(Setting {
         strict: false,
         ..Setting::PLAIN

@@ -402,7 +402,7 @@ fn provoke_all(is_on: bool) {
             }
         }
     }
-    log::clear_sink();
+    crate::messages::are_output_of_the_test();
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod each_warning;
 #[path = "../fresh/mod.rs"]
 mod fresh;
 mod in_place;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod mistakes;
 mod scene;
 mod settings;

@@ -16,6 +16,8 @@ mod input;
 mod lengths;
 mod lent;
 mod limits;
+#[path = "../messages/mod.rs"]
+mod messages;
 mod nccl;
 mod nested;
 mod on_gpus;

@@ -263,12 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_reported_once() {
+    fn a_failure_is_logged_and_reported_once() {
+        let (sender, logged) = channel();
+        let keep = move |_: Level, text: &str| drop(sender.send(text.to_owned()));
+        log::set_sink(Level::Error, Box::new(keep));
         let (background, _begins, end) = slow();
         drop(end);
         background.save(5, copy).unwrap();
         let message = background.wait().unwrap_err().to_string();
         assert!(message.contains("step 5"), "{message}");
         background.check().unwrap();
+        log::clear_sink();
+        let logged: Vec<String> = logged.iter().collect();
+        let of_the_step = |text: &&String| text.contains("checkpoint of step 5: nobody ends it");
+        assert_eq!(logged.iter().filter(of_the_step).count(), 1, "{logged:?}");
     }
 }
