@@ -35,38 +35,52 @@ static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer
     return report;
 }
 
+/* Creates an optimizer of a rule with the default options. */
+#define CREATE(rule)                                                                              \
+    static umbo_status create_##rule(umbo_strategy *strategy, umbo_optimizer **optimizer) {       \
+        const umbo_##rule##_options options = umbo_##rule##_options_default();                    \
+        return umbo_optimizer_create_##rule(strategy, &options, optimizer);                       \
+    }
+CREATE(sgd)
+CREATE(momentum)
+CREATE(adam)
+CREATE(adamw)
+CREATE(lamb)
+CREATE(adagrad)
+CREATE(rmsprop)
+CREATE(ftrl)
+
 /* One step of gradient 2 from weight 1, with each rule's default options. */
 static void rules(umbo_strategy *strategy) {
-    umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
-    umbo_lamb_options lamb = UMBO_LAMB_OPTIONS_INIT;
-    umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
-    umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
-    umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
-    const char *const states[] = {"m", "v", "accumulator", "v", "n"};
-    umbo_optimizer *optimizers[5] = {NULL, NULL, NULL, NULL, NULL};
-    double expected[5];
+    const struct {
+        umbo_status (*create)(umbo_strategy *, umbo_optimizer **);
+        const char *state;
+        double expected;
+    } all[] = {
+        {create_sgd, NULL, 1 - 0.01 * 2},
+        {create_momentum, "momentum", 1 - 0.01 * 2},
+        {create_adam, "m", 1 - 0.001},
+        {create_adamw, "m", 1 - 0.001 * 0.01 - 0.001},
+        {create_lamb, "v", 1 - 0.001 * 1},
+        {create_adagrad, "accumulator", 1 - 0.01},
+        {create_rmsprop, "v", 1 - 0.01 * 2 / sqrt(0.01 * 4)},
+        {create_ftrl, "n", -(2 - 2 / 0.1) / ((1 + 2) / 0.1)},
+    };
     int rule;
-    expected[0] = 1 - 0.001 * 0.01 - 0.001;
-    expected[1] = 1 - 0.001 * 1;
-    expected[2] = 1 - 0.01;
-    expected[3] = 1 - 0.01 * 2 / sqrt(0.01 * 4);
-    expected[4] = -(2 - 2 / 0.1) / ((1 + 2) / 0.1);
-    CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &optimizers[0]));
-    CHECK_OK(umbo_optimizer_create_lamb(strategy, &lamb, &optimizers[1]));
-    CHECK_OK(umbo_optimizer_create_adagrad(strategy, &adagrad, &optimizers[2]));
-    CHECK_OK(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &optimizers[3]));
-    CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizers[4]));
-    for (rule = 0; rule < 5; rule++) {
+    for (rule = 0; rule < COUNT_OF(all); rule++) {
         umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
         umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
+        umbo_optimizer *optimizer = NULL;
         umbo_tensor *state = NULL;
-        CHECK(step(strategy, optimizers[rule], gradients, 2).applied == 1);
-        CHECK(is_close(float_of_variable(variable), expected[rule]));
-        CHECK_OK(umbo_optimizer_state(optimizers[rule], variable, states[rule], &state));
+        CHECK_OK(all[rule].create(strategy, &optimizer));
+        CHECK(step(strategy, optimizer, gradients, 2).applied == 1);
+        CHECK(is_close(float_of_variable(variable), all[rule].expected));
+        if (all[rule].state != NULL)
+            CHECK_OK(umbo_optimizer_state(optimizer, variable, all[rule].state, &state));
         umbo_tensor_release(state);
         umbo_gradients_release(gradients);
         umbo_variable_release(variable);
-        umbo_optimizer_release(optimizers[rule]);
+        umbo_optimizer_release(optimizer);
     }
 }
 

@@ -12,14 +12,8 @@ use umbo_core::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
-use umbo_core::optimizer::rules::adagrad::Adagrad;
-use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::custom::Custom;
-use umbo_core::optimizer::rules::ftrl::Ftrl;
-use umbo_core::optimizer::rules::momentum::Momentum;
-use umbo_core::optimizer::rules::rmsprop::RmsProp;
-use umbo_core::optimizer::rules::sgd::Sgd;
-use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay};
+use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, Optimizer, Settings,
     UpdateRule, apply,
@@ -34,9 +28,10 @@ pub mod through_host;
 
 use through_host::through_host;
 
-pub const RULES: [&str; 10] = [
-    "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl", "custom",
-];
+/// The names of all rules of the library, and of one of the program.
+pub fn rules() -> impl Iterator<Item = &'static str> {
+    catalogue::NAMES.into_iter().chain(["custom"])
+}
 
 fn vector<T: Element>(elements: &[T]) -> Tensor {
     Tensor::from_slice(elements, shape(&[elements.len()]), DeviceId::HOST).unwrap()
@@ -136,15 +131,6 @@ pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) 
 
 fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
-        "sgd" => Box::new(Sgd),
-        "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
-        "nesterov" => Box::new(Momentum::new(0.9, true).unwrap()),
-        "adagrad" => Box::new(Adagrad::new(0.1, 1e-8).unwrap()),
-        "rmsprop" => Box::new(RmsProp::new(0.9, 0.5, true, 1e-8).unwrap()),
-        "adam" => Box::new(Adam::new(0.9, 0.99, 1e-8).unwrap()),
-        "adamw" => Box::new(Adam::adamw(0.9, 0.99, 1e-8, 0.1).unwrap()),
-        "lamb" => Box::new(Adam::lamb(0.9, 0.99, 1e-8, 0.1).unwrap()),
-        "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         "custom" => {
             let slots = vec![
                 Slot {
@@ -161,7 +147,7 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
             let meaning = WeightDecay::L2;
             Box::new(Custom::new("drifting".into(), slots, 0.0, meaning, update, on_gpu).unwrap())
         }
-        other => panic!("no rule {other}"),
+        name => catalogue::make(name).unwrap(),
     }
 }
 

@@ -10,8 +10,6 @@ mod machine;
 mod memory;
 #[path = "../messages/mod.rs"]
 mod messages;
-#[path = "../rules/mod.rs"]
-mod named_rules;
 mod own_rules;
 mod ptx;
 mod replicas;

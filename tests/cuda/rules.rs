@@ -2,19 +2,16 @@
 
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::update::rules::RuleKind;
-use umbo_core::optimizer::rules::{Rates, Scalars, UpdateRule};
+use umbo_core::optimizer::rules::{Rates, Scalars, UpdateRule, catalogue};
 
 use crate::memory::{Memory, Noise};
-use crate::named_rules::{RULES, rule};
 
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
     let kind_of = |rule: &dyn UpdateRule| scalars(rule, 3).step.unwrap().kind;
     let of = |kind| {
-        RULES
-            .into_iter()
-            .map(rule)
-            .find(|rule| kind_of(&**rule) == kind)
+        let mut rules = catalogue::RULES.iter().map(|named| (named.make)());
+        rules.find(|rule| kind_of(&**rule) == kind)
     };
     RuleKind::ALL
         .iter()

@@ -3,19 +3,12 @@
 mod architecture;
 mod english;
 mod formats;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use umbo_core::optimizer::UpdateRule;
-use umbo_core::optimizer::rules::adagrad::Adagrad;
-use umbo_core::optimizer::rules::adam::Adam;
-use umbo_core::optimizer::rules::ftrl::Ftrl;
-use umbo_core::optimizer::rules::momentum::Momentum;
-use umbo_core::optimizer::rules::rmsprop::RmsProp;
-use umbo_core::optimizer::rules::sgd::Sgd;
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -466,31 +459,4 @@ fn the_formulas_are_those_of_the_source() {
     let (block, _) = block.split_once("\n```\n").unwrap();
     let lines = table.lines().map(|line| line.strip_prefix("    ").unwrap());
     assert_eq!(block.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
-}
-
-#[test]
-fn the_states_are_those_of_the_rules() {
-    let rules: [Box<dyn UpdateRule>; 8] = [
-        Box::new(Sgd),
-        Box::new(Momentum::new(0.9, false).unwrap()),
-        Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap().amsgrad(true)),
-        Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap().amsgrad(true)),
-        Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
-        Box::new(Adagrad::new(0.0, 1e-10).unwrap()),
-        Box::new(RmsProp::new(0.99, 0.5, true, 1e-8).unwrap()),
-        Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap()),
-    ];
-    let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
-    let (_, table) = text.split_once("| rule | states |\n").unwrap();
-    let mut rows = table
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with('|'));
-    for (rule, row) in rules.iter().zip(rows.by_ref()) {
-        let (name, states) = row.trim_matches('|').split_once('|').unwrap();
-        let said: Vec<&str> = states.split('"').skip(1).step_by(2).collect();
-        let known: Vec<&str> = rule.slots().iter().map(|slot| &*slot.name).collect();
-        assert_eq!((name.trim(), said), (rule.name(), known));
-    }
-    assert_eq!(rows.next(), None);
 }

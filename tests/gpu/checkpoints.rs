@@ -2,7 +2,7 @@
 
 use fake_cuda::harness::under_driver;
 
-use super::scene::{FEATURES, Folder, RULES, Scene, same_bytes};
+use super::scene::{FEATURES, Folder, Scene, rules, same_bytes};
 use super::strategy::{Place, strategy_of};
 use super::*;
 
@@ -26,7 +26,7 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
     let end = folder.path("end");
     let other_end = folder.path("other");
     let mut number = 0;
-    for rule in RULES {
+    for rule in rules() {
         for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
             // Each case goes from one place to another; over the cases from each to each.
             let from = PLACES[number % 6];

@@ -25,8 +25,6 @@ mod optimizers;
 mod own_rules;
 mod own_rules_over_ranks;
 mod ranks;
-#[path = "../rules/mod.rs"]
-mod rules;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]
 mod scene;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
 use umbo_core::optimizer::gradients::reduced::reduced;
-use umbo_core::optimizer::rules::WeightDecay;
+use umbo_core::optimizer::rules::{WeightDecay, catalogue};
 use umbo_core::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, apply_with,
@@ -25,7 +25,7 @@ pub(super) fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
         "own" => own(WeightDecay::L2),
         "own decoupled" => own(WeightDecay::Decoupled),
-        name => rules::rule(name),
+        name => catalogue::make(name).unwrap(),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Case {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for rule in rules::RULES.into_iter().chain(["own", "own decoupled"]) {
+    for rule in catalogue::NAMES.into_iter().chain(["own", "own decoupled"]) {
         for number in 0..8 {
             let bit = |bit: usize| number >> bit & 1 == 1;
             let all = cases.len();

@@ -49,7 +49,7 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
             // The limit of the formula for large gradients.
             "ftrl" => before[element] - RATE * direction,
             // Second moments are infinite, and what is left is the weight decay.
-            "adamw" | "amsgradw" => before[element] * (1.0 - RATE * RULE_DECAY),
+            "adamw" | "amsgradw" => before[element] * (1.0 - RATE * WEIGHT_DECAY),
             "adam" | "amsgrad" | "adagrad" | "adagrad_decaying" | "rmsprop"
             | "rmsprop_centered" => before[element],
             // These have steps of earlier rounds, or norms of the whole variable.

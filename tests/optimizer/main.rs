@@ -24,8 +24,6 @@ mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]
 mod rows_memory;
-#[path = "../rules/mod.rs"]
-mod rules;
 #[path = "../sets/mod.rs"]
 mod sets;
 mod setup;

@@ -4,15 +4,19 @@ use std::sync::{Arc, RwLock, Weak};
 
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result};
+use umbo_core::optimizer::rules::catalogue;
 use umbo_core::optimizer::{
     ApplyAction, ApplyOptions, ApplyReport, GradientMode, Gradients, GradientsOptions,
-    LossReduction, Optimizer,
+    LossReduction, Optimizer, UpdateRule,
 };
 use umbo_core::strategy::commit::{CommitAction, StepParticipant};
 use umbo_core::tensor::{Element, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
 
-pub use crate::rules::*;
+pub use umbo_core::optimizer::rules::catalogue::{
+    ACCUMULATOR, BETA, BETA1, BETA2, DAMPENING, EPSILON, L1, L2, MOMENTUM, NAMES as RULES,
+    RATE_DECAY, RHO, WEIGHT_DECAY,
+};
 
 pub const STRATEGY: u64 = 7;
 
@@ -94,10 +98,15 @@ pub fn row_gradients(
     Gradients::new(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
 }
 
+/// The rule of the library's list with this name.
+pub fn rule(name: &str) -> Box<dyn UpdateRule> {
+    catalogue::make(name).unwrap_or_else(|| panic!("no rule {name}"))
+}
+
 /// The weight decay of a rule where nobody says another.
 pub fn rule_decay(name: &str) -> f64 {
     if matches!(name, "adamw" | "amsgradw" | "lamb") {
-        RULE_DECAY
+        WEIGHT_DECAY
     } else {
         0.0
     }

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use umbo_core::error::Status;
 use umbo_core::kernels::update::tiles::Tile;
-use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::custom::Custom;
-use umbo_core::optimizer::rules::ftrl::Ftrl;
 use umbo_core::optimizer::rules::momentum::Momentum;
-use umbo_core::optimizer::rules::rmsprop::RmsProp;
 use umbo_core::optimizer::rules::sgd::Sgd;
-use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay};
+use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
     Optimizer, Settings, UpdateRule, apply, apply_with,
@@ -28,23 +25,14 @@ use super::{
     alone, bytes, copy_into, on_ranks, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable,
 };
 
-/// A rule, by name.
+/// Makes a rule.
 pub type Make = fn() -> Box<dyn UpdateRule>;
 
-/// All rules that there are, with what they have of variants that keep other state.
-pub const RULES: [Make; 11] = [
-    || Box::new(Sgd),
-    || Box::new(Momentum::new(0.9, false).unwrap()),
-    || Box::new(Momentum::new(0.9, true).unwrap()),
-    || Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
-    || Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01).unwrap()),
-    || Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
-    || Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
-    || Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
-    || Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
-    || Box::new(Ftrl::new(1.0, 0.01, 0.1, 0.1).unwrap()),
-    custom,
-];
+/// All rules of the library, and one of the program.
+pub fn rules() -> impl Iterator<Item = Make> {
+    let named = catalogue::RULES.into_iter().map(|rule| rule.make);
+    named.chain([custom as Make])
+}
 
 /// A rule of the program's, which looks at where its tile lies.
 fn custom() -> Box<dyn UpdateRule> {
@@ -256,9 +244,7 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
 #[test]
 fn every_rule_divided_comes_to_the_bits_of_one_process() {
     let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
-    let cases = RULES
-        .into_iter()
-        .flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
+    let cases = rules().flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
     for (number, (make, plan)) in cases.enumerate() {
         // Both with each rule and with each plan.
         let in_sync = [0, 7][(number + number / 4) % 2];

@@ -12,7 +12,7 @@ use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, Upd
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::values::variable::Variable;
 
-use super::dividing::{RULES, contribute, gradients, known, make};
+use super::dividing::{contribute, gradients, known, make, rules};
 use super::engine::{job, ranks};
 use super::on_gpus::tried;
 use super::{alone, on_ranks};
@@ -148,7 +148,7 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
         (1, 6),
         (2, 3),
     ];
-    for (number, rule) in RULES.into_iter().enumerate() {
+    for (number, rule) in rules().enumerate() {
         // Each rule at some of the splits, and all splits by some rules.
         let from = [
             splits[number % splits.len()],

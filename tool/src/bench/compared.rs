@@ -25,7 +25,7 @@ impl Training {
         let strategy = Strategy::new(options)?;
         let what = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
         let gradients = gradients(&strategy, &what, 1)?;
-        let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
+        let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
         Ok(Training {
             strategy,
             gradients,

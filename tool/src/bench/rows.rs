@@ -16,7 +16,7 @@ use super::Asked;
 use super::memory::{Choices, Options, Row, Timed, whole};
 use super::probe::move_bytes;
 use super::reduce::filled;
-use super::rules::{RULES, USUAL, rule_of, selves};
+use super::rules::{USUAL, names, rule_of, selves};
 use super::update::state_like;
 use crate::arguments::{number, some_of};
 use crate::failure::Failure;
@@ -50,9 +50,9 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     let mut rules = USUAL.to_vec();
     let mut width = 64;
     let mut share = 16;
-    // LAMB cannot update single rows without the others.
-    let mut possible = selves(&RULES);
-    possible.retain(|(name, _)| *name != "lamb");
+    // A rule that needs norms of whole variables cannot update single rows.
+    let mut possible = selves(&names());
+    possible.retain(|(name, _)| !rule_of(name).measures());
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
             "rule" => rules = some_of(arguments, "rule", &possible)?,
@@ -206,7 +206,7 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
         replicas,
         step: 0,
     };
-    let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(rule), 1e-3)?;
     let slots = optimizer.rule().slots().len();
     model.contribute(false)?;
     apply(&optimizer, &model.gradients)?;

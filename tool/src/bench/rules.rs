@@ -1,37 +1,21 @@
-//! The update rules that benchmarks measure, with usual hyperparameters.
+//! The update rules that benchmarks measure.
 
-use umbo_core::error::Result;
 use umbo_core::optimizer::UpdateRule;
-use umbo_core::optimizer::rules::adagrad::Adagrad;
-use umbo_core::optimizer::rules::adam::Adam;
-use umbo_core::optimizer::rules::ftrl::Ftrl;
-use umbo_core::optimizer::rules::momentum::Momentum;
-use umbo_core::optimizer::rules::rmsprop::RmsProp;
-use umbo_core::optimizer::rules::sgd::Sgd;
-
-/// The names of all rules.
-pub const RULES: [&str; 9] = [
-    "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl",
-];
+use umbo_core::optimizer::rules::catalogue;
 
 /// The rules that are measured by default: one without state, one with one tensor of state, and one
 /// with two.
 pub const USUAL: [&str; 3] = ["sgd", "momentum", "adamw"];
 
-/// The rule of this name, one of [`RULES`].
-pub fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
-    Ok(match name {
-        "sgd" => Box::new(Sgd),
-        "momentum" => Box::new(Momentum::new(0.9, false)?),
-        "nesterov" => Box::new(Momentum::new(0.9, true)?),
-        "adagrad" => Box::new(Adagrad::new(0.1, 1e-7)?),
-        "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7)?),
-        "adam" => Box::new(Adam::new(0.9, 0.999, 1e-8)?),
-        "adamw" => Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01)?),
-        "lamb" => Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01)?),
-        "ftrl" => Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.1)?),
-        other => unreachable!("{other} is none of the rules"),
-    })
+/// The names of all rules. Variants take as long as the rule that they are variants of.
+pub fn names() -> Vec<&'static str> {
+    let rules = catalogue::RULES.iter().filter(|rule| !rule.is_variant);
+    rules.map(|rule| rule.name).collect()
+}
+
+/// The rule of this name, one of [`names`].
+pub fn rule_of(name: &str) -> Box<dyn UpdateRule> {
+    catalogue::make(name).expect("the name is one of the list")
 }
 
 /// Pairs of each name with itself, for an option that chooses from names.

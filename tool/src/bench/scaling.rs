@@ -108,7 +108,7 @@ fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
     let what = What::plain(1, bytes, VARIABLES);
     let training = Training {
         gradients: gradients(&strategy, &what, VARIABLES)?,
-        optimizer: Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?,
+        optimizer: Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?,
         strategy,
         work: Work::new(units),
     };

@@ -14,7 +14,7 @@ use super::memory::{Choices, Options, Row, Timed, by_name, whole};
 use super::model::{Model, What};
 use super::probe::move_bytes;
 use super::reduce::filled;
-use super::rules::{RULES, USUAL, rule_of, selves};
+use super::rules::{USUAL, names, rule_of, selves};
 use super::{Asked, device};
 use crate::arguments::{number, one_of, some_of};
 use crate::failure::Failure;
@@ -70,7 +70,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     let halves = by_name(&COPY_DTYPES);
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "rule" => updates.rules = some_of(arguments, "rule", &selves(&RULES))?,
+            "rule" => updates.rules = some_of(arguments, "rule", &selves(&names()))?,
             "variables" => updates.variables = number(arguments, "variables", 1..=1_000_000)?,
             "gradient" => updates.gradient = Some(one_of(arguments, "gradient", &halves)?),
             "copy" => updates.copy = Some(one_of(arguments, "copy", &halves)?),
@@ -172,7 +172,7 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     };
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, what, variables)?;
-    let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(rule), 1e-3)?;
     let slots = optimizer.rule().slots().len();
     if clip {
         // The limit is below every norm here, so that gradients are clipped.

@@ -14,7 +14,7 @@ use umbo_core::tensor::DType;
 use super::Asked;
 use super::memory::{Choices, Options, quantile};
 use super::model::{Model, What};
-use super::rules::{RULES, rule_of, selves};
+use super::rules::{names, rule_of, selves};
 use crate::Report;
 use crate::arguments::{PAUSE_US, number, some_of};
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     let mut pause_us = 200;
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "rule" => rules = some_of(arguments, "rule", &selves(&RULES))?,
+            "rule" => rules = some_of(arguments, "rule", &selves(&names()))?,
             "pause-us" => pause_us = number(arguments, "pause-us", PAUSE_US)?,
             _ => return Ok(false),
         }
@@ -123,7 +123,7 @@ fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
     };
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, what, 1)?;
-    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
     model.commit()?;
     apply(&optimizer, &model.gradients)?;
     let threads = workers::count();

@@ -4,12 +4,7 @@
 use umbo_core::collectives::{self, Assignment, ReduceOp};
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
-use umbo_core::optimizer::rules::adagrad::Adagrad;
-use umbo_core::optimizer::rules::adam::Adam;
-use umbo_core::optimizer::rules::ftrl::Ftrl;
-use umbo_core::optimizer::rules::momentum::Momentum;
-use umbo_core::optimizer::rules::rmsprop::RmsProp;
-use umbo_core::optimizer::rules::sgd::Sgd;
+use umbo_core::optimizer::rules::catalogue::{self, NamedRule};
 use umbo_core::optimizer::{
     GradientMode, Gradients, LossReduction, Optimizer, Settings, UpdateRule, apply,
 };
@@ -92,14 +87,14 @@ pub fn check(device: DeviceId) -> Result<Checked> {
     for &dtype in DType::NUMERIC {
         values(&mut checked, device, dtype)?;
     }
-    for (name, rule) in rules()? {
+    for NamedRule { name, make, .. } in catalogue::RULES {
         for (clip, dtype) in [
             (None, DType::Float32),
             (Some(0.5), DType::Float32),
             (None, DType::Float64),
         ] {
-            let there = train(device, rule()?, clip, dtype)?;
-            let here = train(DeviceId::HOST, rule()?, clip, dtype)?;
+            let there = train(device, make(), clip, dtype)?;
+            let here = train(DeviceId::HOST, make(), clip, dtype)?;
             let what = || format!("{name} on {dtype}, clipping {clip:?}");
             checked.compare(what, &there, &here);
         }
@@ -156,28 +151,6 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
         }
     }
     Ok(())
-}
-
-type MakeRule = fn() -> Result<Box<dyn UpdateRule>>;
-
-fn rules() -> Result<Vec<(&'static str, MakeRule)>> {
-    fn rule<R: UpdateRule + 'static>(rule: R) -> Box<dyn UpdateRule> {
-        Box::new(rule)
-    }
-    Ok(vec![
-        ("sgd", || Ok(rule(Sgd))),
-        ("momentum", || Momentum::new(0.9, false).map(rule)),
-        ("nesterov", || Momentum::new(0.9, true).map(rule)),
-        ("adam", || Adam::new(0.9, 0.999, 1e-7).map(rule)),
-        ("adamw", || Adam::adamw(0.9, 0.999, 1e-7, 0.01).map(rule)),
-        ("adagrad", || Adagrad::new(0.1, 1e-7).map(rule)),
-        ("rmsprop", || RmsProp::new(0.9, 0.0, false, 1e-7).map(rule)),
-        ("rmsprop, momentum, centered", || {
-            RmsProp::new(0.9, 0.8, true, 1e-7).map(rule)
-        }),
-        ("lamb", || Adam::lamb(0.9, 0.999, 1e-7, 0.01).map(rule)),
-        ("ftrl", || Ftrl::new(1.0, 0.01, 0.02, 0.1).map(rule)),
-    ])
 }
 
 /// Runs three steps of a training on one replica. Returns the bytes of the weights and of all

@@ -2,6 +2,7 @@
 
 pub mod adagrad;
 pub mod adam;
+pub mod catalogue;
 pub mod custom;
 pub(crate) mod custom_kernels;
 pub mod ftrl;

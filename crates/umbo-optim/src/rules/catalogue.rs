@@ -1,0 +1,153 @@
+//! The list of all rules, for benchmarks and tests: a rule that is missing here is not measured and
+//! not tested, and another list of them is a mistake that a test finds.
+
+use super::adagrad::Adagrad;
+use super::adam::Adam;
+use super::ftrl::Ftrl;
+use super::momentum::Momentum;
+use super::rmsprop::RmsProp;
+use super::sgd::Sgd;
+use super::{Result, UpdateRule};
+
+/// The momentum of rules that have one.
+pub const MOMENTUM: f64 = 0.9;
+/// The dampening of `dampened`.
+pub const DAMPENING: f64 = 0.4;
+/// The decay of the first moment.
+pub const BETA1: f64 = 0.9;
+/// The decay of the second moment.
+pub const BETA2: f64 = 0.999;
+/// The number that keeps divisors from being 0.
+pub const EPSILON: f64 = 1e-8;
+/// The weight decay of rules that have one of their own.
+pub const WEIGHT_DECAY: f64 = 0.25;
+/// The decay of RMSprop's averages.
+pub const RHO: f64 = 0.9;
+/// The first sum of squares of Adagrad and FTRL.
+pub const ACCUMULATOR: f64 = 0.1;
+/// The decay of the learning rate of `adagrad_decaying`.
+pub const RATE_DECAY: f64 = 0.3;
+/// The β of FTRL.
+pub const BETA: f64 = 1.0;
+/// The λ₁ of FTRL.
+pub const L1: f64 = 0.02;
+/// The λ₂ of FTRL.
+pub const L2: f64 = 0.03;
+
+/// A rule with numbers with which each term of its formula counts.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedRule {
+    /// The name of the rule or of its variant.
+    pub name: &'static str,
+    /// Whether it is a variant, with a formula or scalars of its own, of the rule before it that is
+    /// none.
+    pub is_variant: bool,
+    /// The function that makes it.
+    pub make: fn() -> Box<dyn UpdateRule>,
+}
+
+/// All rules, each with its variants behind it.
+pub const RULES: [NamedRule; 16] = [
+    rule("sgd", || Box::new(Sgd)),
+    rule("momentum", || known(Momentum::new(MOMENTUM, false))),
+    rule("nesterov", || known(Momentum::new(MOMENTUM, true))),
+    variant("dampened", || {
+        known(Momentum::new(MOMENTUM, false).and_then(|rule| rule.dampened(DAMPENING)))
+    }),
+    rule("adagrad", || known(Adagrad::new(ACCUMULATOR, EPSILON))),
+    variant("adagrad_decaying", || {
+        known(Adagrad::new(ACCUMULATOR, EPSILON).and_then(|rule| rule.decaying(RATE_DECAY)))
+    }),
+    rule("rmsprop", || known(RmsProp::new(RHO, 0.0, false, EPSILON))),
+    variant("rmsprop_momentum", || {
+        known(RmsProp::new(RHO, MOMENTUM, false, EPSILON))
+    }),
+    variant("rmsprop_centered", || {
+        known(RmsProp::new(RHO, 0.0, true, EPSILON))
+    }),
+    variant("rmsprop_both", || {
+        known(RmsProp::new(RHO, MOMENTUM, true, EPSILON))
+    }),
+    rule("adam", || known(Adam::new(BETA1, BETA2, EPSILON))),
+    variant("amsgrad", || {
+        known(Adam::new(BETA1, BETA2, EPSILON).map(|rule| rule.amsgrad(true)))
+    }),
+    rule("adamw", || {
+        known(Adam::adamw(BETA1, BETA2, EPSILON, WEIGHT_DECAY))
+    }),
+    variant("amsgradw", || {
+        known(Adam::adamw(BETA1, BETA2, EPSILON, WEIGHT_DECAY).map(|rule| rule.amsgrad(true)))
+    }),
+    rule("lamb", || {
+        known(Adam::lamb(BETA1, BETA2, EPSILON, WEIGHT_DECAY))
+    }),
+    rule("ftrl", || known(Ftrl::new(BETA, L1, L2, ACCUMULATOR))),
+];
+
+/// The names of all rules.
+pub const NAMES: [&str; RULES.len()] = {
+    let mut names = [""; RULES.len()];
+    let mut at = 0;
+    while at < RULES.len() {
+        names[at] = RULES[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// The rule of this name.
+pub fn make(name: &str) -> Option<Box<dyn UpdateRule>> {
+    let named = RULES.iter().find(|rule| rule.name == name)?;
+    Some((named.make)())
+}
+
+const fn rule(name: &'static str, make: fn() -> Box<dyn UpdateRule>) -> NamedRule {
+    NamedRule {
+        name,
+        is_variant: false,
+        make,
+    }
+}
+
+const fn variant(name: &'static str, make: fn() -> Box<dyn UpdateRule>) -> NamedRule {
+    NamedRule {
+        name,
+        is_variant: true,
+        make,
+    }
+}
+
+fn known<R: UpdateRule + 'static>(rule: Result<R>) -> Box<dyn UpdateRule> {
+    Box::new(rule.expect("the numbers of the list are valid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use umbo_kernels::update::rules::RuleKind;
+
+    use super::*;
+
+    /// Each formula of the table of kernels has a rule in the list.
+    #[test]
+    fn every_formula_has_a_named_rule() {
+        let formulas: HashSet<RuleKind> = RULES
+            .iter()
+            .map(|named| {
+                let rule = (named.make)();
+                let rates = crate::rules::Rates {
+                    learning_rate: 0.1,
+                    weight_decay: rule.default_weight_decay(),
+                };
+                // The second update has what the first one has counted.
+                let mut progress = rule.initial_progress();
+                progress.running = rule.prepare(&rates, &progress).unwrap().running;
+                progress.updates = 1;
+                rule.prepare(&rates, &progress).unwrap().step.unwrap().kind
+            })
+            .collect();
+        assert_eq!(formulas.len(), RuleKind::ALL.len());
+        assert_eq!(NAMES.into_iter().collect::<HashSet<_>>().len(), RULES.len());
+    }
+}
