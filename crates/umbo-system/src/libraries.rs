@@ -20,7 +20,7 @@ mod tests {
         let program = Library::program();
         let found = program.symbol(c"malloc");
         assert!(!found.is_null());
-        assert!(program.symbol(c"umbo_has_no_such_function").is_null());
+        assert!(program.symbol(c"there_is_no_such_function").is_null());
         let file = file_of(found).unwrap();
         assert!(loaded().contains(&file), "{file:?} in {:?}", loaded());
         assert!(

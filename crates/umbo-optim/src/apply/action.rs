@@ -442,7 +442,7 @@ struct ApplyCommit<'a> {
     failure: Option<Error>,
 }
 
-/// What a commit leaves behind; see the fields of [`ApplyAction`].
+/// The results of a commit; see the fields of [`ApplyAction`].
 struct CommittedApply {
     report: ApplyReport,
     warning: Option<(Variable, u64)>,

@@ -223,8 +223,8 @@ impl ApplyBackend for Gpu {
     }
 }
 
-/// What the kernels write for each of the prepared updates: weights and state, or, for a custom
-/// rule, its gradient.
+/// The memory that the kernels write for each of the prepared updates: weights and state, or, for a
+/// custom rule, its gradient.
 fn written(
     means: UpdateContext<'_>,
     prepared: &[(usize, &PreparedUpdate)],

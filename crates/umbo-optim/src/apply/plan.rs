@@ -10,7 +10,7 @@ use umbo_base::error::Result;
 /// of thousands of small variables looks nothing up.
 #[derive(Default)]
 pub(crate) struct TreatmentPlan {
-    /// What it was made from; nothing at first.
+    /// The optimizer that it was made for, as it was then; none at first.
     origin: Option<PlanOrigin>,
     /// One for each variable.
     pub(crate) treatments: Vec<Treatment>,

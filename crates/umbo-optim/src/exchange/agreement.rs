@@ -1,4 +1,4 @@
-//! What must be equal on all ranks before they exchange gradients or new weights.
+//! The quantities that must be equal on all ranks before they exchange gradients or new weights.
 
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;

@@ -203,7 +203,7 @@ impl StepState {
         self.claimed.store(false, Ordering::Release);
     }
 
-    /// Lets the contributions of the last step count no more.
+    /// Makes the contributions of the last step count no more.
     pub(crate) fn clear(&self) {
         let (step, _) = self.last();
         self.set_last(step, StepPhase::Applied);
