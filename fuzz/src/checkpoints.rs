@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use umbo_core::checkpoint::reader::CheckpointFile;
 use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
 use umbo_core::device::DeviceId;
@@ -197,8 +197,7 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = usize::try_from(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?)).ok()?;
     let header: Json = serde_json::from_slice(bytes.get(8..)?.get(..length)?).ok()?;
     let data = &bytes[8 + length..];
-    let mut own: Json = serde_json::from_str(header["__metadata__"]["umbo"].as_str()?).ok()?;
-    let checksums = own.get_mut("checksums")?.as_object_mut()?;
+    let mut own: Json = serde_json::from_str(header["__metadata__"][CHECKPOINT].as_str()?).ok()?;
     let tensors = header
         .as_object()?
         .iter()
@@ -212,32 +211,28 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
         let elements = offset(0)
             .zip(offset(1))
             .and_then(|(start, end)| data.get(start..end));
-        (
-            name.clone(),
-            Json::String(digits(crc32fast::hash(elements.unwrap_or_default()))),
-        )
+        let crc32 = digits(crc32fast::hash(elements.unwrap_or_default()));
+        let saved = json!({"dtype": info["dtype"], "shape": info["shape"], "crc32": crc32});
+        (name.clone(), saved)
     });
-    checksums.insert("tensors".into(), Json::Object(tensors.collect()));
-    checksums.insert("header".into(), Json::String(digits(0)));
+    let tensors = Json::Object(tensors.collect());
+    own.as_object_mut()?.insert("tensors".into(), tensors);
+    let own = own.to_string();
     let mut header = header.as_object()?.clone();
     header.insert(
         "__metadata__".into(),
-        serde_json::json!({ "umbo": own.to_string() }),
+        json!({CHECKSUM: digits(crc32fast::hash(own.as_bytes())), CHECKPOINT: own}),
     );
-    // In the order of the names, of which that of the metadata is first.
     let mut header = serde_json::to_vec(&header).ok()?;
     header.resize(header.len().next_multiple_of(8), b' ');
     let mut all = (header.len() as u64).to_le_bytes().to_vec();
     all.append(&mut header);
-    let place = all.windows(START.len()).position(|part| part == START)? + START.len();
-    let checksum = digits(crc32fast::hash(&all));
-    all.get_mut(place..place + 8)?
-        .copy_from_slice(checksum.as_bytes());
     all.extend(data);
     Some(all)
 }
 
-const START: &[u8] = br#"{"__metadata__":{"umbo":"{\"checksums\":{\"header\":\""#;
+const CHECKPOINT: &str = "umbo.checkpoint";
+const CHECKSUM: &str = "umbo.crc32";
 
 fn digits(checksum: u32) -> String {
     format!("{checksum:08x}")

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use umbo_core::checkpoint::reader::CheckpointFile;
 use umbo_core::error::Status;
 use umbo_core::strategy::variables::read;
@@ -39,24 +39,19 @@ fn a_file_is_what_the_format_says() {
     assert_eq!(length % 8, 0);
     let (start, data) = file.split_at(8 + length);
     let header: Json = serde_json::from_slice(&start[8..]).unwrap();
-    let own: Json = serde_json::from_str(header["__metadata__"]["umbo"].as_str().unwrap()).unwrap();
+    let entry = |name: &str| header["__metadata__"][name].as_str().unwrap();
+    let text = entry("umbo.checkpoint");
+    let own: Json = serde_json::from_str(text).unwrap();
     assert_eq!(
         (own["format"].as_u64(), own["steps"].as_u64()),
         (Some(1), Some(4))
     );
-    // The header's checksum counts its own digits as zeros.
-    let text = std::str::from_utf8(start.get(8..).unwrap()).unwrap();
-    let stated = own["checksums"]["header"].as_str().unwrap();
-    let place = 8 + text.find(stated).unwrap();
-    let zeroed = start.iter().enumerate();
-    let zeroed = zeroed.map(|(at, &byte)| {
-        if (place..place + 8).contains(&at) {
-            b'0'
-        } else {
-            byte
-        }
-    });
-    assert_eq!(crc32(zeroed), digits(&own["checksums"]["header"]));
+    assert_eq!(
+        crc32(text.bytes()),
+        digits(&header["__metadata__"]["umbo.crc32"])
+    );
+    let tensors = own["tensors"].as_object().unwrap();
+    assert_eq!(tensors.len() + 1, header.as_object().unwrap().len());
     let mut covered = 0;
     for (name, info) in header.as_object().unwrap() {
         if name == "__metadata__" {
@@ -67,9 +62,12 @@ fn a_file_is_what_the_format_says() {
         covered += part.len();
         assert_eq!(
             crc32(part.iter().copied()),
-            digits(&own["checksums"]["tensors"][name]),
+            digits(&tensors[name]["crc32"]),
             "{name}"
         );
+        for field in ["dtype", "shape"] {
+            assert_eq!(tensors[name][field], info[field], "{name}");
+        }
         if let Some(variable) = name.strip_prefix("model/") {
             let found = scene
                 .variables
@@ -123,23 +121,179 @@ fn damage_is_found_and_nothing_is_changed() {
     assert!(tried > 4000, "{tried}");
 }
 
+/// The file with Umbo's entry changed, and its checksum made right.
+fn edited(file: &[u8], edit: impl FnOnce(&mut Json)) -> Vec<u8> {
+    let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let (start, data) = file.split_at(8 + length);
+    let mut header: Json = serde_json::from_slice(&start[8..]).unwrap();
+    let metadata = &mut header["__metadata__"];
+    let text = metadata["umbo.checkpoint"].as_str().unwrap();
+    let mut own: Json = serde_json::from_str(text).unwrap();
+    edit(&mut own);
+    let text = own.to_string();
+    metadata["umbo.crc32"] = format!("{:08x}", crc32(text.bytes())).into();
+    metadata["umbo.checkpoint"] = text.into();
+    let header = header.to_string();
+    let length = (header.len() as u64).to_le_bytes();
+    [&length, header.as_bytes(), data].concat()
+}
+
 #[test]
-fn a_later_format_is_refused() {
+fn later_versions_are_refused_and_later_fields_are_ignored() {
     let folder = Folder::new();
-    let path = folder.path("later");
-    let scene = Scene::new("sgd", Feature::Plain, 1);
+    let path = folder.path("now");
+    let later = folder.path("later");
+    let scene = Scene::new("adam", Feature::Plain, 1);
+    scene.train(2);
     scene.checkpoint.save(&path).unwrap();
-    let text = bytes(&path);
-    let place = text
-        .windows(13)
-        .position(|part| part == br#"\"format\":1,"#)
-        .unwrap();
-    let mut later = text.clone();
-    later[place + 11] = b'2';
-    fs::write(&path, later).unwrap();
-    let error = scene.checkpoint.restore(&path).unwrap_err();
+    let file = bytes(&path);
+    let restore = |edit: &dyn Fn(&mut Json)| {
+        fs::write(&later, edited(&file, edit)).unwrap();
+        scene.checkpoint.restore(&later)
+    };
+    let error = restore(&|own| *own = json!({"format": 2, "steps": "four"})).unwrap_err();
     assert_eq!(error.status(), Status::Unimplemented, "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
+    let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
+    let field = |own: &mut Json| own["later"] = deep.clone();
+    restore(&|own| {
+        field(own);
+        field(&mut own["objects"]["optimizer0"]);
+        field(&mut own["objects"]["optimizer0"]["variables"]["model/wide"]);
+        field(&mut own["objects"]["metrics"]["metrics"]["loss"]);
+        field(&mut own["objects"]["epoch"]);
+        field(&mut own["tensors"]["model/wide"]);
+        own.as_object_mut().unwrap().remove("library");
+    })
+    .unwrap();
+    scene.checkpoint.save(&later).unwrap();
+    assert!(bytes(&later) == file, "something else was restored");
+}
+
+/// Contents that have the right checksum: each of them is a mismatch, or damage.
+#[test]
+fn values_out_of_range_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("whole");
+    let other = folder.path("other");
+    let scene = Scene::new("adam", Feature::DynamicLossScale, 1);
+    scene.train(2);
+    scene.checkpoint.save(&path).unwrap();
+    let file = bytes(&path);
+    let before = scene.bits();
+    let refused = |edit: &dyn Fn(&mut Json), status: Status, part: &str| {
+        fs::write(&other, edited(&file, edit)).unwrap();
+        let error = scene.checkpoint.restore(&other).expect_err(part);
+        assert_eq!(error.status(), status, "{error}");
+        assert!(
+            error.to_string().contains(part),
+            "'{part}' is not in: {error}"
+        );
+        assert!(scene.bits() == before, "{part}: something changed");
+    };
+    let damaged = |edit: &dyn Fn(&mut Json), part: &str| refused(edit, Status::DataLoss, part);
+    damaged(
+        &|own| own["format"] = json!("1"),
+        "its metadata: invalid type",
+    );
+    damaged(
+        &|own| own["steps"] = json!(1u64 << 53),
+        "a count below 2^53",
+    );
+    damaged(
+        &|own| own["steps"] = Json::Null,
+        "its metadata: invalid type",
+    );
+    damaged(
+        &|own| own["objects"]["epoch"] = json!({}),
+        "missing field `kind`",
+    );
+    damaged(
+        &|own| own["tensors"]["more"] = own["tensors"]["model/wide"].clone(),
+        "'more'",
+    );
+    damaged(
+        &|own| own["tensors"]["model/wide"]["dtype"] = json!("I64"),
+        "'model/wide'",
+    );
+    damaged(
+        &|own| own["tensors"]["model/wide"]["shape"] = json!([3, 70]),
+        "'model/wide'",
+    );
+    damaged(
+        &|own| own["tensors"]["model/wide"]["crc32"] = json!("ABCDEF00"),
+        "eight hexadecimal digits",
+    );
+    damaged(
+        &|own| own["parts"] = json!([{"file": "../whole", "crc32": "00000000"}]),
+        "'../whole' is not the name of a file",
+    );
+    for (shape, boundaries) in [
+        ([4, 5], [0, 19]),
+        ([4, 5], [1, 20]),
+        ([1u64 << 40, 1 << 40], [0, 1]),
+    ] {
+        let sharding = json!({"x": {"shape": shape, "boundaries": boundaries}});
+        damaged(&|own| own["sharded"] = sharding.clone(), "its metadata: ");
+    }
+    type Edit<'a> = &'a dyn Fn(&mut Json);
+    let objects: [(Edit<'_>, &str); 12] = [
+        (
+            &|all| all["optimizer0"]["rule"] = json!("x"),
+            "optimizer0: its rule is adam here, x",
+        ),
+        (
+            &|all| all["optimizer0"]["learning_rate"] = json!(-1),
+            "optimizer0: its values in the file are not valid: -1 where a number of at least 0",
+        ),
+        (
+            &|all| all["optimizer0"]["iterations"] = json!(0.5),
+            "optimizer0: its values",
+        ),
+        (
+            &|all| all["optimizer0"]["dynamic_loss_scale"]["scale"] = json!(0),
+            "optimizer0: its loss scale in the file is 0",
+        ),
+        (
+            &|all| all["optimizer0"]["variables"]["model/wide"]["updates"] = json!(0),
+            "optimizer0: in the file 'model/wide' was updated 0 times",
+        ),
+        (
+            &|all| all["optimizer0"]["variables"]["model/wide"]["running"] = json!([1]),
+            "optimizer0: in the file 'model/wide' was updated",
+        ),
+        (
+            &|all| all["gradients0"]["weight"] = json!(-0.5),
+            "gradients0: its values",
+        ),
+        (
+            &|all| all["gradients0"]["loss_reduction"] = json!("median"),
+            "unknown variant `median`, expected one of `sum`, `mean`, `global_mean`",
+        ),
+        (
+            &|all| all["metrics"]["metrics"]["loss"]["total"] = Json::Null,
+            "metrics: metric 'loss' has no total of its kind",
+        ),
+        (
+            &|all| all["metrics"]["metrics"]["seen"]["total"]["counts"]["hits"] = json!(-1),
+            "metrics: its values",
+        ),
+        (
+            &|all| all["epoch"]["value"] = json!({"integer": 0.5}),
+            "epoch: its values",
+        ),
+        (
+            &|all| all["pass"]["position"] = json!(7),
+            "pass: its position in the file",
+        ),
+    ];
+    for (edit, part) in objects {
+        refused(
+            &|own| edit(&mut own["objects"]),
+            Status::InvalidArgument,
+            part,
+        );
+    }
 }
 
 #[test]

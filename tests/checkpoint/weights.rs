@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fs;
 
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use umbo_core::error::Status;
 use umbo_core::strategy::variables::read;
 
-use crate::scene::{Feature, Folder, Scene, values};
+use crate::scene::{Feature, Folder, Scene, bytes, values};
 
 #[test]
 fn weights_go_from_one_training_to_another() {
@@ -121,6 +121,7 @@ fn what_is_not_wanted_does_not_matter() {
         r#""__metadata__":{"umbo":"{}"},"#,
         r#""__metadata__":{"umbo":"{\"format\":7}"},"#,
         r#""__metadata__":{"umbo":"[1, 2"},"#,
+        r#""__metadata__":{"umbo.crc":"00000000"},"#,
     ] {
         fs::write(
             &path,
@@ -164,5 +165,66 @@ fn what_is_not_wanted_does_not_matter() {
         fs::write(&path, file_of(&format!("{{{bias},{wrong}}}"), &elements)).unwrap();
         let refused = scene.checkpoint.load_weights(&path, None).unwrap_err();
         assert_eq!(refused.status(), Status::DataLoss, "{wrong}: {refused}");
+    }
+}
+
+/// Another program may write a checkpoint anew, in another layout, with the metadata that it had or
+/// without. Only with tensors that it had, too, does it fit its metadata.
+#[test]
+fn a_checkpoint_that_was_rewritten_fits_its_metadata_or_has_none() {
+    let folder = Folder::new();
+    let whole = folder.path("whole");
+    let path = folder.path("rewritten");
+    let scene = Scene::new("adam", Feature::Plain, 1);
+    scene.train(2);
+    scene.checkpoint.save(&whole).unwrap();
+    let file = bytes(&whole);
+    let (_, header) = SafeTensors::read_metadata(&file).unwrap();
+    let all = SafeTensors::deserialize(&file).unwrap().tensors();
+    let rewrite = |tensors: &[(String, TensorView<'_>)], metadata| {
+        let tensors = tensors.iter().map(|(name, view)| (name, view));
+        let rewritten = serialize(tensors, metadata).unwrap();
+        assert!(rewritten != file);
+        fs::write(&path, rewritten).unwrap();
+    };
+    let pairs = [("model/wide", "model/wide")];
+    let mut fewer = all.clone();
+    fewer.retain(|(name, _)| name == "model/wide");
+
+    rewrite(&all, header.metadata().clone());
+    scene.train(1);
+    scene.checkpoint.restore(&path).unwrap();
+    scene.checkpoint.save(&path).unwrap();
+    assert!(bytes(&path) == file);
+
+    rewrite(&fewer, header.metadata().clone());
+    for refused in [
+        scene.checkpoint.restore(&path),
+        scene.checkpoint.load_weights(&path, Some(&pairs)),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status(), Status::DataLoss, "{refused}");
+        assert!(
+            refused.to_string().contains("leaves out the metadata"),
+            "{refused}"
+        );
+    }
+
+    rewrite(&fewer, None);
+    scene.checkpoint.load_weights(&path, Some(&pairs)).unwrap();
+    let refused = scene.checkpoint.restore(&path).unwrap_err();
+    assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
+
+    // One of the two entries alone is damage, whatever the other one has become.
+    for entry in ["umbo.checkpoint", "umbo.crc32"] {
+        let mut metadata = header.metadata().clone().unwrap();
+        metadata.remove(entry);
+        rewrite(&all, Some(metadata));
+        let refused = scene.checkpoint.restore(&path).unwrap_err();
+        assert_eq!(refused.status(), Status::DataLoss, "{refused}");
+        assert!(
+            refused.to_string().contains(&format!("not '{entry}'")),
+            "{refused}"
+        );
     }
 }

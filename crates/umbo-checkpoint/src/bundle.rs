@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use serde_json::{Map, Value as Json};
 
 use crate::claimed_folders::ClaimedFolders;
+use crate::metadata::SavedObject;
 use crate::mismatch::refuse;
 pub use crate::numbers::Number;
 pub use crate::objects::iterator::SavedIterator;
@@ -132,7 +132,7 @@ impl Checkpoint {
                 .as_ref()
                 .map(Strategy::try_lock_between_steps)
                 .transpose()?;
-            Ok((ready, values, quiet, default, file.own()?.steps))
+            Ok((ready, values, quiet, default, file.own()?.steps.0))
         });
         let what = &"the restoring of a checkpoint";
         let ((ready, values, mut quiet, default, steps), _) =
@@ -171,15 +171,15 @@ impl Checkpoint {
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
         for (name, object) in entries {
-            let found = properties_of(file, name, &**object, &mut mismatches)?;
-            let Some(properties) = found else { continue };
+            let found = saved_object(file, name, &**object, &mut mismatches)?;
+            let Some(saved) = found else { continue };
             let taken = &mut taken;
             let wanted = &mut wanted;
             let mismatches = &mut mismatches;
             let mut saved = ObjectReader {
                 file,
                 object: name,
-                properties,
+                saved,
                 ranks: self.strategy.ranks(),
                 taken,
                 wanted,
@@ -189,7 +189,8 @@ impl Checkpoint {
         }
         report_unexpected(file, entries, &taken, &mut mismatches)?;
         if mismatches.is_empty() && prepared.len() < entries.len() {
-            return Err(Error::Internal("what does not fit does not say why".into()));
+            let problem = "an object of the checkpoint was not prepared, for an unknown reason";
+            return Err(Error::Internal(problem.into()));
         }
         refuse(file.path(), &mismatches)?;
         Ok((prepared, file.read_wanted(&wanted)?))
@@ -303,36 +304,27 @@ pub(super) fn owns(object: &str, tensor: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The properties of an object in the file, if the file has it and its kind is the same.
-fn properties_of<'a>(
+/// An object in the file, if the file has it and its kind is the same.
+fn saved_object<'a>(
     file: &'a CheckpointFile,
     name: &str,
     object: &dyn Saveable,
     mismatches: &mut Vec<String>,
-) -> Result<Option<&'a Map<String, Json>>> {
+) -> Result<Option<&'a SavedObject>> {
     let kind = object.kind();
-    let Some(properties) = file.objects()?.get(name) else {
+    let Some(saved) = file.objects()?.get(name) else {
         mismatches.push(format!("missing: the file has no {kind} '{name}'"));
         return Ok(None);
     };
-    let there = kind_of(properties);
-    if there != kind {
+    if saved.kind != kind {
         let here = with_article(kind);
-        let there = with_article(there);
+        let there = with_article(&saved.kind);
         mismatches.push(format!(
             "kind: '{name}' is {here} here, {there} in the file"
         ));
         return Ok(None);
     }
-    Ok(Some(properties))
-}
-
-/// The kind of an object in a file.
-fn kind_of(properties: &Map<String, Json>) -> &str {
-    properties
-        .get("kind")
-        .and_then(Json::as_str)
-        .unwrap_or("object of unknown kind")
+    Ok(Some(saved))
 }
 
 /// Adds what is in the file but was not taken by any object.
@@ -343,16 +335,15 @@ fn report_unexpected(
     mismatches: &mut Vec<String>,
 ) -> Result<()> {
     let mut reported = Vec::new();
-    for (name, properties) in file.objects()? {
+    for (name, saved) in file.objects()? {
         let here = entries.get(name).map(|object| object.kind());
-        let there = kind_of(properties);
         if here.is_none() {
-            let kind = with_article(there);
+            let kind = with_article(&saved.kind);
             mismatches.push(format!(
                 "unexpected: the file has {kind} '{name}', which was not added"
             ));
         }
-        if here != Some(there) {
+        if here != Some(&saved.kind[..]) {
             reported.push(name);
         }
     }

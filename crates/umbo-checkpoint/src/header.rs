@@ -1,25 +1,30 @@
-//! The header of a file: what safetensors prescribes, and Umbo's entry in its metadata.
+//! The header of a file: what safetensors prescribes, and two entries of Umbo's in its metadata.
 //!
-//! The metadata has one entry, `umbo`, which is again JSON: the format's version, checksums, the
-//! number of the last step, and for each object its kind and its values that are not tensors. See
-//! `docs/checkpoints.md`.
+//! Safetensors has texts alone in the metadata. One entry is a text of JSON, a
+//! [`CheckpointMetadata`]; the other is the checksum of this text. So a file tells damage from
+//! another version, whatever a later version of the format writes. The rest of the header needs no
+//! checksum: the text has the dtype and the shape of each tensor and the checksum of its elements.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
-use crate::numbers::read_count;
-use crate::parts::PartFile;
-use crate::snapshot::{SavedSharding, Snapshot};
+use crate::metadata::{AnyMetadata, CheckpointMetadata, FORMAT, SavedTensor};
+use crate::numbers::Count;
+use crate::snapshot::Snapshot;
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
-use umbo_tensor::{DType, Shape};
+use umbo_input::sources::file::damaged;
+use umbo_tensor::DType;
 
-/// The version of Umbo's entry. A reader refuses later versions.
-pub(super) const FORMAT: u64 = 1;
+/// The name of the entry with the text.
+const CHECKPOINT: &str = "umbo.checkpoint";
 
-/// The beginning of each header that Umbo writes. Eight digits of its checksum follow.
-pub(super) const START: &str = r#"{"__metadata__":{"umbo":"{\"checksums\":{\"header\":\""#;
+/// The name of the entry with the checksum of the text.
+const CHECKSUM: &str = "umbo.crc32";
 
 /// The longest header that is read. The limit is that of the `safetensors` crate.
 pub(super) const LONGEST: u64 = 100_000_000;
@@ -27,75 +32,101 @@ pub(super) const LONGEST: u64 = 100_000_000;
 /// The number of bytes before the header. They contain its length.
 pub(super) const LENGTH_BYTES: usize = 8;
 
-/// The length and the header of a file that has the tensors of a snapshot, in their order, with
-/// these checksums. Also returns the checksum of both.
-pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
-    let mut infos = Vec::new();
-    let mut end = 0;
-    let mut of_tensors = Map::new();
-    for ((name, tensor), checksum) in snapshot.tensors.iter().zip(checksums) {
-        let start = end;
-        end += tensor.shape().bytes(tensor.dtype())?;
-        let info = TensorInfo {
-            dtype: file_dtype(tensor.dtype()),
-            shape: tensor.shape().to_vec(),
-            data_offsets: (start, end),
-        };
-        infos.push((name.clone(), info));
-        of_tensors.insert(name.clone(), Json::String(digits(*checksum)));
-    }
-    let mut own = json!({
-        "checksums": { "header": digits(0), "tensors": of_tensors },
-        "format": FORMAT,
-        "library": env!("CARGO_PKG_VERSION"),
-        "objects": snapshot.objects,
-        "saved": snapshot.saved,
-        "steps": snapshot.steps,
-    });
-    if !snapshot.parts.is_empty() {
-        let divided = snapshot
-            .divided
-            .iter()
-            .map(|(name, SavedSharding { shape, boundaries })| {
-                (
-                    name.clone(),
-                    json!({ "shape": shape.to_vec(), "boundaries": boundaries }),
-                )
-            });
-        own["divided"] = Json::Object(divided.collect());
-        let parts = snapshot.parts.iter().map(
-            |PartFile { name, checksum }| json!({ "file": name, "checksum": digits(*checksum) }),
-        );
-        own["parts"] = parts.collect();
-    }
-    let metadata = [("umbo".to_owned(), own.to_string())].into_iter().collect();
-    let unfit = |error: &dyn std::fmt::Display| Error::Internal(format!("a header: {error}"));
-    let metadata = Metadata::new(Some(metadata), infos).map_err(|error| unfit(&error))?;
-    let mut header = serde_json::to_vec(&metadata).map_err(|error| unfit(&error))?;
-    header.resize(header.len().next_multiple_of(8), b' ');
-    if !header.starts_with(START.as_bytes()) {
-        return Err(Error::Internal("a header begins otherwise".into()));
-    }
-    if header.len() as u64 > LONGEST {
-        let problem = format!(
-            "its header would have {} bytes; at most {LONGEST}",
-            header.len()
-        );
-        return Err(Error::ResourceExhausted(problem));
-    }
-    let mut all = (header.len() as u64).to_le_bytes().to_vec();
-    all.append(&mut header);
-    let checksum = checksum(&all);
-    let place = LENGTH_BYTES + START.len();
-    all[place..place + 8].copy_from_slice(digits(checksum).as_bytes());
-    Ok((all, checksum))
+/// A header as safetensors prescribes it. Umbo's readers use the crate's own type.
+#[derive(Serialize)]
+struct Header<'a> {
+    #[serde(rename = "__metadata__")]
+    metadata: BTreeMap<&'a str, String>,
+    #[serde(flatten)]
+    tensors: BTreeMap<&'a str, TensorInfo>,
 }
 
-/// Parses a header, and returns the dtypes that the format does not know, by the names of their
-/// tensors. In the metadata such a tensor consists of bytes, so that the others can be read.
-pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), serde_json::Error> {
+/// The bytes of a file before the elements: the length and the header.
+pub(super) struct EncodedHeader {
+    pub bytes: Vec<u8>,
+    /// The checksum of Umbo's entry. It stands for all contents of the file.
+    pub crc32: Crc32,
+}
+
+/// The header of a file that has the tensors of a snapshot, in their order, with these checksums.
+pub(super) fn encode(snapshot: &Snapshot, checksums: &[Crc32]) -> Result<EncodedHeader> {
+    let mut infos = BTreeMap::new();
+    let mut tensors = BTreeMap::new();
+    let mut end = 0;
+    for ((name, tensor), &crc32) in snapshot.tensors.iter().zip(checksums) {
+        let start = end;
+        end += tensor.shape().bytes(tensor.dtype())?;
+        let dtype = file_dtype(tensor.dtype());
+        let shape = tensor.shape().to_vec();
+        let saved = SavedTensor {
+            dtype: dtype.to_string(),
+            shape: shape.clone(),
+            crc32,
+        };
+        let data_offsets = (start, end);
+        let info = TensorInfo {
+            dtype,
+            shape,
+            data_offsets,
+        };
+        tensors.insert(name.clone(), saved);
+        infos.insert(&name[..], info);
+    }
+    let is_whole = snapshot.parts.is_empty();
+    let checkpoint = CheckpointMetadata {
+        format: FORMAT,
+        library: env!("CARGO_PKG_VERSION").to_owned(),
+        steps: Count(snapshot.steps),
+        objects: snapshot.objects.clone(),
+        tensors,
+        manager: snapshot.manager.clone(),
+        parts: snapshot.parts.clone(),
+        // A part has its rank's elements alone, of which the file knows the place.
+        sharded: if is_whole {
+            BTreeMap::new()
+        } else {
+            snapshot.sharded.clone()
+        },
+    };
+    let text = serde_json::to_string(&checkpoint).map_err(unwritten)?;
+    let crc32 = Crc32::of(text.as_bytes());
+    let header = Header {
+        metadata: BTreeMap::from([(CHECKPOINT, text), (CHECKSUM, crc32.to_string())]),
+        tensors: infos,
+    };
+    let mut bytes = vec![0; LENGTH_BYTES];
+    serde_json::to_writer(&mut bytes, &header).map_err(unwritten)?;
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    let length = (bytes.len() - LENGTH_BYTES) as u64;
+    if length > LONGEST {
+        let problem = format!("its header would have {length} bytes; at most {LONGEST}");
+        return Err(Error::ResourceExhausted(problem));
+    }
+    bytes[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(EncodedHeader { bytes, crc32 })
+}
+
+fn unwritten(error: serde_json::Error) -> Error {
+    Error::Internal(format!("the header of a checkpoint: {error}"))
+}
+
+/// A header that was read.
+pub(super) struct ParsedHeader {
+    pub metadata: Metadata,
+    /// The dtypes that the format does not know, by the names of their tensors. In the metadata
+    /// such a tensor consists of bytes, so that the others can be read.
+    pub foreign: HashMap<String, String>,
+}
+
+/// Parses a header.
+pub(super) fn parse(text: &str) -> Result<ParsedHeader, serde_json::Error> {
     let error = match serde_json::from_str(text) {
-        Ok(metadata) => return Ok((metadata, HashMap::new())),
+        Ok(metadata) => {
+            return Ok(ParsedHeader {
+                metadata,
+                foreign: HashMap::new(),
+            });
+        }
         Err(error) => error,
     };
     let mut foreign = HashMap::new();
@@ -107,7 +138,7 @@ pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), s
             continue;
         };
         let offset = |index: usize| entry["data_offsets"][index].as_u64();
-        if serde_json::from_value::<Dtype>(entry["dtype"].clone()).is_err()
+        if Dtype::deserialize(&entry["dtype"]).is_err()
             && let (Some(start), Some(end)) = (offset(0), offset(1))
         {
             entry["shape"] = json!([end.saturating_sub(start)]);
@@ -116,127 +147,90 @@ pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), s
         }
     }
     match serde_json::from_value(Json::Object(entries)) {
-        Ok(metadata) if !foreign.is_empty() => Ok((metadata, foreign)),
+        Ok(metadata) if !foreign.is_empty() => Ok(ParsedHeader { metadata, foreign }),
         _ => Err(error),
     }
 }
 
-/// The CRC-32 of a length and a header that begins with [`START`]. The eight digits of the checksum
-/// are taken as zeros.
-pub(super) fn checksum(all: &[u8]) -> u32 {
-    let (before, behind) = all.split_at(LENGTH_BYTES + START.len());
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(before);
-    hasher.update(b"00000000");
-    hasher.update(behind.get(8..).unwrap_or_default());
-    hasher.finalize()
+/// Umbo's entries in the header of a file.
+pub(super) struct OwnMetadata {
+    pub checkpoint: CheckpointMetadata,
+    /// The checksum of the text that it was read from.
+    pub crc32: Crc32,
 }
 
-/// A checksum as it is written in a file.
-pub(super) fn digits(checksum: u32) -> String {
-    format!("{checksum:08x}")
-}
-
-fn read_digits(json: &Json) -> Option<u32> {
-    let text = json.as_str()?;
-    // The digits must be as they are written, not in capitals, because each byte of a file counts.
-    u32::from_str_radix(text, 16)
-        .ok()
-        .filter(|&checksum| digits(checksum) == text)
-}
-
-/// Umbo's entry in a header.
-#[derive(Default)]
-pub(super) struct OwnHeader {
-    pub(super) format: u64,
-    pub(super) checksum: u32,
-    pub(super) checksums: BTreeMap<String, u32>,
-    pub(super) steps: u64,
-    pub(super) objects: BTreeMap<String, Map<String, Json>>,
-    pub(super) saved: Map<String, Json>,
-    /// The parts of the other ranks, and the tensors that are divided among them.
-    pub(super) parts: Vec<PartFile>,
-    pub(super) divided: BTreeMap<String, SavedSharding>,
-}
-
-impl OwnHeader {
-    /// Whether Umbo may have written this entry, even if it is damaged now. Another program may use
-    /// the same name.
-    pub(super) fn is_meant(text: &str) -> bool {
-        let names = [
-            "\"checksums\"",
-            "\"format\"",
-            "\"library\"",
-            "\"objects\"",
-            "\"steps\"",
-        ];
-        names.into_iter().filter(|name| text.contains(name)).count() >= 2
-    }
-
-    /// Parses the entry of the metadata. The error names what is invalid.
-    pub(super) fn parse(text: &str) -> Result<OwnHeader, String> {
-        let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let format = json["format"].as_u64().ok_or("no format")?;
-        if format != FORMAT {
-            return Ok(OwnHeader {
-                format,
-                ..OwnHeader::default()
-            });
+impl OwnMetadata {
+    /// Umbo's entries in the header of the file at `path`. None if the file has none.
+    ///
+    /// DATA_LOSS if they are damaged, or do not fit the header. UNIMPLEMENTED: a later version of
+    /// the format.
+    pub(super) fn read(path: &Path, header: &ParsedHeader) -> Result<Option<OwnMetadata>> {
+        let entries = header.metadata.metadata().as_ref();
+        let entry = |name: &str| entries.and_then(|entries| entries.get(name));
+        let (text, digits) = match (entry(CHECKPOINT), entry(CHECKSUM)) {
+            (None, None) => return Ok(None),
+            (Some(text), Some(digits)) => (text, digits),
+            (Some(_), None) => return Err(incomplete(path, CHECKPOINT, CHECKSUM)),
+            (None, Some(_)) => return Err(incomplete(path, CHECKSUM, CHECKPOINT)),
+        };
+        let crc32 = Crc32::of(text.as_bytes());
+        if crc32.to_string() != *digits {
+            let problem = format!("damaged: its metadata has checksum {crc32}, and not '{digits}'");
+            return Err(damaged(path, problem));
         }
-        let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
-        let members = |json: &Json| json.as_object().cloned();
-        let checksums = members(&json["checksums"]["tensors"]).ok_or("no checksums")?;
-        let checksums = checksums
-            .iter()
-            .map(|(name, json)| Some((name.clone(), read_digits(json)?)));
-        let objects = members(&json["objects"]).ok_or("no objects")?;
-        let objects = objects
-            .into_iter()
-            .map(|(name, json)| Some((name, members(&json)?)));
-        let parts = json["parts"].as_array().into_iter().flatten().map(|part| {
-            let name = part["file"]
-                .as_str()
-                .filter(|name| !name.contains('/'))?
-                .to_owned();
-            Some(PartFile {
-                name,
-                checksum: read_digits(&part["checksum"])?,
-            })
-        });
-        let divided = members(&json["divided"]).unwrap_or_default();
-        let divided = divided
-            .into_iter()
-            .map(|(name, json)| Some((name, read_sharding(&json)?)))
-            .collect::<Option<_>>();
-        Ok(OwnHeader {
-            format,
-            checksum,
-            parts: parts.collect::<Option<_>>().ok_or("a part is none")?,
-            divided: divided.ok_or("a division is none")?,
-            checksums: checksums
-                .collect::<Option<_>>()
-                .ok_or("a checksum is none")?,
-            steps: read_count(&json["steps"]).ok_or("no steps")?,
-            objects: objects.collect::<Option<_>>().ok_or("an object is none")?,
-            saved: members(&json["saved"]).unwrap_or_default(),
-        })
+        let unread = |error| damaged(path, format!("damaged: its metadata: {error}"));
+        let AnyMetadata { format } = serde_json::from_str(text).map_err(unread)?;
+        if format != FORMAT {
+            return Err(Error::Unimplemented(format!(
+                "'{}': version {format} of the format; this library reads {FORMAT}",
+                path.display()
+            )));
+        }
+        let checkpoint: CheckpointMetadata = serde_json::from_str(text).map_err(unread)?;
+        header.check(path, &checkpoint)?;
+        Ok(Some(OwnMetadata { checkpoint, crc32 }))
+    }
+
+    /// The checksum of a tensor in the file itself.
+    pub(super) fn checksum_of(&self, tensor: &str) -> Option<Crc32> {
+        self.checkpoint.tensors.get(tensor).map(|saved| saved.crc32)
     }
 }
 
-/// How ranks divide a tensor: into parts that follow each other and together are the whole tensor.
-fn read_sharding(json: &Json) -> Option<SavedSharding> {
-    let numbers = |json: &Json| {
-        let numbers = json.as_array()?.iter();
-        numbers
-            .map(|number| usize::try_from(number.as_u64()?).ok())
-            .collect::<Option<Vec<_>>>()
-    };
-    let shape = Shape::new(&numbers(&json["shape"])?).ok()?;
-    let boundaries = numbers(&json["boundaries"])?;
-    let is_all = boundaries.first() == Some(&0)
-        && boundaries.last() == Some(&shape.elements())
-        && boundaries.is_sorted();
-    is_all.then_some(SavedSharding { shape, boundaries })
+impl ParsedHeader {
+    /// Checks that the header has the tensors that Umbo's metadata name, and no others.
+    fn check(&self, path: &Path, checkpoint: &CheckpointMetadata) -> Result<()> {
+        let found = self.metadata.tensors();
+        let mut names = found.keys().chain(checkpoint.tensors.keys());
+        let differs = |name: &&String| {
+            let Some((info, saved)) = found.get(*name).zip(checkpoint.tensors.get(*name)) else {
+                return true;
+            };
+            match self.foreign.get(*name) {
+                Some(dtype) => *dtype != saved.dtype,
+                None => info.dtype.to_string() != saved.dtype || info.shape != saved.shape,
+            }
+        };
+        match names.find(differs) {
+            None => Ok(()),
+            Some(name) => Err(damaged(
+                path,
+                format!(
+                    "damaged, or rewritten: its header and Umbo's metadata differ in tensor \
+                     '{name}'; a program that changes the tensors of a checkpoint leaves out the \
+                     metadata '{CHECKPOINT}' and '{CHECKSUM}', and variables can be loaded from \
+                     what it writes"
+                ),
+            )),
+        }
+    }
+}
+
+fn incomplete(path: &Path, found: &str, missing: &str) -> Error {
+    damaged(
+        path,
+        format!("damaged: its metadata have '{found}' and not '{missing}'"),
+    )
 }
 
 /// The name of a dtype in files.

@@ -2,10 +2,10 @@
 //!
 //! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and
 //!   the objects may differ.
-//! - `atomic`: a file that exists as a whole or not at all. `header`: the file format. `snapshot`:
-//!   the contents of a file; `writer`, [`reader`]: files; `parts`: the files of several ranks.
-//!   `wanted`: which tensors are read; `loading`: reading many at once. [`numbers`]: numbers in a
-//!   header.
+//! - `atomic`: a file that exists as a whole or not at all. `header`, `metadata`: the file format;
+//!   `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`, [`reader`]: files;
+//!   `parts`: the files of several ranks. `wanted`: which tensors are read; `loading`: reading many
+//!   at once.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
 //! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order,
@@ -14,7 +14,7 @@
 //! - [`weight_files`]: variables alone, from files of any program.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
-//! The format is described in `docs/checkpoints.md`.
+//! The format is described in `docs/internals/formats.md`.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -37,8 +37,9 @@ mod held_folder;
 mod loading;
 pub mod manager;
 mod manager_options;
+mod metadata;
 mod mismatch;
-pub mod numbers;
+mod numbers;
 mod objects;
 mod parts;
 pub mod reader;

@@ -10,9 +10,9 @@ use std::io;
 
 use crc32fast::Hasher;
 
-use crate::header;
 use crate::reader::CheckpointFile;
 use crate::wanted::{One, Values, WantedTensors, lost};
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 use umbo_executor::computing;
 use umbo_input::sources::file::{FileElements, damaged, failed, to_memory};
@@ -143,12 +143,10 @@ impl CheckpointFile {
                 .iter()
                 .filter_map(|piece| piece.checksum.as_ref())
                 .for_each(|of_piece| found.combine(of_piece));
-            let found = found.finalize();
+            let found = Crc32(found.finalize());
             if found != expected {
                 let problem = format!(
-                    "damaged: tensor '{name}' has checksum {}, and should have {}",
-                    header::digits(found),
-                    header::digits(expected)
+                    "damaged: tensor '{name}' has checksum {found}, and should have {expected}"
                 );
                 return Err(damaged(&self.path, problem));
             }

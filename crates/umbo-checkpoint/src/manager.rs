@@ -4,16 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Map, Value as Json, json};
-
 use crate::background::Background;
 use crate::bundle::Checkpoint;
 use crate::claimed_folders::Claim;
 use crate::folder;
 use crate::held_folder::HeldFolder;
 use crate::manager_options::ManagerOptions;
-use crate::numbers::number;
-use crate::shelf::{self, NUMBER, Shelf, StepFile};
+use crate::metadata::ManagerNotes;
+use crate::numbers::{Count, Float};
+use crate::shelf::{self, Shelf, StepFile};
 use crate::snapshot::Snapshot;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
@@ -177,16 +176,20 @@ impl Manager {
             });
         }
         self.start_fresh(step)?;
-        let saved = note(step, metric, self.next_number());
+        let manager = Some(ManagerNotes {
+            step: Count(step),
+            save: self.next_number().map(Count),
+            metric: metric.map(Float),
+        });
         let earlier_failure = match &self.background {
             Some(background) => background.save(step, || {
                 Ok(Snapshot {
-                    saved,
+                    manager,
                     ..self.checkpoint.snapshot()?
                 })
             })?,
             None => {
-                self.write(step, saved)?;
+                self.write(step, manager)?;
                 None
             }
         };
@@ -200,10 +203,10 @@ impl Manager {
     /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files
     /// that are no longer kept, and the others wait for it, so that all of them find the same
     /// files.
-    fn write(&self, step: u64, saved: Map<String, Json>) -> Result<()> {
+    fn write(&self, step: u64, manager: Option<ManagerNotes>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
         self.checkpoint
-            .save_noting(&self.shelf.path_of(step), saved)?;
+            .save_noting(&self.shelf.path_of(step), manager)?;
         if strategy.rank() == 0 {
             self.shelf.remove_old(step);
         }
@@ -435,16 +438,4 @@ impl std::fmt::Debug for Manager {
             self.shelf.folder().path().display()
         )
     }
-}
-
-fn note(step: u64, metric: Option<f64>, save_number: Option<u64>) -> Map<String, Json> {
-    let mut saved = Map::new();
-    saved.insert("step".into(), json!(step));
-    if let Some(save_number) = save_number {
-        saved.insert(NUMBER.into(), json!(save_number));
-    }
-    if let Some(metric) = metric {
-        saved.insert("metric".into(), number(metric));
-    }
-    saved
 }

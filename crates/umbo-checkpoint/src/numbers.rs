@@ -1,6 +1,6 @@
 //! Numbers of the caller, and numbers in the JSON of a file.
 
-use serde_json::Value as Json;
+use serde::{Deserialize, Serialize};
 
 /// A number of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,30 +11,95 @@ pub enum Number {
     Float(f64),
 }
 
-/// A number as JSON, from which [`read_number`] makes the same bits. A number that is not finite
-/// becomes a text that contains its bits.
-pub fn number(value: f64) -> Json {
-    let finite = serde_json::Number::from_f64(value).map(Json::Number);
-    finite.unwrap_or_else(|| Json::String(format!("{value} ({:#018x})", value.to_bits())))
+/// A floating-point number in a file, with all its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "FloatText", try_from = "FloatText")]
+pub(super) struct Float(pub f64);
+
+/// JSON has no infinities and no NaN: these are their bits, in hexadecimal digits.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum FloatText {
+    Finite(f64),
+    Bits(String),
 }
 
-/// The number from which [`number`] made `json`.
-pub fn read_number(json: &Json) -> Option<f64> {
-    match json {
-        Json::Number(number) => number.as_f64(),
-        Json::String(text) => {
-            let (_, bits) = text.split_once("(0x")?;
-            u64::from_str_radix(bits.strip_suffix(')')?, 16)
-                .ok()
-                .map(f64::from_bits)
+impl From<Float> for FloatText {
+    fn from(Float(value): Float) -> FloatText {
+        match value.is_finite() {
+            true => FloatText::Finite(value),
+            false => FloatText::Bits(text_of(value)),
         }
-        _ => None,
     }
 }
 
-/// A whole number in the file that is small enough to count steps and updates.
-pub fn read_count(json: &Json) -> Option<u64> {
-    json.as_u64().filter(|&count| count < 1 << 53)
+impl TryFrom<FloatText> for Float {
+    type Error = String;
+
+    fn try_from(text: FloatText) -> Result<Float, String> {
+        let bits = match text {
+            FloatText::Finite(value) => return Ok(Float(value)),
+            FloatText::Bits(bits) => bits,
+        };
+        let value = bits
+            .strip_prefix("0x")
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .map(f64::from_bits);
+        match value.filter(|value| !value.is_finite() && text_of(*value) == bits) {
+            Some(value) => Ok(Float(value)),
+            None => Err(format!(
+                "'{bits}' where the bits of an infinity or a NaN are expected"
+            )),
+        }
+    }
+}
+
+fn text_of(value: f64) -> String {
+    format!("{:#018x}", value.to_bits())
+}
+
+/// A finite number in a file that is 0 or more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Float", try_from = "Float")]
+pub(super) struct NonNegative(pub f64);
+
+impl From<NonNegative> for Float {
+    fn from(NonNegative(value): NonNegative) -> Float {
+        Float(value)
+    }
+}
+
+impl TryFrom<Float> for NonNegative {
+    type Error = String;
+
+    fn try_from(Float(value): Float) -> Result<NonNegative, String> {
+        match value.is_finite() && value >= 0.0 {
+            true => Ok(NonNegative(value)),
+            false => Err(format!("{value} where a number of at least 0 is expected")),
+        }
+    }
+}
+
+/// A whole number in a file that is small enough to count steps and updates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u64", try_from = "u64")]
+pub(super) struct Count(pub u64);
+
+impl From<Count> for u64 {
+    fn from(Count(count): Count) -> u64 {
+        count
+    }
+}
+
+impl TryFrom<u64> for Count {
+    type Error = String;
+
+    fn try_from(count: u64) -> Result<Count, String> {
+        match count < 1 << 53 {
+            true => Ok(Count(count)),
+            false => Err(format!("{count} where a count below 2^53 is expected")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -55,11 +120,37 @@ mod tests {
             nan,
             3.0,
         ] {
-            let text = number(value).to_string();
-            let read = read_number(&serde_json::from_str(&text).unwrap()).unwrap();
+            let text = serde_json::to_string(&Float(value)).unwrap();
+            let Float(read) = serde_json::from_str(&text).unwrap();
             assert_eq!(read.to_bits(), value.to_bits(), "{text}");
         }
-        assert_eq!(read_number(&Json::Null), None);
-        assert_eq!(read_number(&Json::String("inf".into())), None);
+        let infinity = serde_json::to_string(&Float(f64::INFINITY)).unwrap();
+        assert_eq!(infinity, r#""0x7ff0000000000000""#);
+        for text in [
+            "null",
+            r#""inf""#,
+            r#""0x7ff""#,
+            r#""0x+ff0000000000000""#,
+            r#""0x7FF0000000000000""#,
+            r#""0x3ff0000000000000""#,
+            "[1]",
+        ] {
+            assert!(serde_json::from_str::<Float>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for text in ["-1", "-0.5", r#""0x7ff0000000000000""#] {
+            assert!(serde_json::from_str::<NonNegative>(text).is_err(), "{text}");
+        }
+        assert_eq!(serde_json::from_str::<NonNegative>("0").unwrap().0, 0.0);
+        for text in ["-1", "1.5", "9007199254740992", "\"1\""] {
+            assert!(serde_json::from_str::<Count>(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            serde_json::from_str::<Count>("9007199254740991").unwrap().0,
+            (1 << 53) - 1
+        );
     }
 }

@@ -13,23 +13,54 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use serde::{Deserialize, Serialize};
+
 use crate::atomic::{folder_of, remove_left_over};
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 
 /// The number of digits of a save's number.
 const DIGITS: usize = 16;
 
 /// A part of a checkpoint, as its file names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartFile {
     /// Its name. It is in the folder of the file.
-    pub name: String,
-    /// The checksum of its header.
-    pub checksum: u32,
+    pub file: PartName,
+    /// The checksum of Umbo's metadata in it, which stand for all its contents.
+    pub crc32: Crc32,
+}
+
+/// The name of a file, which leads to no other folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(super) struct PartName(String);
+
+impl PartName {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<PartName> for String {
+    fn from(PartName(name): PartName) -> String {
+        name
+    }
+}
+
+impl TryFrom<String> for PartName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<PartName, String> {
+        match Path::new(&name).file_name() == Some(OsStr::new(&name)) {
+            true => Ok(PartName(name)),
+            false => Err(format!("'{name}' is not the name of a file")),
+        }
+    }
 }
 
 /// The name of a part: that of the file with `.NUMBER-00002-of-00004` before its ending.
-pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Result<String> {
+pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Result<PartName> {
     let (stem, ending) = pieces(path)?;
     let text = |text: OsString| text.into_string().ok();
     let ending = if ending.is_empty() {
@@ -38,10 +69,10 @@ pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Re
         format!(".{}", ending.display())
     };
     let name = text(stem.to_owned()).map(|stem| {
-        format!(
+        PartName(format!(
             "{stem}.{save:0DIGITS$x}-{:05}-of-{ranks:05}{ending}",
             rank + 1
-        )
+        ))
     });
     name.ok_or_else(|| {
         let problem = "the name of the file is no UTF-8; checkpoints of several ranks need that";
@@ -117,7 +148,7 @@ mod tests {
         for path in ["a/step-1.safetensors", "state", "x/y.z.state"] {
             let path = Path::new(path);
             for save in [0, 1, u64::MAX] {
-                let name = part_name(path, save, 2, 12).unwrap();
+                let PartName(name) = part_name(path, save, 2, 12).unwrap();
                 assert_eq!(
                     save_of(path, &path.with_file_name(&name)),
                     Some(save),

@@ -6,13 +6,14 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Dtype, Metadata, TensorInfo};
-use serde_json::{Map, Value as Json};
+use safetensors::tensor::{Dtype, TensorInfo};
+use serde_json::Value as Json;
 
-use crate::header::{self, FORMAT, LENGTH_BYTES, LONGEST, OwnHeader};
+use crate::header::{self, LENGTH_BYTES, LONGEST, OwnMetadata, ParsedHeader};
+use crate::metadata::{CheckpointMetadata, ManagerNotes, SavedObject, SavedSharding};
 use crate::parts::PartFile;
-use crate::snapshot::SavedSharding;
 use crate::wanted::{PendingTensor, WantedTensors};
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
 use umbo_device::DeviceId;
@@ -29,7 +30,7 @@ pub struct CheckpointFile {
     tensors: HashMap<String, TensorInfo>,
     /// The dtypes of tensors that the format does not know. They are listed in `tensors` as bytes.
     foreign: HashMap<String, String>,
-    own: Option<OwnHeader>,
+    own: Option<OwnMetadata>,
     /// The parts of the ranks after the first, if several ranks have saved it.
     parts: Vec<CheckpointFile>,
 }
@@ -45,22 +46,23 @@ impl CheckpointFile {
         let parts = file
             .own
             .as_ref()
-            .map(|own| own.parts.clone())
+            .map(|own| own.checkpoint.parts.clone())
             .unwrap_or_default();
         // Parts are beside the file itself, even if the path is a symbolic link.
         let place = match parts.is_empty() {
             true => path.to_owned(),
             false => Place::of(path)?.path,
         };
-        for PartFile { name, checksum } in parts {
+        for PartFile { file: name, crc32 } in parts {
+            let name = name.as_str();
             let part =
-                CheckpointFile::open_one(&place.with_file_name(&name)).map_err(
+                CheckpointFile::open_one(&place.with_file_name(name)).map_err(
                     |error| match error.status() {
                         Status::NotFound => damaged(path, format!("its part '{name}' is missing")),
                         _ => error,
                     },
                 )?;
-            if part.own.as_ref().map(|own| own.checksum) != Some(checksum) {
+            if part.own.as_ref().map(|own| own.crc32) != Some(crc32) {
                 return Err(damaged(
                     path,
                     format!("its part '{name}' is that of another save"),
@@ -73,17 +75,15 @@ impl CheckpointFile {
     }
 
     /// A manager's notes in the file at `path`, whether its parts are there or not.
-    pub(super) fn notes_at(path: &Path) -> Result<Map<String, Json>> {
-        Ok(CheckpointFile::open_one(path)?
-            .own
-            .map(|own| own.saved)
-            .unwrap_or_default())
+    pub(super) fn notes_at(path: &Path) -> Result<Option<ManagerNotes>> {
+        let own = CheckpointFile::open_one(path)?.own;
+        Ok(own.and_then(|own| own.checkpoint.manager))
     }
 
     /// Checks that all parts have the tensors that the file says they have.
     fn check_shardings(&self) -> Result<()> {
-        let divided = self.own.iter().flat_map(|own| &own.divided);
-        for (name, SavedSharding { boundaries, .. }) in divided {
+        let sharded = self.own.iter().flat_map(|own| &own.checkpoint.sharded);
+        for (name, SavedSharding { boundaries, .. }) in sharded {
             let dtype = self.tensors.get(name).map(|info| info.dtype);
             let fits = |(part, pair): (&CheckpointFile, &[usize])| {
                 part.tensors.get(name).is_some_and(|info| {
@@ -130,23 +130,24 @@ impl CheckpointFile {
         read_at(path, &file, &mut all, 0)?;
         let text = std::str::from_utf8(&all[LENGTH_BYTES..])
             .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
-        let (metadata, foreign) = header::parse(text).map_err(|error| {
+        let header = header::parse(text).map_err(|error| {
             damaged(
                 path,
                 format!("not a safetensors file, or damaged: its header: {error}"),
             )
         })?;
         let data = all.len() as u64;
-        let expected = (metadata.data_len() as u64).checked_add(data);
+        let elements = header.metadata.data_len();
+        let expected = (elements as u64).checked_add(data);
         if expected != Some(length) {
             let problem = format!(
-                "damaged: its header says {} bytes of elements, but {} are there",
-                metadata.data_len(),
+                "damaged: its header says {elements} bytes of elements, but {} are there",
                 length - data
             );
             return Err(damaged(path, problem));
         }
-        let own = own(path, &metadata, &all)?;
+        let own = OwnMetadata::read(path, &header)?;
+        let ParsedHeader { metadata, foreign } = header;
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
         let path = path.to_owned();
@@ -167,11 +168,12 @@ impl CheckpointFile {
     }
 
     /// Umbo's entry. Fails if the file was not written by Umbo with everything that training needs.
-    pub(super) fn own(&self) -> Result<&OwnHeader> {
-        self.own.as_ref().ok_or_else(|| {
+    pub(super) fn own(&self) -> Result<&CheckpointMetadata> {
+        let own = self.own.as_ref().map(|own| &own.checkpoint);
+        own.ok_or_else(|| {
             let path = self.path.display();
             let problem = format!(
-                "'{path}' is a safetensors file without what Umbo says in checkpoints; its \
+                "'{path}' is a safetensors file without the metadata of a checkpoint; its \
                  tensors can be loaded as weights"
             );
             Error::invalid("path", problem)
@@ -179,8 +181,8 @@ impl CheckpointFile {
     }
 
     /// A manager's notes in the file.
-    pub fn saved(&self) -> Option<&Map<String, Json>> {
-        self.own.as_ref().map(|own| &own.saved)
+    pub(super) fn notes(&self) -> Option<&ManagerNotes> {
+        self.own.as_ref()?.checkpoint.manager.as_ref()
     }
 
     /// The names of all tensors, sorted.
@@ -211,11 +213,11 @@ impl CheckpointFile {
     }
 
     fn sharding(&self, name: &str) -> Option<&SavedSharding> {
-        self.own.as_ref()?.divided.get(name)
+        self.own.as_ref()?.checkpoint.sharded.get(name)
     }
 
     /// Umbo's entries for the objects of the file.
-    pub(super) fn objects(&self) -> Result<&BTreeMap<String, Map<String, Json>>> {
+    pub(super) fn objects(&self) -> Result<&BTreeMap<String, SavedObject>> {
         Ok(&self.own()?.objects)
     }
 
@@ -223,7 +225,7 @@ impl CheckpointFile {
     /// first one has it, the ranks have it in common.
     pub(super) fn properties_of_ranks(&self, object: &str, name: &str) -> Vec<&Json> {
         let own = self.files().filter_map(|file| file.own.as_ref());
-        own.filter_map(|own| own.objects.get(object)?.get(name))
+        own.filter_map(|own| own.checkpoint.objects.get(object)?.properties.get(name))
             .collect()
     }
 
@@ -342,8 +344,8 @@ impl CheckpointFile {
     }
 
     /// The expected checksum of a tensor in this file itself, if the file has one.
-    pub(super) fn checksum_of(&self, name: &str) -> Option<u32> {
-        self.own.as_ref()?.checksums.get(name).copied()
+    pub(super) fn checksum_of(&self, name: &str) -> Option<Crc32> {
+        self.own.as_ref()?.checksum_of(name)
     }
 
     /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names
@@ -366,54 +368,6 @@ impl CheckpointFile {
         }
         Ok(())
     }
-}
-
-/// Umbo's entry in the header, if there is one.
-fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>> {
-    let Some(text) = metadata
-        .metadata()
-        .as_ref()
-        .and_then(|entries| entries.get("umbo"))
-    else {
-        return Ok(None);
-    };
-    if !OwnHeader::is_meant(text) {
-        return Ok(None);
-    }
-    let own = OwnHeader::parse(text)
-        .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
-    if own.format != FORMAT {
-        let problem = format!(
-            "version {} of the format; this library reads {FORMAT}",
-            own.format
-        );
-        return Err(Error::Unimplemented(format!(
-            "'{}': {problem}",
-            path.display()
-        )));
-    }
-    // Another program may have copied the metadata to a header that it has made. Such a header has
-    // no checksum.
-    if !all[LENGTH_BYTES..].starts_with(header::START.as_bytes()) {
-        return Ok(None);
-    }
-    if header::checksum(all) != own.checksum {
-        return Err(damaged(
-            path,
-            "damaged: its header does not have the checksum that it states",
-        ));
-    }
-    if let Some(name) = metadata
-        .tensors()
-        .keys()
-        .find(|name| !own.checksums.contains_key(*name))
-    {
-        return Err(damaged(
-            path,
-            format!("damaged: tensor '{name}' has no checksum"),
-        ));
-    }
-    Ok(Some(own))
 }
 
 fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {

@@ -1,14 +1,17 @@
 //! The traits and types with which objects are saved and restored.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use crate::numbers::{Number, read_count, read_number};
+use crate::bundle::owns;
+use crate::metadata::{SavedObject, SavedSharding};
+use crate::numbers::Number;
 use crate::reader::CheckpointFile;
-use crate::snapshot::SavedSharding;
 pub use crate::wanted::PendingTensor;
 use crate::wanted::{Values, WantedTensors};
 use umbo_base::error::{Error, Result};
@@ -160,7 +163,7 @@ impl Names {
 pub struct ObjectRecord {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
     /// How several ranks divide the tensors of parts, by the parts' names.
-    pub(super) divided: Vec<(String, SavedSharding)>,
+    pub(super) sharded: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
     /// The properties that each rank has for itself.
     pub(super) properties_of_rank: Map<String, Json>,
@@ -199,14 +202,26 @@ impl ObjectRecord {
         if let Some(sharding) = variable.sharding() {
             let shape = variable.shape();
             let boundaries = sharding.boundaries().to_vec();
-            self.divided
+            self.sharded
                 .push((name.clone(), SavedSharding { shape, boundaries }));
         }
         self.part(name, tensor);
     }
 
-    /// Adds a value that is not a tensor. Use [`number`](crate::numbers::number) for floating-point
-    /// numbers.
+    /// Adds the values of the object that are not tensors, the fields of a struct.
+    pub(super) fn properties(&mut self, properties: &impl Serialize) -> Result<()> {
+        match serde_json::to_value(properties) {
+            Ok(Json::Object(properties)) => {
+                self.properties.extend(properties);
+                Ok(())
+            }
+            other => Err(Error::Internal(format!(
+                "properties of an object: {other:?}"
+            ))),
+        }
+    }
+
+    /// Adds a property that all ranks have in common.
     pub fn property(&mut self, name: &str, value: impl Into<Json>) {
         self.properties.insert(name.to_owned(), value.into());
     }
@@ -222,7 +237,7 @@ impl ObjectRecord {
 pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,
-    pub(super) properties: &'a Map<String, Json>,
+    pub(super) saved: &'a SavedObject,
     /// The ranks that restore it.
     pub(super) ranks: &'a Ranks,
     pub(super) taken: &'a mut HashSet<String>,
@@ -237,29 +252,31 @@ impl ObjectReader<'_> {
             .push(format!("{}: {}", self.object, problem.into()));
     }
 
-    /// A property, parsed by `read`. None if it is missing or makes no sense, which is noted.
-    pub fn read_property<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&Json) -> Option<T>,
-    ) -> Option<T> {
-        let properties = self.properties;
-        self.parsed(name, properties.get(name), read)
+    /// The values of the object that are not tensors. None if they are not those of such an object,
+    /// which is noted.
+    pub(super) fn properties<T: DeserializeOwned>(&mut self) -> Option<T> {
+        match T::deserialize(&self.saved.properties) {
+            Ok(properties) => Some(properties),
+            Err(error) => {
+                self.differs(format!("its values in the file are not valid: {error}"));
+                self.take_all();
+                None
+            }
+        }
     }
 
-    /// As [`ObjectReader::read_property`], for a property that each rank has saved for itself: the
-    /// one of this rank. If those of the ranks differ, as many ranks must restore them, and
-    /// `may_differ` says whether the object can take one that differs between them.
-    pub fn read_property_of_rank<T>(
+    /// A property that each rank has saved for itself: the one of this rank. If those of the ranks
+    /// differ, as many ranks must restore them, and `may_differ` says whether the object can take
+    /// one that differs between them. None if there is none, which is noted.
+    pub(super) fn property_of_rank<T: DeserializeOwned>(
         &mut self,
         name: &str,
         may_differ: bool,
-        read: impl FnOnce(&Json) -> Option<T>,
     ) -> Option<T> {
         let file = self.file;
         let saved = file.properties_of_ranks(self.object, name);
         if saved.windows(2).all(|pair| pair[0] == pair[1]) {
-            return self.parsed(name, saved.first().copied(), read);
+            return self.parsed(name, saved.first().copied());
         }
         let problem = match (saved.len(), self.ranks.size()) {
             (saving, restoring) if saving != restoring => format!(
@@ -269,7 +286,7 @@ impl ObjectReader<'_> {
             _ if !may_differ => "these ranks read the same data: restore it into an object whose \
                                  ranks have the data that those had"
                 .to_owned(),
-            _ => return self.parsed(name, saved.get(self.ranks.rank()).copied(), read),
+            _ => return self.parsed(name, saved.get(self.ranks.rank()).copied()),
         };
         self.differs(format!(
             "its {name} differs between the {} ranks that have saved it, which had data of their \
@@ -279,49 +296,27 @@ impl ObjectReader<'_> {
         None
     }
 
-    fn parsed<T>(
-        &mut self,
-        name: &str,
-        found: Option<&Json>,
-        read: impl FnOnce(&Json) -> Option<T>,
-    ) -> Option<T> {
+    fn parsed<T: DeserializeOwned>(&mut self, name: &str, found: Option<&Json>) -> Option<T> {
         let Some(found) = found else {
-            self.differs(format!("the file does not say its {name}"));
+            self.differs(format!("the file does not have its {name}"));
             return None;
         };
-        let value = read(found);
-        if value.is_none() {
-            self.differs(format!("its {name} in the file makes no sense: {found}"));
-        }
+        let value = T::deserialize(found);
         value
-    }
-
-    /// A property that is a number.
-    pub fn number(&mut self, name: &str) -> Option<f64> {
-        self.read_property(name, read_number)
-    }
-
-    /// A property that is a whole number.
-    pub fn count(&mut self, name: &str) -> Option<u64> {
-        self.read_property(name, read_count)
-    }
-
-    /// A property that is an object with members.
-    pub fn members(&mut self, name: &str) -> Option<BTreeMap<String, Json>> {
-        self.read_property(name, |json| {
-            let members = json.as_object()?;
-            Some(
-                members
-                    .iter()
-                    .map(|(name, json)| (name.clone(), json.clone()))
-                    .collect(),
-            )
-        })
+            .map_err(|error| self.differs(format!("its {name} in the file is not valid: {error}")))
+            .ok()
     }
 
     /// Notes that a tensor of the file is expected, because its owner was mentioned.
     pub fn take(&mut self, part: &str) {
         self.taken.insert(full_name(self.object, Some(part)));
+    }
+
+    /// Notes that all tensors of the object are expected, because it was mentioned.
+    pub fn take_all(&mut self) {
+        let names = self.file.names();
+        let own = names.into_iter().filter(|name| owns(self.object, name));
+        self.taken.extend(own.map(str::to_owned));
     }
 
     /// Whether the file has this part of the object.

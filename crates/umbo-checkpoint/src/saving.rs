@@ -13,9 +13,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::Map;
 
 use crate::bundle::{Checkpoint, Entries, names_of, owns};
+use crate::metadata::{ManagerNotes, SavedObject};
 use crate::objects::variable::value_of;
 use crate::saveable::{Names, ObjectRecord, Saveable, full_name};
 use crate::snapshot::Snapshot;
@@ -108,12 +109,15 @@ impl Checkpoint {
     /// parts are beside the file, in a folder that all ranks see. Steps of other threads wait
     /// until everything is written, but not until it is on the disk.
     pub fn save(&self, path: &Path) -> Result<()> {
-        self.save_noting(path, Map::new())
+        self.save_noting(path, None)
     }
 
     /// Saves the same file, with a manager's notes in it.
-    pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
-        let noted = |snapshot: Snapshot| Snapshot { saved, ..snapshot };
+    pub(super) fn save_noting(&self, path: &Path, manager: Option<ManagerNotes>) -> Result<()> {
+        let noted = |snapshot: Snapshot| Snapshot {
+            manager,
+            ..snapshot
+        };
         if self.strategy().ranks().is_alone() {
             let begin = |snapshot: Snapshot| noted(snapshot).begin(path);
             // SAFETY: the snapshot is dropped when it is written.
@@ -139,7 +143,11 @@ impl Checkpoint {
             snapshot
                 .tensors
                 .push((name.clone(), value_of(&variable, &record)?));
-            snapshot.objects.insert(name, json!({ "kind": "variable" }));
+            let kind = variable.kind().to_owned();
+            let properties = Map::new();
+            snapshot
+                .objects
+                .insert(name, SavedObject { kind, properties });
         }
         snapshot.sort();
         let file = snapshot.begin(path)?;
@@ -171,17 +179,16 @@ fn save_entry(
 ) -> Result<()> {
     let saved = object.save(names, &mut record);
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
-    record.property("kind", object.kind());
     snapshot.warning = snapshot.warning.take().or(record.warning);
-    for (part, sharding) in record.divided {
+    for (part, sharding) in record.sharded {
         snapshot
-            .divided
+            .sharded
             .insert(full_name(name, Some(&part)), sharding);
     }
     for (part, tensor) in record.tensors {
         let name = full_name(name, part.as_deref());
         // What all ranks have in common is in the file of the first rank.
-        if is_first || snapshot.divided.contains_key(&name) {
+        if is_first || snapshot.sharded.contains_key(&name) {
             snapshot.tensors.push((name, tensor));
         }
     }
@@ -189,10 +196,10 @@ fn save_entry(
     if is_first {
         properties.append(&mut record.properties);
     }
-    if !properties.is_empty() {
-        snapshot
-            .objects
-            .insert(name.to_owned(), Json::Object(properties));
+    if is_first || !properties.is_empty() {
+        let kind = object.kind().to_owned();
+        let saved = SavedObject { kind, properties };
+        snapshot.objects.insert(name.to_owned(), saved);
     }
     Ok(())
 }

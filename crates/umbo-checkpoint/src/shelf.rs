@@ -17,16 +17,13 @@ use std::{fmt, io};
 use crate::folder::{self, path_of};
 use crate::held_folder::HeldFolder;
 use crate::manager_options::ManagerOptions;
-use crate::numbers::{read_count, read_number};
+use crate::numbers::{Count, Float};
 use crate::parts::remove_parts;
 use crate::reader::CheckpointFile;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result, Status};
 use umbo_base::observe::log::{self, Level};
 use umbo_system::files::FileIdentity;
-
-/// The name of the number of a save in a manager's notes.
-pub(super) const NUMBER: &str = "number";
 
 /// The files of steps in a folder.
 pub(super) struct Shelf {
@@ -172,7 +169,7 @@ impl Shelf {
             return Ok((modified, *number));
         }
         let number = match CheckpointFile::notes_at(path) {
-            Ok(notes) => notes.get(NUMBER).and_then(read_count),
+            Ok(notes) => notes.and_then(|notes| notes.save).map(|Count(save)| save),
             Err(error) if error.status() == Status::NotFound || is_refused(&error) => {
                 return Err(error);
             }
@@ -296,10 +293,10 @@ fn metric_of(path: &Path) -> Result<Option<f64>> {
         Err(error) if error.status() == Status::NotFound => return Ok(None),
         file => file?,
     };
-    let metric = file
-        .saved()
-        .and_then(|saved| read_number(saved.get("metric")?));
-    Ok(metric.filter(|metric| !metric.is_nan()))
+    let metric = file.notes().and_then(|notes| notes.metric);
+    Ok(metric
+        .map(|Float(metric)| metric)
+        .filter(|metric| !metric.is_nan()))
 }
 
 /// Whether the system has refused an operation that may succeed later.

@@ -2,19 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json};
-
+use crate::metadata::{ManagerNotes, SavedObject, SavedSharding};
 use crate::parts::PartFile;
-use umbo_tensor::{Shape, Tensor};
-
-/// How several ranks divide a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SavedSharding {
-    /// The shape of the whole tensor.
-    pub shape: Shape,
-    /// The boundaries of the parts, in elements.
-    pub boundaries: Vec<usize>,
-}
+use umbo_tensor::Tensor;
 
 /// The contents of a file, independent of all objects. They do not change any more.
 #[derive(Debug, Default)]
@@ -23,18 +13,18 @@ pub struct Snapshot {
     pub(super) tensors: Vec<(String, Tensor)>,
     /// How several ranks divide tensors, by the tensors' names. For these, `tensors` has only this
     /// rank's elements.
-    pub(super) divided: BTreeMap<String, SavedSharding>,
+    pub(super) sharded: BTreeMap<String, SavedSharding>,
     /// The parts of the other ranks, in their order.
     pub(super) parts: Vec<PartFile>,
     /// The kinds of objects and their values that are not tensors, by the objects' names. On ranks
     /// after the first, only the values that each rank has for itself.
-    pub(super) objects: Map<String, Json>,
+    pub(super) objects: BTreeMap<String, SavedObject>,
     /// How many steps the strategy has begun.
     pub(super) steps: u64,
     /// A probable mistake of the program, for a warning.
     pub(super) warning: Option<String>,
     /// A manager's notes about the file.
-    pub(super) saved: Map<String, Json>,
+    pub(super) manager: Option<ManagerNotes>,
 }
 
 impl Snapshot {

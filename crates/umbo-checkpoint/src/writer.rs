@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crc32fast::Hasher;
 
 use crate::atomic::AtomicFile;
-use crate::header;
+use crate::header::{self, EncodedHeader};
 use crate::parts::{PartFile, part_name, parts_of, remove_parts};
 use crate::snapshot::Snapshot;
+use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 use umbo_base::files::Place;
 use umbo_executor::computing;
@@ -89,19 +90,18 @@ impl Snapshot {
                 false => Vec::new(),
             };
             let checksums = self.checksums()?;
-            let (header, checksum) = header::encode(&self, &checksums)?;
+            let header = header::encode(&self, &checksums)?;
             // Parts are beside the file itself, even if the path is a symbolic link.
-            Ok((place.path, known, checksums, header, checksum))
+            Ok((place.path, known, checksums, header))
         });
         let checksum = own
             .as_ref()
-            .map_or(0, |(.., checksum)| u64::from(*checksum));
+            .map_or(0, |(.., header)| u64::from(header.crc32.0));
         let call = Call {
             numbers: [checksum, 0],
             ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint")
         };
-        let (collective, (path, known, checksums, header, _)) =
-            ranks.start_collective(call, own)?;
+        let (collective, (path, known, checksums, header)) = ranks.start_collective(call, own)?;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
         drop(collective);
@@ -122,24 +122,24 @@ impl Snapshot {
         ranks: &Ranks,
         path: &Path,
         save: u64,
-        header: Vec<u8>,
-        checksums: &[u32],
+        header: EncodedHeader,
+        checksums: &[Crc32],
         checksums_of_ranks: &[u64],
     ) -> Result<AtomicFile> {
         let name = |rank| part_name(path, save, rank, ranks.size());
         if ranks.rank() != 0 {
-            let mut file = AtomicFile::create(&path.with_file_name(name(ranks.rank())?))?;
+            let mut file = AtomicFile::create(&path.with_file_name(name(ranks.rank())?.as_str()))?;
             self.write_to(&mut file, &header)?;
             return Ok(file);
         }
         for (rank, &checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
             self.parts.push(PartFile {
-                name: name(rank)?,
-                checksum: checksum as u32,
+                file: name(rank)?,
+                crc32: Crc32(checksum as u32),
             });
         }
-        // The header of the file contains the checksums of the parts' headers.
-        let (header, _) = header::encode(self, checksums)?;
+        // The header of the file contains the checksums of the parts' metadata.
+        let header = header::encode(self, checksums)?;
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
         Ok(file)
@@ -147,14 +147,14 @@ impl Snapshot {
 
     /// Writes a file with these contents, which will be given the name `path`.
     pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
-        let (header, _) = header::encode(self, &self.checksums()?)?;
+        let header = header::encode(self, &self.checksums()?)?;
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
         Ok(file)
     }
 
     /// The checksums of the tensors, in their order.
-    pub(super) fn checksums(&self) -> Result<Vec<u32>> {
+    pub(super) fn checksums(&self) -> Result<Vec<Crc32>> {
         let mut pieces = Vec::new();
         let mut all = 0;
         for (index, (_, tensor)) in self.tensors.iter().enumerate() {
@@ -171,12 +171,13 @@ impl Snapshot {
         for ((index, _), of_piece) in pieces.iter().zip(&hashed) {
             checksums[*index].combine(of_piece);
         }
-        Ok(checksums.into_iter().map(Hasher::finalize).collect())
+        let checksums = checksums.into_iter().map(Hasher::finalize);
+        Ok(checksums.map(Crc32).collect())
     }
 
     /// Writes the header and all tensors.
-    pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
-        file.write(header)?;
+    pub(super) fn write_to(&self, file: &mut AtomicFile, header: &EncodedHeader) -> Result<()> {
+        file.write(&header.bytes)?;
         self.tensors
             .iter()
             .try_for_each(|(_, tensor)| file.write(bytes(tensor)?))

@@ -1,6 +1,8 @@
 //! Gradients: the sums that runs have accumulated since the last update.
 
-use crate::numbers::{number, read_number};
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::{Count, NonNegative};
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::{Result, memory};
 use umbo_device::DeviceId;
@@ -8,6 +10,21 @@ use umbo_optim::gradients::saved::{AccumulatedRuns, AccumulatedSum};
 use umbo_optim::{Gradients, LossReduction};
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
+
+#[derive(Serialize, Deserialize)]
+struct SavedGradients {
+    loss_reduction: SavedReduction,
+    runs: Count,
+    weight: NonNegative,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedReduction {
+    Sum,
+    Mean,
+    GlobalMean,
+}
 
 impl Saveable for Gradients {
     fn kind(&self) -> &'static str {
@@ -35,33 +52,38 @@ impl Saveable for Gradients {
             }
             record.part(format!("{name}/sum"), sum);
         }
-        record.property("loss_reduction", reduction_name(self.loss_reduction()));
-        record.property("runs", runs);
-        record.property("weight", number(weight));
-        Ok(())
+        record.properties(&SavedGradients {
+            loss_reduction: self.loss_reduction().into(),
+            runs: Count(runs),
+            weight: NonNegative(weight),
+        })
     }
 
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let here = reduction_name(self.loss_reduction());
-        let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
-        if there.as_deref().is_some_and(|there| there != here) {
-            let there = there.unwrap_or_default();
+        let properties: Option<SavedGradients> = saved.properties();
+        let here = SavedReduction::from(self.loss_reduction());
+        let there = properties
+            .as_ref()
+            .map_or(here, |saved| saved.loss_reduction);
+        if there != here {
             saved.differs(format!(
-                "its loss reduction is {here} here, {there} in the file"
+                "its loss reduction is {} here, {} in the file",
+                here.in_words(),
+                there.in_words()
             ));
         }
-        let runs = saved.count("runs");
-        let weight = saved.read_property("weight", |json| {
-            read_number(json).filter(|weight| weight.is_finite() && *weight >= 0.0)
-        });
         let mut sums = Vec::new();
         for (index, variable) in Gradients::variables(self).iter().enumerate() {
             sums.extend(read_sum(self, index, names.name(variable)?, saved)?);
         }
-        let (Some(runs), Some(weight)) = (runs, weight) else {
+        let Some(SavedGradients { runs, weight, .. }) = properties else {
             return Ok(None);
         };
-        let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
+        let runs = self.prepare_import(AccumulatedRuns {
+            runs: runs.0,
+            weight: weight.0,
+            sums,
+        })?;
         Ok(Some(PreparedRestore::by(move |_| self.import(runs))))
     }
 }
@@ -110,10 +132,23 @@ fn read_sum(
     Ok(Some(AccumulatedSum { index, rows, sum }))
 }
 
-fn reduction_name(reduction: LossReduction) -> &'static str {
-    match reduction {
-        LossReduction::Sum => "SUM",
-        LossReduction::Mean => "MEAN",
-        LossReduction::GlobalMean => "GLOBAL_MEAN",
+impl From<LossReduction> for SavedReduction {
+    fn from(reduction: LossReduction) -> SavedReduction {
+        match reduction {
+            LossReduction::Sum => SavedReduction::Sum,
+            LossReduction::Mean => SavedReduction::Mean,
+            LossReduction::GlobalMean => SavedReduction::GlobalMean,
+        }
+    }
+}
+
+impl SavedReduction {
+    /// The reduction in a message.
+    fn in_words(self) -> &'static str {
+        match self {
+            SavedReduction::Sum => "a sum",
+            SavedReduction::Mean => "a mean",
+            SavedReduction::GlobalMean => "a global mean",
+        }
     }
 }

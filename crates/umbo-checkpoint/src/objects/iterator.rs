@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::{Result, Status};
 use umbo_input::PassIterator;
@@ -34,9 +32,8 @@ impl Saveable for SavedIterator {
     }
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let text = |json: &Json| json.as_str().map(str::to_owned);
-        let position = saved.read_property_of_rank("position", self.0.spans_ranks, text);
-        let Some(position) = position else {
+        let position = saved.property_of_rank("position", self.0.spans_ranks);
+        let Some(position): Option<String> = position else {
             return Ok(None);
         };
         match self.0.prepare_position(&position) {

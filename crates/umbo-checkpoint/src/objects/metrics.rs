@@ -1,14 +1,55 @@
 //! Metrics: the sums of steps.
 
-use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
 
-use crate::numbers::{number, read_number};
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::{Count, Float};
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
 use umbo_metrics::kind::MetricKind;
 use umbo_metrics::{Metrics, Total};
 use umbo_tensor::{DType, Shape, Tensor};
+
+#[derive(Serialize, Deserialize)]
+struct SavedMetrics {
+    metrics: BTreeMap<String, SavedMetric>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedMetric {
+    kind: SavedKind,
+    /// Cells are in a tensor of the metric's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    total: Option<SavedTotal>,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedKind {
+    Sum,
+    Mean,
+    Count,
+    Accuracy {
+        classes: Option<u32>,
+    },
+    Confusion {
+        classes: u32,
+    },
+    Auc {
+        bins: u32,
+        lowest: Float,
+        highest: Float,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedTotal {
+    Numbers { sum: Float, weight: Float },
+    Counts { hits: Count, predictions: Count },
+}
 
 impl Saveable for Metrics {
     fn kind(&self) -> &'static str {
@@ -20,80 +61,61 @@ impl Saveable for Metrics {
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
-        let mut entries = Map::new();
+        let mut metrics = BTreeMap::new();
         for (name, kind, accumulated) in self.export()? {
-            let mut entry = Map::new();
-            entry.insert("kind".into(), describe(kind));
-            match accumulated {
-                Total::Numbers { sum, weight } => {
-                    entry.insert("sum".into(), number(sum));
-                    entry.insert("weight".into(), number(weight));
-                }
-                Total::Counts { hits, of } => {
-                    entry.insert("hits".into(), hits.into());
-                    entry.insert("of".into(), of.into());
-                }
+            let total = match accumulated {
+                Total::Numbers { sum, weight } => Some(SavedTotal::Numbers {
+                    sum: Float(sum),
+                    weight: Float(weight),
+                }),
+                Total::Counts { hits, of } => Some(SavedTotal::Counts {
+                    hits: Count(hits as u64),
+                    predictions: Count(of as u64),
+                }),
                 Total::Cells(cells) => {
                     let shape = Shape::new(&kind.cells().unwrap_or_default())?;
                     let cells = Tensor::from_slice::<i64>(&cells, shape, DeviceId::HOST)?;
                     record.part(name.clone(), cells);
+                    None
                 }
-            }
-            entries.insert(name, entry.into());
+            };
+            let kind = kind.into();
+            metrics.insert(name, SavedMetric { kind, total });
         }
-        record.property("metrics", entries);
-        Ok(())
+        record.properties(&SavedMetrics { metrics })
     }
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let mut there = saved.members("metrics").unwrap_or_default();
+        let Some(SavedMetrics { mut metrics }) = saved.properties() else {
+            return Ok(None);
+        };
         let mut all = Vec::new();
         for (name, kind, _) in self.export()? {
-            match there.remove(&name) {
-                Some(json) => all.extend(read_entry(saved, &name, kind, &json)?),
+            match metrics.remove(&name) {
+                Some(metric) => all.extend(read_metric(saved, &name, kind, &metric)?),
                 None => saved.differs(format!("the file has no metric '{name}'")),
             }
         }
-        for (name, _) in there {
+        for name in metrics.keys() {
             saved.differs(format!(
                 "the file has a metric '{name}', which was not defined"
             ));
-            saved.take(&name);
+            saved.take(name);
         }
         Ok(Some(PreparedRestore::by(move |_| self.import(all))))
     }
 }
 
-/// A kind as it is written in the file.
-fn describe(kind: MetricKind) -> Json {
-    match kind {
-        MetricKind::Sum => json!("sum"),
-        MetricKind::Mean => json!("mean"),
-        MetricKind::Count => json!("count"),
-        MetricKind::Accuracy { classes: None } => json!("accuracy"),
-        MetricKind::Accuracy {
-            classes: Some(classes),
-        } => json!({ "accuracy": classes }),
-        MetricKind::Confusion { classes } => json!({ "confusion": classes }),
-        MetricKind::Auc {
-            bins,
-            lowest,
-            highest,
-        } => {
-            json!({ "auc": bins, "lowest": number(lowest), "highest": number(highest) })
-        }
-    }
-}
-
-fn read_entry(
+fn read_metric(
     saved: &mut ObjectReader<'_>,
     name: &str,
     kind: MetricKind,
-    json: &Json,
+    metric: &SavedMetric,
 ) -> Result<Option<Total>> {
-    let here = describe(kind);
-    if json["kind"] != here {
-        let there = &json["kind"];
+    let here = SavedKind::from(kind);
+    if metric.kind != here {
+        let here = here.in_words();
+        let there = metric.kind.in_words();
         saved.differs(format!(
             "metric '{name}' is {here} here, {there} in the file"
         ));
@@ -105,35 +127,93 @@ fn read_entry(
         let Some(cells) = cells.map(|cells| cells.to_vec::<i64>()).transpose()? else {
             return Ok(None);
         };
+        let is_count = |count: i64| u64::try_from(count).is_ok_and(|count| count < 1 << 53);
         if let Some(count) = cells.iter().find(|&&count| !is_count(count)) {
             saved.differs(format!(
-                "metric '{name}' makes no sense in the file: it has counted {count}"
+                "metric '{name}' has counted {count} in the file; counts are 0 to 2^53 - 1"
             ));
             return Ok(None);
         }
         return Ok(Some(Total::Cells(cells)));
     }
-    let count = |key: &str| json[key].as_i64().filter(|&count| is_count(count));
-    let read = match kind {
-        MetricKind::Sum | MetricKind::Mean => read_number(&json["sum"])
-            .zip(read_number(&json["weight"]))
-            .map(|(sum, weight)| Total::Numbers { sum, weight }),
-        MetricKind::Count | MetricKind::Accuracy { .. } => count("hits")
-            .zip(count("of"))
-            .map(|(hits, of)| Total::Counts { hits, of }),
+    let total = metric.total.as_ref();
+    let total = match kind {
+        MetricKind::Sum | MetricKind::Mean => total.and_then(SavedTotal::numbers),
+        MetricKind::Count | MetricKind::Accuracy { .. } => total.and_then(SavedTotal::counts),
         MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
             unreachable!("{} has cells", kind.name())
         }
     };
-    if read.is_none() {
+    if total.is_none() {
         saved.differs(format!(
-            "metric '{name}' makes no sense in the file: {json}"
+            "metric '{name}' has no total of its kind in the file"
         ));
     }
-    Ok(read)
+    Ok(total)
 }
 
-/// Whether it is a number of examples from which counting can continue.
-fn is_count(count: i64) -> bool {
-    (0..1 << 53).contains(&count)
+impl From<MetricKind> for SavedKind {
+    fn from(kind: MetricKind) -> SavedKind {
+        match kind {
+            MetricKind::Sum => SavedKind::Sum,
+            MetricKind::Mean => SavedKind::Mean,
+            MetricKind::Count => SavedKind::Count,
+            MetricKind::Accuracy { classes } => SavedKind::Accuracy { classes },
+            MetricKind::Confusion { classes } => SavedKind::Confusion { classes },
+            MetricKind::Auc {
+                bins,
+                lowest,
+                highest,
+            } => SavedKind::Auc {
+                bins,
+                lowest: Float(lowest),
+                highest: Float(highest),
+            },
+        }
+    }
+}
+
+impl SavedTotal {
+    fn numbers(&self) -> Option<Total> {
+        match *self {
+            SavedTotal::Numbers { sum, weight } => Some(Total::Numbers {
+                sum: sum.0,
+                weight: weight.0,
+            }),
+            SavedTotal::Counts { .. } => None,
+        }
+    }
+
+    fn counts(&self) -> Option<Total> {
+        match *self {
+            SavedTotal::Counts { hits, predictions } => Some(Total::Counts {
+                hits: hits.0 as i64,
+                of: predictions.0 as i64,
+            }),
+            SavedTotal::Numbers { .. } => None,
+        }
+    }
+}
+
+impl SavedKind {
+    /// The kind in a message.
+    fn in_words(self) -> String {
+        match self {
+            SavedKind::Sum => "a sum".into(),
+            SavedKind::Mean => "a mean".into(),
+            SavedKind::Count => "a count".into(),
+            SavedKind::Accuracy { classes: None } => "an accuracy".into(),
+            SavedKind::Accuracy {
+                classes: Some(classes),
+            } => format!("an accuracy of {classes} classes"),
+            SavedKind::Confusion { classes } => {
+                format!("a confusion matrix of {classes} classes")
+            }
+            SavedKind::Auc {
+                bins,
+                lowest: Float(lowest),
+                highest: Float(highest),
+            } => format!("an area under a curve of {bins} bins from {lowest} to {highest}"),
+        }
+    }
 }

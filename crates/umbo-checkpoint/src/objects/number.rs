@@ -1,14 +1,26 @@
 //! Numbers of the caller, which the checkpoint itself stores.
 
-use serde_json::Value as Json;
+use serde::{Deserialize, Serialize};
 
-use crate::numbers::{Number, number, read_number};
+use crate::numbers::{Float, Number};
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
 
 /// The place where a number is stored.
 pub struct NumberCell(pub(crate) Mutex<Number>);
+
+#[derive(Serialize, Deserialize)]
+struct SavedNumber {
+    value: SavedValue,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedValue {
+    Integer(i64),
+    Float(Float),
+}
 
 impl Saveable for NumberCell {
     fn kind(&self) -> &'static str {
@@ -20,26 +32,32 @@ impl Saveable for NumberCell {
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
-        match *self.0.lock() {
-            Number::Integer(value) => record.property("integer", value),
-            Number::Float(value) => record.property("value", number(value)),
-        }
-        Ok(())
+        let value = match *self.0.lock() {
+            Number::Integer(value) => SavedValue::Integer(value),
+            Number::Float(value) => SavedValue::Float(Float(value)),
+        };
+        record.properties(&SavedNumber { value })
     }
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let here = *self.0.lock();
-        let number = match here {
-            Number::Integer(_) => saved
-                .read_property("integer", Json::as_i64)
-                .map(Number::Integer),
-            Number::Float(_) => saved.read_property("value", read_number).map(Number::Float),
+        let Some(SavedNumber { value }) = saved.properties() else {
+            return Ok(None);
         };
-        Ok(number.map(|number| {
-            PreparedRestore::by(move |_| {
-                *self.0.lock() = number;
-                Ok(())
-            })
-        }))
+        let number = match (*self.0.lock(), value) {
+            (Number::Integer(_), SavedValue::Integer(value)) => Number::Integer(value),
+            (Number::Float(_), SavedValue::Float(Float(value))) => Number::Float(value),
+            (Number::Integer(_), SavedValue::Float(_)) => {
+                saved.differs("it is an integer here, a floating-point number in the file");
+                return Ok(None);
+            }
+            (Number::Float(_), SavedValue::Integer(_)) => {
+                saved.differs("it is a floating-point number here, an integer in the file");
+                return Ok(None);
+            }
+        };
+        Ok(Some(PreparedRestore::by(move |_| {
+            *self.0.lock() = number;
+            Ok(())
+        })))
     }
 }

@@ -5,11 +5,12 @@
     reason = "state is recorded as it is while nobody changes it"
 )]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json, json};
+use serde::{Deserialize, Serialize};
 
-use crate::numbers::{number, read_count, read_number};
+use crate::numbers::{Count, Float, NonNegative};
 use crate::saveable::{
     Names, ObjectReader, ObjectRecord, PendingTensor, PreparedRestore, Ready, Saveable,
 };
@@ -18,6 +19,32 @@ use umbo_optim::rules::Running;
 use umbo_optim::state::saved::{DynamicLossScale, OptimizerState, VariableState};
 use umbo_optim::{Gradients, Optimizer};
 use umbo_tensor::values::variable::Variable;
+
+#[derive(Serialize, Deserialize)]
+struct SavedOptimizer {
+    rule: String,
+    learning_rate: NonNegative,
+    iterations: Count,
+    /// None if the loss scale is not dynamic: then it is a setting.
+    dynamic_loss_scale: Option<SavedLossScale>,
+    /// The variables that were updated, by name. The rule's state of each is in tensors.
+    variables: BTreeMap<String, SavedVariable>,
+    /// The settings are for people who read the file. A program sets them itself.
+    #[serde(default)]
+    settings: BTreeMap<String, Float>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedLossScale {
+    scale: NonNegative,
+    applies: Count,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedVariable {
+    updates: Count,
+    running: Vec<Float>,
+}
 
 impl Saveable for Optimizer {
     fn kind(&self) -> &'static str {
@@ -42,7 +69,7 @@ impl Saveable for Optimizer {
             true => unsafe { self.export_as_it_is() },
             false => self.export(),
         }?;
-        let mut variables = Map::new();
+        let mut variables = BTreeMap::new();
         for VariableState {
             variable,
             updates,
@@ -51,70 +78,63 @@ impl Saveable for Optimizer {
         } in state.variables
         {
             let name = names.name(&variable)?;
-            let running: Vec<Json> = running.iter().map(|scalar| number(*scalar)).collect();
-            variables.insert(
-                name.to_owned(),
-                json!({ "updates": updates, "running": running }),
-            );
+            let progress = SavedVariable {
+                updates: Count(updates),
+                running: running.into_iter().map(Float).collect(),
+            };
+            variables.insert(name.to_owned(), progress);
             for (slot, tensor) in self.rule().slots().iter().zip(slots) {
                 record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
             }
         }
-        record.property("rule", self.rule().name());
-        record.property("learning_rate", number(state.learning_rate));
-        record.property("iterations", state.iterations);
-        let loss_scale = match state.loss_scale {
-            Some(DynamicLossScale { scale, applies }) => {
-                json!({ "scale": number(scale), "applies": applies })
-            }
-            None => Json::Null,
+        let loss_scale = |DynamicLossScale { scale, applies }| SavedLossScale {
+            scale: NonNegative(scale),
+            applies: Count(applies),
         };
-        record.property("dynamic_loss_scale", loss_scale);
-        record.property("variables", variables);
-        // The settings are for people who read the file. A program sets them itself.
         let settings = self.rule().settings().into_iter();
-        let settings: Map<_, _> = settings
-            .map(|(name, value)| (name.to_owned(), number(value)))
-            .collect();
-        record.property("settings", settings);
-        Ok(())
+        let settings = settings.map(|(name, value)| (name.to_owned(), Float(value)));
+        record.properties(&SavedOptimizer {
+            rule: self.rule().name().to_owned(),
+            learning_rate: NonNegative(state.learning_rate),
+            iterations: Count(state.iterations),
+            dynamic_loss_scale: state.loss_scale.map(loss_scale),
+            variables,
+            settings: settings.collect(),
+        })
     }
 
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
-        let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
-        if rule
-            .as_deref()
-            .is_some_and(|rule| rule != self.rule().name())
-        {
-            let there = rule.unwrap_or_default();
+        let Some(properties): Option<SavedOptimizer> = saved.properties() else {
+            return Ok(None);
+        };
+        if properties.rule != self.rule().name() {
             saved.differs(format!(
-                "its rule is {} here, {there} in the file",
-                self.rule().name()
+                "its rule is {} here, {} in the file",
+                self.rule().name(),
+                properties.rule
             ));
+            saved.take_all();
             return Ok(None);
         }
-        let learning_rate = saved.read_property("learning_rate", |json| {
-            read_number(json).filter(|rate| rate.is_finite() && *rate >= 0.0)
-        });
-        let iterations = saved.count("iterations");
-        let loss_scale = saved.read_property("dynamic_loss_scale", read_loss_scale);
+        let loss_scale = match properties.dynamic_loss_scale {
+            None => Some(None),
+            Some(scale) => read_loss_scale(saved, &scale).map(Some),
+        };
         let mut variables = Vec::new();
         let mut slots = Vec::new();
-        for (name, json) in saved.members("variables").unwrap_or_default() {
-            if let Some((state, of_state)) = read_variable(self, names, saved, &name, &json)? {
+        for (name, progress) in &properties.variables {
+            if let Some((state, of_state)) = read_variable(self, names, saved, name, progress)? {
                 variables.push(state);
                 slots.extend(of_state);
             }
         }
-        let (Some(learning_rate), Some(iterations), Some(loss_scale)) =
-            (learning_rate, iterations, loss_scale)
-        else {
+        let Some(loss_scale) = loss_scale else {
             return Ok(None);
         };
         let room = self.reserve(&variables)?;
         let mut state = OptimizerState {
-            learning_rate,
-            iterations,
+            learning_rate: properties.learning_rate.0,
+            iterations: properties.iterations.0,
             loss_scale,
             variables,
         };
@@ -131,16 +151,21 @@ impl Saveable for Optimizer {
     }
 }
 
-fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
-    if json.is_null() {
-        return Some(None);
+fn read_loss_scale(
+    saved: &mut ObjectReader<'_>,
+    loss_scale: &SavedLossScale,
+) -> Option<DynamicLossScale> {
+    let scale = loss_scale.scale.0;
+    if !((scale as f32).is_finite() && scale as f32 > 0.0) {
+        saved.differs(format!(
+            "its loss scale in the file is {scale}; a loss scale is above 0, and finite in float32"
+        ));
+        return None;
     }
-    let fits = |scale: &f64| (*scale as f32).is_finite() && *scale as f32 > 0.0;
-    let scale = read_number(&json["scale"]).filter(fits)?;
-    Some(Some(DynamicLossScale {
+    Some(DynamicLossScale {
         scale,
-        applies: read_count(&json["applies"])?,
-    }))
+        applies: loss_scale.applies.0,
+    })
 }
 
 /// The scalars of one variable in the file, and its slots, which are read later.
@@ -149,7 +174,7 @@ fn read_variable(
     names: &Names,
     saved: &mut ObjectReader<'_>,
     name: &str,
-    json: &Json,
+    progress: &SavedVariable,
 ) -> Result<Option<(VariableState, Vec<PendingTensor>)>> {
     let slots = optimizer.rule().slots();
     let variable = names.variable(name);
@@ -164,15 +189,16 @@ fn read_variable(
             .for_each(|slot| saved.take(&format!("{name}/{}", slot.name)));
         return Ok(None);
     };
-    let running = json["running"].as_array().and_then(|scalars| {
-        let scalar = |json| read_number(json).filter(|scalar| scalar.is_finite());
-        let scalars: Option<Vec<f64>> = scalars.iter().map(scalar).collect();
-        Running::try_from(scalars?).ok()
-    });
-    let updates = read_count(&json["updates"]).filter(|updates| *updates > 0);
-    let (Some(running), Some(updates)) = (running, updates) else {
+    let running: Vec<f64> = progress.running.iter().map(|scalar| scalar.0).collect();
+    let is_finite = running.iter().all(|scalar| scalar.is_finite());
+    let running = Running::try_from(running).ok().filter(|_| is_finite);
+    let updates = progress.updates.0;
+    let Some(running) = running.filter(|_| updates > 0) else {
         saved.differs(format!(
-            "how often '{name}' was updated makes no sense: {json}"
+            "in the file '{name}' was updated {updates} times, with the running scalars {:?}; \
+             updates are 1 or more, and the {} scalars finite",
+            progress.running,
+            Running::default().len()
         ));
         return Ok(None);
     };
