@@ -284,7 +284,7 @@ fn values_out_of_range_are_refused() {
         ),
         (
             &|all| all["pass"]["position"] = json!(7),
-            "pass: its position in the file",
+            "pass: position: is not a saved position: invalid type",
         ),
     ];
     for (edit, part) in objects {

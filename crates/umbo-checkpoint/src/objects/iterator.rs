@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
-use umbo_base::error::{Result, Status};
-use umbo_input::PassIterator;
+use umbo_base::error::{Error, Result, Status};
+use umbo_input::{PassIterator, SavedPosition};
 
 /// An iterator, shared with the program.
 pub struct SavedIterator(pub Arc<PassIterator>);
@@ -23,7 +25,8 @@ impl Saveable for SavedIterator {
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
-        let position = self.0.save_position()?;
+        let position = serde_json::to_value(self.0.position()?)
+            .map_err(|error| Error::Internal(format!("a position: {error}")))?;
         match self.0.spans_ranks {
             true => record.property_of_rank("position", position),
             false => record.property("position", position),
@@ -33,10 +36,11 @@ impl Saveable for SavedIterator {
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let position = saved.property_of_rank("position", self.0.spans_ranks);
-        let Some(position): Option<String> = position else {
+        let Some(position): Option<Json> = position else {
             return Ok(None);
         };
-        match self.0.prepare_position(&position) {
+        let position = SavedPosition::from_json(&position);
+        match position.and_then(|position| self.0.prepare(&position)) {
             Ok(prepared) => Ok(Some(PreparedRestore::Position(prepared))),
             Err(error) if error.status() == Status::InvalidArgument => {
                 saved.differs(error.to_string());

@@ -432,7 +432,7 @@ impl Pipeline for DistributedDataset {
         to.stage(match self.way {
             // The batches are the same for any number of replicas.
             DistributionMode::Split(_) => Signature::new("split"),
-            DistributionMode::Deal { drop_partial_step } => Signature::new("deal")
+            DistributionMode::Deal { drop_partial_step } => Signature::new("per_replica_batches")
                 .with("replicas", self.replicas.all)
                 .with("drop_partial_step", drop_partial_step),
         });

@@ -10,9 +10,9 @@ use crate::elements::spec::ElementSpec;
 use crate::passes::given::Given;
 use crate::passes::place::Place;
 use crate::passes::position::{Description, StateReader, StateWriter};
-use crate::passes::position_text;
 use crate::passes::reentrancy::{self, InsideGuard, IteratorId};
 use crate::passes::request_limits::RequestLimits;
+use crate::passes::saved_position::SavedPosition;
 use crate::passes::{IteratorStage, Pipeline};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase, strict};
@@ -288,12 +288,17 @@ impl PassIterator {
     /// for it, or if it is very large, which it may be while elements fail that others are held
     /// with.
     pub fn save_position(&self) -> Result<String> {
+        self.position()?.to_text()
+    }
+
+    /// The same position, for a checkpoint.
+    pub fn position(&self) -> Result<SavedPosition> {
         self.check_context()?;
         let mut state = StateWriter::default();
         let (_inside, work) = self.take("asked for its position")?;
         work.save(&mut state);
         drop(work);
-        position_text::write(&self.description(), state.numbers()?)
+        SavedPosition::new(&self.description(), state.numbers()?)
     }
 
     /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of
@@ -310,17 +315,19 @@ impl PassIterator {
     /// far as that is detected. FAILED_PRECONDITION as for [`PassIterator::save_position`]. It
     /// also fails if a source or a transformation fails while elements are made again.
     pub fn restore_position(&self, text: &str) -> Result<()> {
-        self.prepare_position(text)?.go()
+        self.check_context()?;
+        self.prepare(&SavedPosition::from_text(text)?)?.go()
     }
 
     /// Makes the new pass, as [`PassIterator::restore_position`] does, and leaves the iterator
     /// where it is.
-    pub fn prepare_position(&self, text: &str) -> Result<PreparedPosition<'_>> {
+    pub fn prepare(&self, position: &SavedPosition) -> Result<PreparedPosition<'_>> {
         self.check_context()?;
-        let numbers = position_text::read(text, &self.description())?;
+        let description = self.description();
+        let numbers = position.numbers_for(&description)?;
         let _inside = self.enter("put at another position")?;
         let mut pass = self.pipeline.start()?;
-        let mut reader = StateReader::new(&numbers);
+        let mut reader = StateReader::new(numbers);
         let ended = reader.flag()?;
         pass.restore(&mut reader).map_err(Error::not_shifting)?;
         reader.end()?;

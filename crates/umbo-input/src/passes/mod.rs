@@ -8,10 +8,10 @@ pub(crate) mod iterator;
 pub(crate) mod pending_item;
 pub(crate) mod place;
 pub(crate) mod position;
-pub(crate) mod position_text;
 pub(crate) mod reentrancy;
 pub(crate) mod replay_log;
 pub(crate) mod request_limits;
+pub(crate) mod saved_position;
 pub(crate) mod signature;
 
 use crate::cardinality::Cardinality;

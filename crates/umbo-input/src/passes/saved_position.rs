@@ -1,33 +1,34 @@
-//! A position as a text.
+//! A position as it is saved: in a checkpoint, or as a text.
 //!
-//! The text is JSON: the position, and the checksum of its characters. The position has the version
-//! of the format, the signature of each stage of the pipeline, and the numbers. The signatures
-//! reveal a position of another pipeline; the checksum, one that was damaged or edited.
+//! A saved position has the version of the format, the signature of each stage of the pipeline, and
+//! the numbers. The signatures reveal a position of another pipeline. A text is JSON: the position,
+//! and the checksum of its characters, which reveals that it was damaged or edited.
 //! `docs/internals/formats.md` has the rules by which the format changes.
 
-use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use crate::passes::position::Description;
 use crate::passes::signature::Signature;
 use umbo_base::checksum::Crc32;
-use umbo_base::error::memory::exhausted;
+use umbo_base::error::memory::{self, exhausted};
 use umbo_base::error::{Error, Result};
 use umbo_base::text::shortened;
 
-/// The version of the format. A text of another version is refused.
+/// The version of the format. A position of another version is refused.
 const FORMAT: u64 = 1;
 
-/// A position and its checksum. It is alike in all versions of the format.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SealedPosition<'a> {
-    #[serde(borrow)]
-    iterator_position: &'a RawValue,
-    crc32: Crc32,
+/// A position in a pipeline. Fields that it does not name are those of later libraries, which have
+/// made sure that it can be read without them.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedPosition {
+    format: u64,
+    pipeline: Vec<Signature>,
+    numbers: Vec<u64>,
 }
 
 /// The part that every version of the format has.
@@ -36,26 +37,80 @@ struct AnyPosition {
     format: u64,
 }
 
-/// A position. Fields that it does not name are those of later libraries, which have made sure that
-/// it can be read without them.
-#[derive(Serialize, Deserialize)]
-struct SavedPosition<'a> {
-    format: u64,
-    pipeline: Cow<'a, [Signature]>,
-    numbers: Cow<'a, [u64]>,
+/// The text of a position. It is alike in all versions of the format.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SealedPosition<'a> {
+    #[serde(borrow)]
+    iterator_position: &'a RawValue,
+    crc32: Crc32,
 }
 
-/// The text for a position in a pipeline. RESOURCE_EXHAUSTED if there is no memory for it.
-pub(crate) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
-    let position = SavedPosition {
-        format: FORMAT,
-        pipeline: pipeline.stages().into(),
-        numbers: numbers.into(),
-    };
-    let mut text = Text(Vec::new());
-    sealed(&mut text, &position)
-        .map_err(|_| exhausted(numbers.len(), "numbers of a position as a text"))?;
-    String::from_utf8(text.0).map_err(|_| Error::Internal("a text that is not UTF-8".into()))
+impl SavedPosition {
+    /// RESOURCE_EXHAUSTED if there is no memory for it.
+    pub(crate) fn new(pipeline: &Description, numbers: &[u64]) -> Result<SavedPosition> {
+        let mut copy = memory::list(numbers.len(), "numbers of a position")?;
+        copy.extend_from_slice(numbers);
+        Ok(SavedPosition {
+            format: FORMAT,
+            pipeline: pipeline.stages().to_vec(),
+            numbers: copy,
+        })
+    }
+
+    /// A position that was saved as JSON.
+    ///
+    /// INVALID_ARGUMENT: not a position, or of another version.
+    pub fn from_json(json: &Json) -> Result<SavedPosition> {
+        check_format(AnyPosition::deserialize(json))?;
+        SavedPosition::deserialize(json).map_err(foreign)
+    }
+
+    /// The position in a text that [`SavedPosition::to_text`] has written.
+    ///
+    /// INVALID_ARGUMENT: a text that is not a position, is of another version, or is damaged.
+    pub(crate) fn from_text(text: &str) -> Result<SavedPosition> {
+        let sealed: SealedPosition = serde_json::from_str(text).map_err(foreign)?;
+        let position = sealed.iterator_position.get();
+        if Crc32::of(position.as_bytes()) != sealed.crc32 {
+            return Err(wrong(
+                "is damaged: its checksum is not that of its contents; give a text as it was saved"
+                    .into(),
+            ));
+        }
+        check_format(serde_json::from_str(position))?;
+        serde_json::from_str(position).map_err(foreign)
+    }
+
+    /// The position as a text. RESOURCE_EXHAUSTED if there is no memory for it.
+    pub(crate) fn to_text(&self) -> Result<String> {
+        let mut text = Text(Vec::new());
+        sealed(&mut text, self)
+            .map_err(|_| exhausted(self.numbers.len(), "numbers of a position as a text"))?;
+        String::from_utf8(text.0).map_err(|_| Error::Internal("a text that is not UTF-8".into()))
+    }
+
+    /// The numbers, for a pipeline like the one that the position was saved of.
+    ///
+    /// INVALID_ARGUMENT: it was another pipeline. The message names the first difference.
+    pub(crate) fn numbers_for(&self, pipeline: &Description) -> Result<&[u64]> {
+        compare(&self.pipeline, pipeline.stages())?;
+        Ok(&self.numbers)
+    }
+}
+
+fn check_format(position: serde_json::Result<AnyPosition>) -> Result<()> {
+    let AnyPosition { format } = position.map_err(foreign)?;
+    if format != FORMAT {
+        return Err(wrong(format!(
+            "is of version {format} of the format; this library reads version {FORMAT}"
+        )));
+    }
+    Ok(())
+}
+
+fn foreign(error: impl fmt::Display) -> Error {
+    wrong(format!("is not a saved position: {error}"))
 }
 
 /// Writes a [`SealedPosition`] around `position`, in place: a large one takes its memory once.
@@ -82,31 +137,6 @@ impl Write for Text {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// The numbers in a text that was written for a pipeline like `pipeline`.
-///
-/// INVALID_ARGUMENT: a text that is not a position, is of another version, is damaged, or is of
-/// another pipeline. For the latter, the message names the first difference.
-pub(crate) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
-    let foreign = |error| wrong(format!("is not the text of a position: {error}"));
-    let sealed: SealedPosition = serde_json::from_str(text).map_err(foreign)?;
-    let position = sealed.iterator_position.get();
-    if Crc32::of(position.as_bytes()) != sealed.crc32 {
-        return Err(wrong(
-            "is damaged: its checksum is not that of its contents; give a text as it was saved"
-                .into(),
-        ));
-    }
-    let AnyPosition { format } = serde_json::from_str(position).map_err(foreign)?;
-    if format != FORMAT {
-        return Err(wrong(format!(
-            "is of version {format} of the format; this library reads version {FORMAT}"
-        )));
-    }
-    let position: SavedPosition = serde_json::from_str(position).map_err(foreign)?;
-    compare(&position.pipeline, pipeline.stages())?;
-    Ok(position.numbers.into_owned())
 }
 
 /// Refuses a position with other stages.
@@ -155,6 +185,15 @@ mod tests {
         description
     }
 
+    fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
+        SavedPosition::new(pipeline, numbers)?.to_text()
+    }
+
+    fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
+        let position = SavedPosition::from_text(text)?;
+        position.numbers_for(pipeline).map(<[u64]>::to_vec)
+    }
+
     /// A text with the checksum that it should have.
     fn sealed_text(position: &Json) -> String {
         let mut text = Text(Vec::new());
@@ -162,9 +201,18 @@ mod tests {
         String::from_utf8(text.0).unwrap()
     }
 
+    /// Why it is refused, as a text and as JSON.
     fn refusal(position: &Json) -> String {
-        let refused = read(&sealed_text(position), &batches(3));
-        refused.unwrap_err().to_string()
+        let refused = read(&sealed_text(position), &batches(3)).unwrap_err();
+        let json = SavedPosition::from_json(position)
+            .and_then(|position| position.numbers_for(&batches(3)).map(drop));
+        let refused = refused.to_string();
+        // In a text, the message also has the line and the column.
+        assert!(
+            refused.starts_with(&json.unwrap_err().to_string()),
+            "{refused}"
+        );
+        refused
     }
 
     #[test]
@@ -213,7 +261,7 @@ mod tests {
             &saved.replace("\"crc32\"", "\"more\":1,\"crc32\""),
         ] {
             let refused = read(text, &own).unwrap_err().to_string();
-            assert!(refused.contains("not the text of a position"), "{refused}");
+            assert!(refused.contains("not a saved position"), "{refused}");
         }
         for (from, to) in [
             ("\"format\":1", "\"format\":2"),
@@ -240,7 +288,7 @@ mod tests {
             Json::Null,
         ] {
             let refused = refusal(&position(numbers.clone()));
-            assert!(refused.contains("not the text of a position"), "{refused}");
+            assert!(refused.contains("not a saved position"), "{refused}");
         }
         for wrong in [
             json!([]),
@@ -249,11 +297,11 @@ mod tests {
             json!({"format": -1}),
         ] {
             let refused = refusal(&wrong);
-            assert!(refused.contains("not the text of a position"), "{refused}");
+            assert!(refused.contains("not a saved position"), "{refused}");
         }
         for stages in [json!("batch"), json!(["batch"]), json!([{"size": 3}])] {
             let refused = refusal(&json!({"format": 1, "pipeline": stages, "numbers": []}));
-            assert!(refused.contains("not the text of a position"), "{refused}");
+            assert!(refused.contains("not a saved position"), "{refused}");
         }
     }
 
@@ -267,6 +315,8 @@ mod tests {
             "format": 1, "pipeline": stages, "numbers": [7], "later": {"deep": [[]]}
         });
         assert_eq!(read(&sealed_text(&later), &batches(3)).unwrap(), [7]);
+        let read = SavedPosition::from_json(&later).unwrap();
+        assert_eq!(read.numbers_for(&batches(3)).unwrap(), [7]);
         // A parameter of an operation tells what numbers mean, so it must be known.
         stages[0]["later"] = json!(true);
         let refused = refusal(&json!({"format": 1, "pipeline": stages, "numbers": [7]}));
