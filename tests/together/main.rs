@@ -10,6 +10,7 @@ mod engine;
 mod failures;
 mod file_epochs;
 mod files;
+mod frozen;
 mod given_again;
 mod in_place;
 mod input;

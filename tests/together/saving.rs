@@ -27,6 +27,10 @@ impl Folder {
         Folder(folder)
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub fn file(&self) -> PathBuf {
         self.0.join("state.safetensors")
     }
