@@ -120,8 +120,8 @@ fn nothing_else_lists_the_rules() {
         let found = named(&text);
         assert!(
             found.len() < MANY,
-            "{file} names {found:?}; take the rules from umbo_core::optimizer::rules::catalogue, or \
-             add the file to the lists that are checked"
+            "{file} names {found:?}; take the rules from umbo_core::optimizer::rules::catalogue, \
+             or add the file to the lists that are checked"
         );
     }
 }

@@ -111,7 +111,8 @@ impl TryFrom<ShardingFields> for SavedSharding {
         match is_whole {
             true => Ok(SavedSharding { shape, boundaries }),
             false => Err(format!(
-                "boundaries {boundaries:?}, which do not divide a tensor of shape {shape} into parts"
+                "boundaries {boundaries:?}, which do not divide a tensor of shape {shape} into \
+                 parts"
             )),
         }
     }
