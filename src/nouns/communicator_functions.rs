@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 use umbo_core::cluster::communicator::{
     Communicator, EngineCall, Incoming, Outgoing, RankPlace, Vote,
 };
-use umbo_core::device::cuda::gpu::Gpu;
+use umbo_core::device::backend::Backend;
 use umbo_core::executor::thread::thread_number;
 
 /// Sends a part of `send` to each rank, and receives one from each. See
@@ -145,13 +145,14 @@ impl ProgramEngine {
     }
 }
 
-/// The address of so many bytes for C, NULL if there are none; and the GPU that they lie on.
-fn sent(send: &Outgoing<'_>, bytes: usize) -> (*const c_void, Option<&'static Gpu>) {
-    let (address, gpu) = match send {
+/// The address of so many bytes for C, NULL if there are none; and the device that they lie on,
+/// unless that is the host.
+fn sent(send: &Outgoing<'_>, bytes: usize) -> (*const c_void, Option<&'static dyn Backend>) {
+    let (address, backend) = match send {
         Outgoing::Host(bytes) => (bytes.as_ptr().cast(), None),
-        Outgoing::Gpu(memory) => (
+        Outgoing::Device(memory) => (
             std::ptr::with_exposed_provenance(memory.address() as usize),
-            Some(memory.gpu()),
+            Some(memory.backend()),
         ),
     };
     (
@@ -160,7 +161,7 @@ fn sent(send: &Outgoing<'_>, bytes: usize) -> (*const c_void, Option<&'static Gp
         } else {
             address
         },
-        gpu,
+        backend,
     )
 }
 
@@ -169,15 +170,20 @@ fn received(receive: Incoming<'_>, bytes: usize) -> *mut c_void {
     match receive {
         _ if bytes == 0 => std::ptr::null_mut(),
         Incoming::Host(bytes) => bytes.as_mut_ptr().cast(),
-        Incoming::Gpu(memory) => std::ptr::with_exposed_provenance_mut(memory.address() as usize),
+        Incoming::Device(memory) => {
+            std::ptr::with_exposed_provenance_mut(memory.address() as usize)
+        }
     }
 }
 
-/// Calls a function of the program. For memory of a GPU the GPU's context is current, and nothing
-/// is queued.
-fn call(gpu: Option<&'static Gpu>, function: impl FnOnce() -> umbo_status) -> Result<()> {
-    let _entered = gpu.map(|gpu| gpu.card().enter()).transpose()?;
-    gpu.map_or(Ok(()), Gpu::synchronize)?;
+/// Calls a function of the program. For memory of a device the thread is prepared for the device's
+/// own interface, and nothing is queued.
+fn call(
+    backend: Option<&'static dyn Backend>,
+    function: impl FnOnce() -> umbo_status,
+) -> Result<()> {
+    let _entered = backend.map(|backend| backend.enter()).transpose()?;
+    backend.map_or(Ok(()), |backend| backend.synchronize())?;
     callback::run(function)
 }
 
@@ -207,14 +213,14 @@ impl Communicator for ProgramEngine {
                 receive_counts,
             } => {
                 let function = present(functions.all_to_all, "functions.all_to_all")?;
-                let (from, gpu) = sent(&send, send_counts.iter().sum());
+                let (from, backend) = sent(&send, send_counts.iter().sum());
                 let to = received(receive, receive_counts.iter().sum());
                 let send_bytes = send_counts.as_ptr();
                 let receive_bytes = receive_counts.as_ptr();
                 // SAFETY: the caller gave the function for this, with the user data, and said
                 // whether it takes memory of GPUs; there are as many bytes as the
                 // counts add up to.
-                call(gpu, || unsafe {
+                call(backend, || unsafe {
                     function(send_bytes, from, receive_bytes, data, to)
                 })
             }
@@ -224,10 +230,12 @@ impl Communicator for ProgramEngine {
                 counts,
             } => {
                 let function = present(functions.all_gather, "functions.all_gather")?;
-                let (from, gpu) = sent(&send, counts[self.place.rank]);
+                let (from, backend) = sent(&send, counts[self.place.rank]);
                 let to = received(receive, counts.iter().sum());
                 // SAFETY: as above.
-                call(gpu, || unsafe { function(counts.as_ptr(), from, data, to) })
+                call(backend, || unsafe {
+                    function(counts.as_ptr(), from, data, to)
+                })
             }
             EngineCall::Broadcast { bytes, root } if let Some(function) = functions.broadcast => {
                 let count = bytes.len();
@@ -252,7 +260,7 @@ impl Communicator for ProgramEngine {
         }
     }
 
-    fn moves_gpu_memory(&self) -> bool {
+    fn moves_device_memory(&self) -> bool {
         self.functions.flags & UMBO_COMMUNICATOR_DEVICE_POINTERS != 0
     }
 

@@ -13,7 +13,17 @@ pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
 /// A CUDA device, or a share of one.
 pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
 
-constants! { DeviceKind { UMBO_DEVICE_CPU = Cpu, UMBO_DEVICE_GPU = Gpu } }
+impl Constant for DeviceKind {
+    fn from_c(code: i32, argument: &'static str) -> Result<DeviceKind> {
+        one_of!(code, argument, {
+            UMBO_DEVICE_CPU => DeviceKind::Cpu, UMBO_DEVICE_GPU => DeviceKind::Gpu
+        })
+    }
+
+    fn to_c(self) -> i32 {
+        self.number()
+    }
+}
 
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::machinery::hazard;
 use crate::machinery::prelude::*;
-use umbo_core::device::cuda::gpu;
+use umbo_core::device::registry;
 use umbo_core::executor::{shutdown, workers};
 use umbo_core::observe::log::{self, Level};
 use umbo_core::strategy::context;
@@ -121,7 +121,7 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
         context::release_left_behind();
         shutdown::shut_down()?;
         blocks::release_kept();
-        gpu::release_kept();
+        registry::release_kept();
         Ok(())
     })
 }

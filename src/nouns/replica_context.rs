@@ -176,9 +176,7 @@ pub fn umbo_replica_context_get_info(
         local_replica_id: ctx.replica() as i32,
         replica_count: strategy.num_replicas_in_sync() as i64,
         device: device.as_ptr(),
-        stream: strategy
-            .gpu(ctx.replica())
-            .map_or(ptr::null_mut(), |gpu| gpu.stream().cast()),
+        stream: strategy.backend(ctx.replica()).queue_handle(),
         first_example: batch.first_example as i64,
         local_example_count: number(batch.local_examples),
         global_example_count: number(batch.global_examples),

@@ -34,7 +34,7 @@ mod name_lifetimes;
 mod no_polling;
 /// What the engine of the ranks asks for.
 mod on_gpus {
-    pub fn moves_memory_of_gpus() -> bool {
+    pub fn moves_device_memory() -> bool {
         false
     }
 }

@@ -1,11 +1,11 @@
 use umbo_core::kernels::copy::combine::combine;
 use umbo_core::kernels::copy::layouts::copy;
-use umbo_core::kernels::cuda::KernelLauncher;
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::float::half_precision::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
 };
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::KernelLauncher;
 
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};

@@ -1,9 +1,9 @@
 use std::sync::atomic::AtomicU64;
 
 use umbo_core::executor::pieces::Pieces;
-use umbo_core::kernels::cuda::KernelLauncher;
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::KernelLauncher;
 use umbo_core::kernels::update::accumulate::accumulate;
 use umbo_core::kernels::update::chunks::{ChunkSums, Chunks};
 use umbo_core::kernels::update::squares::Squares;

@@ -9,10 +9,11 @@ use std::sync::LazyLock;
 
 use umbo_core::device::cuda::gpu::Gpu;
 use umbo_core::device::cuda::kernels::Kernels;
-use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::device::memory::DeviceMemory;
 use umbo_core::device::{DeviceId, DeviceKind, registry};
 use umbo_core::error::Result;
-use umbo_core::kernels::cuda::{Address, KernelQueue, PTX, THREADS};
+use umbo_core::kernels::cuda::PTX;
+use umbo_core::kernels::launch::{Address, KernelQueue, THREADS};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: KernelQueue {
@@ -181,11 +182,8 @@ impl Machine for Host {
 
 impl KernelQueue for Host {
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
-        let name = CString::new(kernel).unwrap();
-        let places: Vec<*const u64> = arguments.iter().map(std::ptr::from_ref).collect();
         // SAFETY: the caller's promise.
-        let launched = unsafe { host_launch()(name.as_ptr(), blocks, places.as_ptr()) };
-        assert!(launched, "no kernel {kernel}");
+        unsafe { launch_as_cpp(kernel, blocks, arguments) };
         Ok(())
     }
 
@@ -196,6 +194,18 @@ impl KernelQueue for Host {
     fn scratch(&self, bytes: usize) -> Result<Address> {
         Ok(self.allocate(bytes))
     }
+}
+
+/// Runs a kernel that was compiled as C++.
+///
+/// # Safety
+/// As for [`KernelQueue::launch`].
+pub unsafe fn launch_as_cpp(kernel: &str, blocks: u32, arguments: &[u64]) {
+    let name = CString::new(kernel).unwrap();
+    let places: Vec<*const u64> = arguments.iter().map(std::ptr::from_ref).collect();
+    // SAFETY: the caller's promise.
+    let launched = unsafe { host_launch()(name.as_ptr(), blocks, places.as_ptr()) };
+    assert!(launched, "no kernel {kernel}");
 }
 
 /// The function that launches the kernels, which are compiled anew.

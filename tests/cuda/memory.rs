@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use half::{bf16, f16};
-use umbo_core::kernels::cuda::{Address, GpuPlace};
 use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::launch::{Address, DevicePlace};
 use umbo_core::kernels::layout::{Layout, Shape};
 use umbo_core::kernels::view::{Span, SpanMut, View, ViewMut};
 
@@ -271,10 +271,10 @@ impl Memory {
     }
 
     /// A copy in the memory of a machine.
-    pub fn on(&self, machine: &dyn Machine) -> GpuPlace {
+    pub fn on(&self, machine: &dyn Machine) -> DevicePlace {
         let address = machine.memory(self.bytes());
         let address = address + (self.offset * self.dtype.size()) as Address;
-        GpuPlace {
+        DevicePlace {
             address,
             dtype: self.dtype,
             layout: self.layout,
@@ -282,7 +282,7 @@ impl Memory {
     }
 
     /// Fails unless the machine's copy holds the same, elements around it included; NaNs are alike.
-    pub fn check(&self, machine: &dyn Machine, place: &GpuPlace, context: &dyn Fn() -> String) {
+    pub fn check(&self, machine: &dyn Machine, place: &DevicePlace, context: &dyn Fn() -> String) {
         let size = self.dtype.size();
         let first = place.address - (self.offset * size) as Address;
         let found = machine.read(first, self.bytes);

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use umbo_core::kernels::cuda::{GpuUpdate, KernelLauncher, RowCopy};
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::{DeviceUpdate, KernelLauncher, RowCopy};
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::kernels::update::weighted_sum::Clipping;
@@ -72,7 +72,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
             ][noise.below(3)];
             let l2 = [0.0, 1e-3][noise.below(2)];
             let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
-            let treated = GpuUpdate {
+            let treated = DeviceUpdate {
                 gradient: sources.gradient(),
                 clipping,
                 l2,

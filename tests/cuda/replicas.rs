@@ -1,6 +1,6 @@
-use umbo_core::kernels::cuda::{GpuReduction, KernelLauncher};
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::{DeviceReduction, KernelLauncher};
 use umbo_core::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use umbo_core::kernels::reduce::reduction::ReduceOp;
 
@@ -20,7 +20,7 @@ fn check(
     op: ReduceOp,
     inputs: &[Memory],
     output: &mut Memory,
-    place: &umbo_core::kernels::cuda::GpuPlace,
+    place: &umbo_core::kernels::launch::DevicePlace,
 ) {
     let views = inputs.iter().map(Memory::view).collect();
     let planned = Planned::new(op, views, output.view_mut()).unwrap();
@@ -53,7 +53,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = GpuReduction {
+                let reduction = DeviceReduction {
                     op,
                     inputs: &places,
                     output: place,
@@ -83,7 +83,7 @@ fn every_layout(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = GpuReduction {
+                let reduction = DeviceReduction {
                     op,
                     inputs: &places,
                     output: place,
@@ -112,7 +112,7 @@ fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn 
         let mut output = Memory::noise(result, &[70], Lie::Dense, &mut noise);
         let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
         let place = output.on(machine);
-        let reduction = GpuReduction {
+        let reduction = DeviceReduction {
             op: ReduceOp::Mean,
             inputs: &places,
             output: place,
@@ -145,7 +145,7 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![float; (1 << 15) + 1], float, "at most"),
     ];
     for (inputs, output, what) in cases {
-        let reduction = GpuReduction {
+        let reduction = DeviceReduction {
             op: ReduceOp::Mean,
             inputs: &inputs,
             output,

@@ -1,7 +1,7 @@
 //! What gradients of variables are made of.
 
-use umbo_core::kernels::cuda::{self, GpuPlace, Gradient};
 use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::launch::{self, DevicePlace, Gradient};
 use umbo_core::kernels::update::weighted_sum::Contribution;
 
 use crate::machine::Machine;
@@ -24,8 +24,8 @@ pub struct Sources {
     factors: Vec<f64>,
     pub accumulated: Option<Memory>,
     pub divisor: f64,
-    on_machine: Vec<cuda::GpuContribution>,
-    pub accumulated_on_machine: Option<GpuPlace>,
+    on_machine: Vec<launch::DeviceContribution>,
+    pub accumulated_on_machine: Option<DevicePlace>,
 }
 
 impl Sources {
@@ -50,7 +50,7 @@ impl Sources {
         let on_machine = buffers
             .iter()
             .zip(&factors)
-            .map(|(buffer, &factor)| cuda::GpuContribution {
+            .map(|(buffer, &factor)| launch::DeviceContribution {
                 gradient: buffer.on(machine).address,
                 factor,
             })

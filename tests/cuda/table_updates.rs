@@ -1,8 +1,8 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo_core::kernels::cuda::{GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::{DevicePlace, DeviceUpdate, Gradient, KernelLauncher, TableRows};
 use umbo_core::kernels::update::pass::{PassRows, UpdatePass};
 use umbo_core::kernels::update::weighted_sum::Clipping;
 
@@ -36,11 +36,11 @@ fn rows_of_tables(machine: &dyn Machine) {
                 });
                 let not_finite = AtomicBool::new(false);
                 let mut operands = operands(&**rule, dtype, table * width, true, &mut noise);
-                let places: Vec<GpuPlace> = operands.iter().map(|o| o.on(machine)).collect();
+                let places: Vec<DevicePlace> = operands.iter().map(|o| o.on(machine)).collect();
                 let slots: Vec<u64> = places[1..].iter().map(|place| place.address).collect();
                 let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
                 let scalars = scalars(&**rule, 5);
-                let update = GpuUpdate {
+                let update = DeviceUpdate {
                     gradient: Gradient {
                         dtype,
                         elements: elements as u64,

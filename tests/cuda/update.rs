@@ -1,8 +1,10 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo_core::kernels::cuda::{self, GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::launch::{
+    self, DevicePlace, DeviceUpdate, Gradient, KernelLauncher, TableRows,
+};
 use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::kernels::update::weighted_sum::Clipping;
 use umbo_core::optimizer::rules::{Scalars, UpdateRule};
@@ -21,7 +23,7 @@ struct Case {
     clipping: Clipping,
     l2: f64,
     operands: Vec<Memory>,
-    places: Vec<GpuPlace>,
+    places: Vec<DevicePlace>,
     slots: Vec<u64>,
     flag: Option<u64>,
 }
@@ -38,7 +40,7 @@ impl Case {
         let dtype = sources.dtype;
         let elements = sources.elements;
         let operands = operands(&*rules[rule], dtype, elements, tame, noise);
-        let places: Vec<GpuPlace> = operands.iter().map(|operand| operand.on(machine)).collect();
+        let places: Vec<DevicePlace> = operands.iter().map(|operand| operand.on(machine)).collect();
         let slots = places[1..].iter().map(|place| place.address).collect();
         let clipping = match noise.below(4) {
             0 => Clipping {
@@ -67,8 +69,8 @@ impl Case {
         }
     }
 
-    fn update(&self) -> GpuUpdate<'_> {
-        GpuUpdate {
+    fn update(&self) -> DeviceUpdate<'_> {
+        DeviceUpdate {
             gradient: self.sources.gradient(),
             clipping: self.clipping,
             l2: self.l2,
@@ -168,7 +170,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
     let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();
     let case = Case::new(machine, &rules, number("adam"), sources, true, &mut noise);
-    let right = GpuUpdate {
+    let right = DeviceUpdate {
         rows: None,
         ..case.update()
     };
@@ -185,21 +187,21 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
         contributions: &[],
         ..right.gradient
     };
-    let contribution = [cuda::GpuContribution {
+    let contribution = [launch::DeviceContribution {
         gradient: sums,
         factor: 1.0,
     }];
     let lamb = scalars(&*rules[number("lamb")], 0).step;
     let cases = [
         (
-            GpuUpdate {
+            DeviceUpdate {
                 slots: &case.slots[..1],
                 ..right
             },
             "slots",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: Gradient {
                     dtype: DType::Int32,
                     ..right.gradient
@@ -209,7 +211,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "gradient",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: Gradient {
                     gradient_dtype: DType::Float64,
                     ..right.gradient
@@ -219,7 +221,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "gradient",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: of_rows,
                 rows: rows(&[0, 1]),
                 ..right
@@ -227,7 +229,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "one for each",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: of_rows,
                 rows: rows(&[0, 1, 3]),
                 ..right
@@ -235,7 +237,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "ascend",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: of_rows,
                 rows: rows(&[0, 2, 1]),
                 ..right
@@ -243,7 +245,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "ascend",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: of_rows,
                 rows: rows(&[0, 1, 1]),
                 ..right
@@ -251,7 +253,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "ascend",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: Gradient {
                     accumulated: None,
                     ..of_rows
@@ -262,7 +264,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "sums of their own",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: Gradient {
                     contributions: &contribution,
                     ..of_rows
@@ -273,7 +275,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "sums of their own",
         ),
         (
-            GpuUpdate {
+            DeviceUpdate {
                 gradient: of_rows,
                 rows: rows(&[0, 1, 2]),
                 step: lamb,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo_core::device::cuda::gpu::release_kept;
+use umbo_core::device::registry::release_kept;
 use umbo_core::optimizer::apply;
 use umbo_core::strategy::commit::CommitAction;
 use umbo_core::strategy::step::merge::{MergeCall, Operation};

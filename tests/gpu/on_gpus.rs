@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static MOVES: AtomicBool = AtomicBool::new(false);
 
 /// Whether engines do that now.
-pub fn moves_memory_of_gpus() -> bool {
+pub fn moves_device_memory() -> bool {
     MOVES.load(Ordering::Relaxed)
 }
 

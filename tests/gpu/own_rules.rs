@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
-use umbo_core::kernels::cuda::{self, GpuUpdate, Gradient, on_gpu};
+use umbo_core::kernels::launch::{self, DeviceUpdate, Gradient, on_device};
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::kernels::update::weighted_sum::Clipping;
 use umbo_core::optimizer::rules::custom::Custom;
@@ -98,7 +98,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
     for seed in 0..10 {
         control.seed(seed);
         let queue = |own: &CustomUpdate<'_>| {
-            let gradient = [cuda::GpuContribution {
+            let gradient = [launch::DeviceContribution {
                 gradient: own.gradient,
                 factor: 1.0,
             }];
@@ -107,7 +107,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
                 .prepare(&own.rates, &rule.initial_progress())?
                 .step
                 .unwrap();
-            let update = GpuUpdate {
+            let update = DeviceUpdate {
                 gradient: Gradient {
                     dtype: own.dtype,
                     elements: own.elements as u64,
@@ -126,7 +126,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             };
             let gpu = registry::gpu(own.device)?;
             // SAFETY: all of it is this call's.
-            on_gpu(gpu, |launcher| unsafe { launcher.update(&[update]) })
+            on_device(gpu, |launcher| unsafe { launcher.update(&[update]) })
         };
         let slots = vec![Slot {
             name: "sum".into(),

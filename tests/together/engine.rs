@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
-use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::device::memory::DeviceMemory;
 use umbo_core::error::{Error, Result, Status};
 
 /// How long a rank waits for the others before it gives up. Nothing that goes right waits as long.
@@ -140,7 +140,7 @@ impl Rank {
         let received = received.concat();
         match to {
             Incoming::Host(to) => to.copy_from_slice(&received),
-            Incoming::Gpu(to) => {
+            Incoming::Device(to) => {
                 self.bytes_on_gpus
                     .fetch_add((sent + received.len()) as u64, Ordering::Relaxed);
                 up(to, &received)?;
@@ -294,8 +294,8 @@ impl Communicator for Rank {
         }
     }
 
-    fn moves_gpu_memory(&self) -> bool {
-        super::on_gpus::moves_memory_of_gpus()
+    fn moves_device_memory(&self) -> bool {
+        super::on_gpus::moves_device_memory()
     }
 
     fn abort(&self, _: &Error) {
@@ -311,7 +311,7 @@ pub fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
     // SAFETY: there are as many bytes on both sides.
     unsafe {
         memory
-            .gpu()
+            .backend()
             .download(memory.address(), here.as_mut_ptr(), bytes)
     }?;
     Ok(here)
@@ -323,7 +323,7 @@ pub fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
     // SAFETY: there are as many bytes on both sides.
     unsafe {
         memory
-            .gpu()
+            .backend()
             .upload(bytes.as_ptr(), memory.address(), bytes.len())
     }
 }
@@ -335,6 +335,6 @@ fn sent(sent: &Outgoing<'_>, bytes: usize) -> Result<Vec<u8>> {
             assert_eq!(all.len(), bytes);
             Ok(all.to_vec())
         }
-        Outgoing::Gpu(memory) => down(memory, bytes),
+        Outgoing::Device(memory) => down(memory, bytes),
     }
 }

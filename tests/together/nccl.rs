@@ -20,7 +20,7 @@ use umbo::{
 use umbo_core::cluster::checked::CheckedCommunicator;
 use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing};
 use umbo_core::cluster::nccl::{self, NcclOptions};
-use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::device::memory::DeviceMemory;
 use umbo_core::device::{DeviceId, DeviceKind, registry};
 use umbo_core::error::{Error, Result, Status};
 
@@ -101,9 +101,9 @@ fn exchange(communicator: &CheckedCommunicator, device: DeviceId, seed: u64) -> 
     let send = memory(device, &sent.concat())?;
     let mut receive = memory(device, &vec![0xee; due.concat().len()])?;
     communicator.call(EngineCall::AllToAll {
-        send: Outgoing::Gpu(&send),
+        send: Outgoing::Device(&send),
         send_counts: &lengths(&sent),
-        receive: Incoming::Gpu(&mut receive),
+        receive: Incoming::Device(&mut receive),
         receive_counts: &lengths(&due),
     })?;
     assert!(down(&receive, due.concat().len())? == due.concat());
@@ -112,8 +112,8 @@ fn exchange(communicator: &CheckedCommunicator, device: DeviceId, seed: u64) -> 
     let send = memory(device, &due[rank])?;
     let mut receive = memory(device, &vec![0xee; due.concat().len()])?;
     communicator.call(EngineCall::AllGather {
-        send: Outgoing::Gpu(&send),
-        receive: Incoming::Gpu(&mut receive),
+        send: Outgoing::Device(&send),
+        receive: Incoming::Device(&mut receive),
         counts: &lengths(&due),
     })?;
     assert!(down(&receive, due.concat().len())? == due.concat());
@@ -415,9 +415,9 @@ fn sizes_that_ranks_disagree_about_are_a_failure_of_both() {
         // Rank 0 sends 8 bytes, and rank 1 is told of 16.
         let counts = [[16, 8], [16, 16]][rank];
         let call = EngineCall::AllToAll {
-            send: Outgoing::Gpu(&send),
+            send: Outgoing::Device(&send),
             send_counts: &counts,
-            receive: Incoming::Gpu(&mut receive),
+            receive: Incoming::Device(&mut receive),
             receive_counts: &[16, 16],
         };
         communicator.call(call).unwrap_err()

@@ -48,7 +48,7 @@ fn is_at(place: &str) -> bool {
 }
 
 /// Whether the engine does so in this process.
-pub fn moves_memory_of_gpus() -> bool {
+pub fn moves_device_memory() -> bool {
     is_at(PLACES[3])
 }
 
@@ -167,7 +167,7 @@ fn ranks_are_where_the_tests_want_them() {
         let holds_variables = computes && place != PLACES[1];
         assert_eq!(on_gpu(&strategy.parameter_device()), holds_variables);
         Training::new(strategy).step(0).unwrap();
-        assert_eq!(job[rank].bytes_on_gpus() > 0, moves_memory_of_gpus());
+        assert_eq!(job[rank].bytes_on_gpus() > 0, moves_device_memory());
     });
     if is_at(PLACES[4]) {
         assert!(fake_nccl::Control::open().count("ncclSend") > 0);

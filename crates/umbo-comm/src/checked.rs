@@ -154,8 +154,8 @@ impl Communicator for CheckedCommunicator {
         self.engine.check_thread()
     }
 
-    fn moves_gpu_memory(&self) -> bool {
-        self.engine.moves_gpu_memory()
+    fn moves_device_memory(&self) -> bool {
+        self.engine.moves_device_memory()
     }
 
     fn abort(&self, error: &Error) {

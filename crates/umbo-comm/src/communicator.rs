@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Deref, RangeInclusive};
 
 use umbo_base::error::{Error, Result, memory};
-use umbo_device::cuda::memory::DeviceMemory;
+use umbo_device::memory::DeviceMemory;
 
 /// The most ranks of a training. Each rank keeps some words for every other one, and sends them in
 /// each collective.
@@ -47,13 +47,13 @@ pub struct RankPlace {
     pub node_size: usize,
 }
 
-/// Memory of the host or of a GPU.
+/// Memory of the host, or of a device whose memory the host cannot address.
 #[derive(Clone, Copy)]
-pub enum EngineMemory<H, G> {
+pub enum EngineMemory<H, D> {
     /// All of these bytes of the host.
     Host(H),
-    /// The first bytes of this memory of a GPU, as many as the counts say.
-    Gpu(G),
+    /// The first bytes of this memory of a device, as many as the counts say.
+    Device(D),
 }
 
 /// Bytes to send.
@@ -62,30 +62,30 @@ pub type Outgoing<'a> = EngineMemory<&'a [u8], &'a DeviceMemory>;
 /// Memory that bytes are received into.
 pub type Incoming<'a> = EngineMemory<&'a mut [u8], &'a mut DeviceMemory>;
 
-impl<H: Deref<Target = [u8]>, G: Deref<Target = DeviceMemory>> EngineMemory<H, G> {
+impl<H: Deref<Target = [u8]>, D: Deref<Target = DeviceMemory>> EngineMemory<H, D> {
     /// How many bytes may be moved from it or into it.
     pub fn sizes(&self) -> RangeInclusive<usize> {
         match self {
             EngineMemory::Host(bytes) => bytes.len()..=bytes.len(),
-            EngineMemory::Gpu(memory) => 0..=memory.bytes(),
+            EngineMemory::Device(memory) => 0..=memory.bytes(),
         }
     }
 
-    /// The memory of the host, for an engine that cannot move GPU memory.
+    /// The memory of the host, for an engine that cannot move memory of devices.
     pub fn on_host(self) -> Result<H> {
         match self {
             EngineMemory::Host(bytes) => Ok(bytes),
-            EngineMemory::Gpu(_) => Err(Error::Internal(
-                "an engine that moves no memory of GPUs".into(),
+            EngineMemory::Device(_) => Err(Error::Internal(
+                "an engine that moves no memory of devices".into(),
             )),
         }
     }
 }
 
 /// A collective call. Counts are bytes. If a rank sends or receives nothing, that part is empty,
-/// never absent. Both sides of an exchange are on the host, or both are on one GPU. In the second
-/// case, work that was queued on the GPU before is done before the exchange, and work that is
-/// queued afterwards sees the received bytes.
+/// never absent. Both sides of an exchange are on the host, or both are on one device. In the
+/// second case, work that was queued on the device before is done before the exchange, and work
+/// that is queued afterwards sees the received bytes.
 pub enum EngineCall<'a> {
     /// Sends a part of `send` to each rank and receives a part from each rank, including itself.
     /// The parts lie one after the other in rank order, and have the lengths `send_counts` and
@@ -142,8 +142,8 @@ pub trait Communicator: Send + Sync {
         Ok(())
     }
 
-    /// Whether the engine can also move memory of GPUs.
-    fn moves_gpu_memory(&self) -> bool {
+    /// Whether the engine can also move memory of devices that the host cannot address.
+    fn moves_device_memory(&self) -> bool {
         false
     }
 

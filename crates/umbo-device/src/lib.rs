@@ -11,30 +11,45 @@
 #[macro_use]
 extern crate umbo_base;
 
+pub mod backend;
 pub mod cpu;
 pub mod cuda;
+pub mod kinds;
 mod logical_gpus;
+pub mod memory;
 pub mod name;
 pub mod registry;
 
 use std::fmt;
 
-/// The kinds of device. The numbers are those of the C constants.
+/// The kinds of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(i32)]
 pub enum DeviceKind {
     /// A share of the host's processors, with host memory.
-    Cpu = 1,
+    Cpu,
     /// A CUDA device or a share of one.
-    Gpu = 2,
+    Gpu,
+    /// A kind that the program has added, see [`kinds`].
+    Added(kinds::KindNumber),
 }
 
 impl DeviceKind {
-    /// `CPU` or `GPU`.
+    /// The number of the kind in interfaces without enums: 1 for CPUs, 2 for GPUs, and from 3 on
+    /// those of added kinds.
+    pub fn number(self) -> i32 {
+        match self {
+            DeviceKind::Cpu => 1,
+            DeviceKind::Gpu => 2,
+            DeviceKind::Added(number) => 3 + number.position() as i32,
+        }
+    }
+
+    /// The kind in the names of devices: `CPU`, `GPU`, or the name of an added kind.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Cpu => "CPU",
             DeviceKind::Gpu => "GPU",
+            DeviceKind::Added(number) => kinds::added(number).name(),
         }
     }
 }
@@ -42,7 +57,7 @@ impl DeviceKind {
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
-    /// CPU or GPU.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its index among the logical devices of its kind.
     pub index: u32,
@@ -63,7 +78,9 @@ impl DeviceId {
         }
     }
 
-    /// Whether the CPU can address this device's memory.
+    /// Whether the CPU can address this device's memory. All other memory is reached through a
+    /// [`Backend`](backend::Backend) only.
+    #[inline]
     pub fn is_host_memory(self) -> bool {
         self.kind == DeviceKind::Cpu
     }

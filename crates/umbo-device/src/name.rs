@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{DeviceId, DeviceKind};
+use crate::{DeviceId, DeviceKind, kinds};
 use umbo_base::error::Result;
 
 /// A full device name: `/job:localhost/replica:0/task:0/device:CPU:0`.
@@ -82,13 +82,13 @@ impl DeviceName {
                                 index.unwrap_or("0")
                             )));
                         }
-                        _ => {
-                            return Err(wrong(format!(
+                        other => kinds::named(other).ok_or_else(|| {
+                            wrong(format!(
                                 "unknown attribute '{part}'; expected job, replica, task, CPU or \
                                  GPU, as in 'CPU:0' or \
                                  '/job:localhost/replica:0/task:0/device:CPU:0'"
-                            )));
-                        }
+                            ))
+                        })?,
                     };
                     let index = match index {
                         None | Some("*") => 0,

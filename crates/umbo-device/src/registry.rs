@@ -8,9 +8,10 @@
 mod table;
 
 pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS, Registry};
-use crate::cpu::memory;
+use crate::backend::Backend;
+use crate::cpu::{Cpu, memory};
 use crate::cuda::gpu::{Gpu, GpuAddress};
-use crate::{DeviceId, DeviceKind, MemoryInfo, cuda};
+use crate::{DeviceId, DeviceKind, MemoryInfo, cpu, cuda, kinds};
 use umbo_base::error::{Error, Result};
 use umbo_executor::affinity::{self, CpuSet};
 
@@ -52,10 +53,10 @@ fn place_of(gpu: DeviceId) -> Result<GpuAddress> {
 }
 
 /// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was
-/// used. For a CPU there is nothing to store.
+/// used. For other devices there is nothing to store.
 fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool) -> Result<bool> {
     REGISTRY.require(device)?;
-    if device.kind == DeviceKind::Cpu {
+    if device.kind != DeviceKind::Gpu {
         return match is_given {
             false => Ok(false),
             true => Err(invalid!(what, "{device} has no {what}s; give NULL")),
@@ -69,19 +70,77 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
     Ok(true)
 }
 
-/// A logical GPU. The first call opens it, which takes a second. Fails with NOT_FOUND if there is
-/// no such device, and with UNAVAILABLE if it cannot be used.
-pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
+/// The host, which needs no opening.
+static HOST: Cpu = Cpu;
+
+/// An opened device: the host for every CPU. The first call opens it, which may take a second.
+/// Fails with NOT_FOUND if there is no such device, and with UNAVAILABLE if it cannot be used.
+pub fn backend(device: DeviceId) -> Result<&'static dyn Backend> {
     REGISTRY.require(device)?;
     match device.kind {
-        DeviceKind::Gpu => Gpu::at(place_of(device)?),
-        DeviceKind::Cpu => Err(Error::Internal(format!("{device} is no GPU"))),
+        DeviceKind::Cpu => Ok(&HOST),
+        DeviceKind::Gpu => Gpu::at(place_of(device)?).map(|gpu| -> &'static dyn Backend { gpu }),
+        DeviceKind::Added(number) => kinds::open(number, device),
+    }
+}
+
+/// A logical GPU of CUDA. Everything else is as for [`backend`].
+pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
+    match device.kind {
+        DeviceKind::Gpu => {
+            REGISTRY.require(device)?;
+            Gpu::at(place_of(device)?)
+        }
+        _ => Err(Error::Internal(format!("{device} is no GPU of CUDA"))),
+    }
+}
+
+/// The devices on which replicas run unless a program names others: all of the first kind of which
+/// there are any, beside the CPU; else the host.
+pub fn default_compute_devices() -> Vec<DeviceId> {
+    let all_of = |kind| {
+        let count = REGISTRY.logical_count(kind);
+        (0..count).map(move |index| DeviceId { kind, index })
+    };
+    let mut kinds = std::iter::once(DeviceKind::Gpu).chain(kinds::all());
+    kinds
+        .find(|&kind| all_of(kind).len() > 0)
+        .map_or_else(|| vec![DeviceId::HOST], |kind| all_of(kind).collect())
+}
+
+/// All devices other than the host that were opened.
+fn opened() -> Vec<&'static dyn Backend> {
+    let gpus = cuda::gpu::opened();
+    let gpus = gpus.into_iter().map(|gpu| -> &'static dyn Backend { gpu });
+    gpus.chain(kinds::opened()).collect()
+}
+
+/// Waits until everything that was queued on any device is done, as far as that is possible.
+pub fn synchronize_all() {
+    for backend in opened() {
+        // The next call that uses the device reports what went wrong.
+        let _ = backend.finish();
+    }
+}
+
+/// Frees the memory that devices keep only to use it again.
+pub fn release_kept() {
+    opened().into_iter().for_each(Backend::release_kept);
+}
+
+/// The first device whose memory has this type in DLPack, on the physical device with this number;
+/// `None` for types of other memory. Fails with NOT_FOUND if there is no such device.
+pub fn device_of_dlpack(device_type: u32, number: u32) -> Result<Option<DeviceId>> {
+    match device_type {
+        cpu::DLPACK_TYPE => Ok(Some(DeviceId::HOST)),
+        cuda::DLPACK_TYPE => gpu_of_card(number).map(Some),
+        _ => Ok(None),
     }
 }
 
 /// The first logical GPU of a card, by the card's number. Fails with NOT_FOUND if there is no such
 /// card.
-pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
+fn gpu_of_card(card: u32) -> Result<DeviceId> {
     REGISTRY.require_physical(DeviceKind::Gpu, card, "")?;
     let index = REGISTRY.state.lock().gpus.on_card(card).start;
     Ok(DeviceId {
@@ -98,6 +157,7 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     REGISTRY.require(device)?;
     match device.kind {
         DeviceKind::Cpu => memory::memory_info(),
+        DeviceKind::Added(number) => kinds::added(number).memory_info(device),
         DeviceKind::Gpu => {
             let place = place_of(device)?;
             let card = cuda::memory_info(place.card)?;
@@ -115,10 +175,10 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
 }
 
 /// The processors of a logical CPU, for the present number of logical CPUs: its [`affinity::share`]
-/// of `all`. Fails with NOT_FOUND if there is no such device, and with UNIMPLEMENTED for a GPU,
-/// which has no processors of its own.
+/// of `all`. Fails with NOT_FOUND if there is no such device, and with UNIMPLEMENTED for a
+/// device that has no processors of its own.
 pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
-    if device.kind == DeviceKind::Gpu {
+    if device.kind != DeviceKind::Cpu {
         return Err(Error::Unimplemented(format!(
             "{device} has no processors of the host"
         )));

@@ -4,7 +4,8 @@
 //! instruction sets, and the ways to write memory and to walk it. The loops themselves are sorted
 //! by what they do:
 //!
-//! - [`cuda`]: the same loops for GPUs, and the code that launches them.
+//! - [`launch`]: launches of the same loops on devices with memory of their own; [`cuda`]: the form
+//!   in which CUDA's driver takes them.
 //! - [`copy`]: copies, fills, concatenations and additions in place.
 //! - [`float`]: the floating-point element types and their conversions.
 //! - [`reduce`]: sums and means over replicas and axes.
@@ -30,6 +31,7 @@ pub mod cuda;
 pub mod dtype;
 pub mod float;
 pub mod instruction_set;
+pub mod launch;
 pub mod layout;
 pub mod prefetch;
 pub mod reduce;

@@ -17,7 +17,6 @@ use dlpark::ffi::{
 use crate::storage::Storage;
 use crate::{DType, Layout, MAX_RANK, Shape, Tensor};
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu;
 use umbo_device::{DeviceId, registry};
 use umbo_executor::floating_point::{in_library, in_program};
 
@@ -68,10 +67,10 @@ struct Exported<F> {
 
 /// The tensor for another library. That library calls the deleter of the result when it no longer
 /// uses the elements. Until then the elements stay, even if everyone else drops the tensor.
-/// Elements on a GPU are complete when this returns, so that any stream may use them.
+/// Elements outside of host memory are complete when this returns, so that any stream may use them.
 ///
 /// Fails with INVALID_ARGUMENT if the elements are read-only and the form cannot mark them so, and
-/// with UNAVAILABLE for memory of a GPU that cannot be used.
+/// with UNAVAILABLE for memory of a device that cannot be used.
 pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let mut shape = [0; MAX_RANK];
@@ -128,8 +127,8 @@ unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
 /// Owns what a producer passed, until the last tensor over it is dropped.
 struct ExportOwner<F: ManagedForm> {
     managed: NonNull<F>,
-    /// Whether the memory is a GPU's, so that work on it may still be queued.
-    on_gpu: bool,
+    /// Whether the memory is outside of the host's, so that work on it may still be queued.
+    on_device: bool,
 }
 
 // SAFETY: a deleter may be called on any thread, as DLPack says. The rest is only read while this
@@ -140,8 +139,8 @@ unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
 
 impl<F: ManagedForm> Drop for ExportOwner<F> {
     fn drop(&mut self) {
-        if self.on_gpu {
-            gpu::synchronize_all();
+        if self.on_device {
+            registry::synchronize_all();
         }
         // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
         unsafe {
@@ -159,7 +158,7 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
 /// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride,
 /// and for elements that do not lie at multiples of their size; with UNIMPLEMENTED for another
 /// version, for memory of devices other than CPUs and CUDA's, for element types that Umbo does not
-/// have, and for negative strides; with NOT_FOUND if there is no such GPU.
+/// have, and for negative strides; with NOT_FOUND if there is no such device.
 ///
 /// # Safety
 /// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until
@@ -193,13 +192,13 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
         return Err(wrong("data is NULL, and there are elements"));
     }
     let size = dtype.size();
-    let on_gpu = !device.is_host_memory();
+    let on_device = !device.is_host_memory();
     if bytes > 0 && !address.is_multiple_of(size) {
         return Err(wrong(&format!(
             "the address is not a multiple of {size}, the size of {dtype}"
         )));
     }
-    let owner = ExportOwner { managed, on_gpu };
+    let owner = ExportOwner { managed, on_device };
     let read_only = form.flags().contains(DlpackFlags::READ_ONLY);
     let data = if bytes > 0 {
         elements.data.wrapping_byte_add(offset).cast()
@@ -287,27 +286,31 @@ fn wrong(problem: &str) -> Error {
     Error::invalid("managed", problem)
 }
 
-/// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device
-/// types.
+/// The device of a producer's memory.
 fn device_from(device: DLDevice) -> Result<DeviceId> {
     match device.device_type {
         DLDeviceType::CPU | DLDeviceType::CUDAHOST => Ok(DeviceId::HOST),
-        DLDeviceType::CUDA => {
-            let card = u32::try_from(device.device_id)
-                .map_err(|_| wrong(&format!("GPU {} of CUDA", device.device_id)))?;
-            registry::gpu_of_card(card).map_err(|error| error.within("managed"))
+        DLDeviceType(device_type) => {
+            let number = u32::try_from(device.device_id)
+                .map_err(|_| wrong(&format!("device number {}", device.device_id)))?;
+            let found = registry::device_of_dlpack(device_type, number)
+                .map_err(|error| error.within("managed"))?;
+            found.ok_or_else(|| unknown_type(device_type))
         }
-        DLDeviceType(number) => Err(Error::Unimplemented(format!(
-            "managed: memory of device type {number} of DLPack; memory of the CPU (types {} and \
-             {}) and of CUDA's GPUs ({}) is taken",
-            DLDeviceType::CPU.0,
-            DLDeviceType::CUDAHOST.0,
-            DLDeviceType::CUDA.0
-        ))),
     }
 }
 
-/// The device of a tensor, for another library. All work that was queued on a GPU is done when this
+fn unknown_type(device_type: u32) -> Error {
+    Error::Unimplemented(format!(
+        "managed: memory of device type {device_type} of DLPack; memory of the CPU (types {} and \
+         {}) and of CUDA's GPUs ({}) is taken",
+        DLDeviceType::CPU.0,
+        DLDeviceType::CUDAHOST.0,
+        DLDeviceType::CUDA.0
+    ))
+}
+
+/// The device of a tensor, for another library. All work that was queued on it is done when this
 /// returns.
 fn device_to(device: DeviceId) -> Result<DLDevice> {
     if device.is_host_memory() {
@@ -317,11 +320,16 @@ fn device_to(device: DeviceId) -> Result<DLDevice> {
             device_id: 0,
         });
     }
-    let gpu = registry::gpu(device)?;
-    gpu.synchronize()?;
+    let backend = registry::backend(device)?;
+    let device_type = backend.dlpack_type().ok_or_else(|| {
+        Error::Unimplemented(format!(
+            "tensor: DLPack has no type for the memory of {device}"
+        ))
+    })?;
+    backend.synchronize()?;
     Ok(DLDevice {
-        device_type: DLDeviceType::CUDA,
-        device_id: gpu.card().ordinal() as i32,
+        device_type: DLDeviceType(device_type),
+        device_id: backend.physical_ordinal() as i32,
     })
 }
 

@@ -288,7 +288,7 @@ impl Tensor {
     /// possible: it is possible only if nobody else holds a reference to the object. Input
     /// pipelines reuse elements that their consumer has released.
     pub fn try_replace(&mut self, with: &TensorParts<'_>) -> bool {
-        // CPUs share their memory; GPUs do not.
+        // CPUs share their memory; other devices do not.
         let is_readable = with.device.is_host_memory() == with.storage.device().is_host_memory();
         assert!(
             is_readable,
@@ -313,7 +313,7 @@ impl Tensor {
     /// A contiguous tensor whose elements `write` writes. Elements that it does not write are
     /// unspecified.
     ///
-    /// The elements of a tensor on a GPU are written in host memory first.
+    /// The elements of a tensor outside of host memory are written in host memory first.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn made(

@@ -1,15 +1,15 @@
 //! Operations on the elements of tensors, by the rule of [the module](crate): nobody else uses the
-//! elements that a writer writes. If elements are on a GPU and there is no kernel for an operation,
-//! they are copied to the host.
+//! elements that a writer writes. If elements are on a device and there is no kernel for an
+//! operation, they are copied to the host.
 
 use crate::{DType, Element, Shape, Tensor, TensorMut, View, transfer};
 use umbo_base::error::{Result, memory};
 use umbo_device::DeviceId;
 use umbo_kernels::copy::combine::combine;
 use umbo_kernels::copy::layouts;
-use umbo_kernels::cuda::on_gpu;
 use umbo_kernels::float::real;
 use umbo_kernels::instruction_set::Instructions;
+use umbo_kernels::launch::on_device;
 use umbo_kernels::rows::scatter::{self, ScatterOp};
 
 impl TensorMut<'_> {
@@ -51,7 +51,7 @@ impl TensorMut<'_> {
     /// Everything else is as in [`TensorMut::copy_from`].
     pub fn combine_from(&mut self, from: &Tensor, subtracts: bool) -> Result<()> {
         let mut from = from.apart_from(self.tensor)?;
-        if let Some(gpu) = self.tensor.gpu()? {
+        if let Some(backend) = self.tensor.backend()? {
             self.check_writable()?;
             if from.device() != self.device() {
                 from = from.copied_to(self.device())?;
@@ -60,7 +60,7 @@ impl TensorMut<'_> {
             let to = self.tensor.place();
             // SAFETY: the elements are those of the tensors, which do not overlap. This tensor has
             // the right to write its own.
-            return on_gpu(gpu, |launcher| unsafe {
+            return on_device(backend, |launcher| unsafe {
                 launcher.combine(&from, &to, subtracts)
             });
         }
@@ -98,14 +98,14 @@ impl TensorMut<'_> {
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill(&mut self, value: f64) -> Result<()> {
-        let Some(gpu) = self.tensor.gpu()? else {
+        let Some(backend) = self.tensor.backend()? else {
             layouts::fill(&mut self.writing()?, value);
             return Ok(());
         };
         self.check_writable()?;
         let place = self.tensor.place();
         // SAFETY: the elements are those of the tensor, which has the right to write them.
-        on_gpu(gpu, |launcher| unsafe { launcher.fill(&place, value) })
+        on_device(backend, |launcher| unsafe { launcher.fill(&place, value) })
     }
 
     /// Sets the elements, which are contiguous floats, to the results of `next`, one after the

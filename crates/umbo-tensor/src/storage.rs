@@ -6,8 +6,8 @@ use std::ptr::{self, NonNull};
 
 use crate::blocks::{self, Block, LARGE};
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_device::cuda::memory::DeviceMemory;
+use umbo_device::backend::Backend;
+use umbo_device::memory::DeviceMemory;
 use umbo_device::{DeviceId, registry};
 
 /// Every allocation starts at a cache line.
@@ -32,9 +32,10 @@ enum MemoryOwner {
     },
     /// A separate block.
     Large { _block: Block },
-    /// Memory of a GPU.
+    /// Memory of a device that the host cannot address.
     Device { memory: DeviceMemory },
-    /// Memory of another owner. The box is dropped once nobody uses the memory, GPUs included.
+    /// Memory of another owner. The box is dropped once nobody uses the memory, devices
+    /// included.
     Foreign {
         _owner: Box<dyn Any + Send + Sync>,
         read_only: bool,
@@ -53,7 +54,7 @@ impl Storage {
     /// used.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
-            let storage = Storage::of_gpu(bytes, device)?;
+            let storage = Storage::on_device(bytes, device)?;
             storage.fill_zeros()?;
             return Ok(storage);
         }
@@ -66,19 +67,19 @@ impl Storage {
     /// initialised for the compiler.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
-            return Storage::of_gpu(bytes, device);
+            return Storage::on_device(bytes, device);
         }
         // SAFETY: `allocate` calls this with a layout of non-zero size.
         let small = |layout| opaque(unsafe { uninitialized_block(layout) });
         Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
-    /// Memory of a GPU with arbitrary contents.
-    fn of_gpu(bytes: usize, device: DeviceId) -> Result<Storage> {
-        let memory = DeviceMemory::new(registry::gpu(device)?, bytes)?;
+    /// Memory that the host cannot address, with arbitrary contents.
+    fn on_device(bytes: usize, device: DeviceId) -> Result<Storage> {
+        let memory = DeviceMemory::new(registry::backend(device)?, bytes)?;
         let data = ptr::without_provenance_mut(memory.address() as usize);
         let data = NonNull::new(data)
-            .ok_or_else(|| Error::Internal("the driver gave memory at address 0".into()))?;
+            .ok_or_else(|| Error::Internal("a device gave memory at address 0".into()))?;
         Ok(Storage {
             data,
             bytes,
@@ -91,8 +92,8 @@ impl Storage {
         let MemoryOwner::Device { memory } = &self.owner else {
             return Ok(());
         };
-        // SAFETY: the range is the memory's, which is freed on the same stream.
-        unsafe { memory.gpu().fill_zeros(memory.address(), self.bytes) }
+        // SAFETY: the range is the memory's, which is freed in the order of its queue.
+        unsafe { memory.backend().fill_zeros(memory.address(), self.bytes) }
     }
 
     fn allocate(
@@ -171,10 +172,10 @@ impl Storage {
         self.device
     }
 
-    /// The GPU on which the library has allocated the bytes, if it is one.
-    pub(crate) fn gpu(&self) -> Option<&'static Gpu> {
+    /// The device on which the library has allocated the bytes, unless they are the host's.
+    pub(crate) fn backend(&self) -> Option<&'static dyn Backend> {
         match &self.owner {
-            MemoryOwner::Device { memory } => Some(memory.gpu()),
+            MemoryOwner::Device { memory } => Some(memory.backend()),
             _ => None,
         }
     }
@@ -199,10 +200,10 @@ impl Storage {
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() <= self.bytes && !matches!(self.owner, MemoryOwner::Foreign { .. }));
         if let MemoryOwner::Device { memory } = &self.owner {
-            // SAFETY: the range is the memory's, which is freed on the same stream.
+            // SAFETY: the range is the memory's, which is freed in the order of its queue.
             return unsafe {
                 memory
-                    .gpu()
+                    .backend()
                     .upload(bytes.as_ptr(), memory.address(), bytes.len())
             };
         }
@@ -258,13 +259,13 @@ impl Drop for Storage {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
             unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
-        // The owner of a GPU's memory may free it at once, so all work that uses it is finished
-        // first. A GPU that cannot be waited for no longer uses anything.
+        // The owner of a device's memory may free it at once, so all work that uses it is finished
+        // first. A device that cannot be waited for no longer uses anything.
         if !self.device.is_host_memory()
             && matches!(self.owner, MemoryOwner::Foreign { .. })
-            && let Ok(gpu) = registry::gpu(self.device)
+            && let Ok(backend) = registry::backend(self.device)
         {
-            let _ = gpu.finish();
+            let _ = backend.finish();
         }
     }
 }

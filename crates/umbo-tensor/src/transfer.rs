@@ -1,18 +1,18 @@
-//! Copies of elements from or to memory outside of the host, in the order of the GPUs' streams.
+//! Copies of elements from or to memory outside of the host, in the order of the devices' queues.
 //! Elements with strides are put in order on the side where they are.
 
 use crate::{Tensor, TensorMut};
 use umbo_base::error::Result;
-use umbo_device::cuda::gpu::Gpu;
+use umbo_device::backend::Backend;
 use umbo_device::{DeviceId, registry};
 use umbo_kernels::copy::layouts::check_same;
-use umbo_kernels::cuda::{GpuPlace, on_gpu};
+use umbo_kernels::launch::{DevicePlace, on_device};
 
 impl Tensor {
     /// The same elements in host memory: this tensor if it lies there, else a copy. A copy waits
-    /// for the GPU.
+    /// for the device.
     pub fn on_host(&self) -> Result<Tensor> {
-        match self.gpu()? {
+        match self.backend()? {
             None => Ok(self.clone()),
             Some(_) => self.copied_to(DeviceId::HOST),
         }
@@ -26,25 +26,27 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// The GPU that has the elements; `None` if they are in host memory.
-    pub(crate) fn gpu(&self) -> Result<Option<&'static Gpu>> {
+    /// The device that has the elements; `None` if they are in host memory, which loops read and
+    /// write directly.
+    #[inline]
+    pub(crate) fn backend(&self) -> Result<Option<&'static dyn Backend>> {
         if self.device().is_host_memory() {
             return Ok(None);
         }
-        match self.storage().0.gpu() {
-            Some(gpu) => Ok(Some(gpu)),
-            None => registry::gpu(self.device()).map(Some),
+        match self.storage().0.backend() {
+            Some(backend) => Ok(Some(backend)),
+            None => registry::backend(self.device()).map(Some),
         }
     }
 
-    /// The address of the first element on its GPU.
+    /// The address of the first element on its device.
     fn on_device(&self) -> u64 {
         self.address().addr() as u64
     }
 
-    /// The elements in the form that kernels of its GPU use.
-    pub fn place(&self) -> GpuPlace {
-        GpuPlace {
+    /// The elements in the form that kernels of its device use.
+    pub fn place(&self) -> DevicePlace {
+        DevicePlace {
             address: self.on_device(),
             dtype: self.dtype(),
             layout: *self.layout(),
@@ -88,15 +90,15 @@ impl TensorMut<'_> {
 pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     check_same((from.dtype(), from.shape()), (to.dtype(), to.shape()))?;
     to.check_writable()?;
-    let source = from.gpu()?;
-    let target = to.tensor.gpu()?;
-    if let (Some(gpu), Some(other)) = (source, target)
-        && gpu.id() == other.id()
+    let source = from.backend()?;
+    let target = to.tensor.backend()?;
+    if let (Some(backend), Some(other)) = (source, target)
+        && backend.id() == other.id()
     {
         let pair = (from.place(), to.tensor.place());
         // SAFETY: the elements are those of the tensors, which do not overlap, and whose memory is
-        // freed on the stream. `to` has the right to write its own.
-        return on_gpu(gpu, |launcher| unsafe { launcher.copy(&[pair]) });
+        // freed in the order of the queue. `to` has the right to write its own.
+        return on_device(backend, |launcher| unsafe { launcher.copy(&[pair]) });
     }
     // A copy between devices needs contiguous elements on both sides.
     let from = &from.to_contiguous()?;
@@ -112,9 +114,9 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     // SAFETY: as above.
     unsafe {
         match (source, target) {
-            (None, Some(gpu)) => gpu.upload(from.address(), there, bytes),
-            (Some(gpu), None) => gpu.download(here, to.tensor.address(), bytes),
-            (Some(other), Some(gpu)) => gpu.copy_from(other, here, there, bytes),
+            (None, Some(target)) => target.upload(from.address(), there, bytes),
+            (Some(source), None) => source.download(here, to.tensor.address(), bytes),
+            (Some(source), Some(target)) => target.copy_from(source, here, there, bytes),
             (None, None) => to.copy_from(from),
         }
     }

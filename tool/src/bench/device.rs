@@ -25,9 +25,7 @@ pub fn measured(name: &str) -> std::result::Result<DeviceId, Failure> {
             "--device: '{name}' is not possible here; give {possible}"
         ))
     })?;
-    if device.kind == DeviceKind::Gpu {
-        registry::gpu(device)?;
-    }
+    registry::backend(device)?;
     Ok(device)
 }
 
@@ -45,10 +43,7 @@ fn possible(gpus: u32) -> String {
 
 /// The GPU's model, if it is one that interprets kernels, as the driver of Umbo's tests does.
 fn interpreter(device: DeviceId) -> Option<String> {
-    let gpu = (device.kind == DeviceKind::Gpu)
-        .then(|| registry::gpu(device).ok())
-        .flatten()?;
-    let name = gpu.card().name();
+    let name = registry::backend(device).ok()?.model();
     name.starts_with("Fake CUDA device")
         .then(|| name.to_owned())
 }
@@ -87,13 +82,9 @@ pub fn on(device: DeviceId, tensor: Tensor) -> Result<Tensor> {
     }
 }
 
-/// Waits until a GPU has finished the work in its queue.
+/// Waits until the device has finished the work in its queue.
 pub fn wait(device: DeviceId) -> Result<()> {
-    if device.is_host_memory() {
-        Ok(())
-    } else {
-        registry::gpu(device)?.synchronize()
-    }
+    registry::backend(device)?.synchronize()
 }
 
 /// A copy within a GPU that reads and writes `traffic` bytes in all. It measures the speed of the

@@ -12,8 +12,9 @@ use super::agreement::agree;
 use super::membership::{Membership, MessagePart};
 use crate::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_device::cuda::memory::DeviceMemory;
+use umbo_device::DeviceKind;
+use umbo_device::backend::Backend;
+use umbo_device::memory::DeviceMemory;
 
 /// A rank that uses NCCL.
 pub struct NcclEngine {
@@ -37,16 +38,16 @@ impl NcclEngine {
         &self,
         (send, sends): PartsOf<'_>,
         (receive, receives): PartsOf<'_>,
-    ) -> Result<&'static Gpu> {
-        let gpu = send.gpu();
+    ) -> Result<&'static dyn Backend> {
+        let gpu = send.backend();
         let own = self.membership.gpu;
-        if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
+        if gpu.id() != receive.backend().id() || card(gpu) != card(own) {
             return Err(Error::precondition(format!(
                 "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to \
                  be moved. Make it for the device of this rank's variables",
                 own.id(),
                 gpu.id(),
-                receive.gpu().id()
+                receive.backend().id()
             )));
         }
         let rank = self.base.rank();
@@ -70,6 +71,11 @@ impl NcclEngine {
         }?;
         Ok(gpu)
     }
+}
+
+/// The card of which a GPU is a part.
+fn card(gpu: &dyn Backend) -> (DeviceKind, u32) {
+    (gpu.id().kind, gpu.physical_ordinal())
 }
 
 /// Memory of a GPU, and parts of it.
@@ -98,17 +104,17 @@ impl Communicator for NcclEngine {
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
         let (send, sends, receive, receives) = match call {
             EngineCall::AllToAll {
-                send: Outgoing::Gpu(send),
+                send: Outgoing::Device(send),
                 send_counts,
-                receive: Incoming::Gpu(receive),
+                receive: Incoming::Device(receive),
                 receive_counts,
             } => {
                 let receives = parts(receive, receive_counts);
                 (send, parts(send, send_counts), receive, receives)
             }
             EngineCall::AllGather {
-                send: Outgoing::Gpu(send),
-                receive: Incoming::Gpu(receive),
+                send: Outgoing::Device(send),
+                receive: Incoming::Device(receive),
                 counts,
             } => {
                 let address = send.address();
@@ -136,7 +142,7 @@ impl Communicator for NcclEngine {
         self.base.check_thread()
     }
 
-    fn moves_gpu_memory(&self) -> bool {
+    fn moves_device_memory(&self) -> bool {
         true
     }
 

@@ -10,8 +10,8 @@ use super::membership::Membership;
 use crate::checked::CheckedCommunicator;
 use crate::communicator::Communicator;
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_device::{DeviceId, DeviceKind, registry};
+use umbo_device::backend::Backend;
+use umbo_device::{DeviceId, registry};
 
 /// Opens the library that [`over`] would open. Fails with UNAVAILABLE, with the reason, if there is
 /// none that is new enough.
@@ -50,18 +50,19 @@ fn prepare(
     rank: usize,
     device: Result<DeviceId>,
     options: &NcclOptions,
-) -> Result<(Functions, &'static Gpu, UniqueId)> {
+) -> Result<(Functions, &'static dyn Backend, UniqueId)> {
     let device = device?;
-    if device.kind != DeviceKind::Gpu {
+    let gpu = registry::backend(device)?;
+    // NCCL takes CUDA's streams and addresses.
+    if gpu.as_cuda().is_none() {
         let problem =
             format!("{device}; NCCL moves memory of GPUs, the device of this rank's variables");
         return Err(Error::invalid("device", problem));
     }
-    let gpu = registry::gpu(device)?;
     let nccl = Functions::of_a_library(options.library.as_deref())?;
     let mut id = UniqueId([0; 128]);
     if rank == 0 {
-        let _entered = gpu.card().enter()?;
+        let _entered = gpu.enter()?;
         // SAFETY: `id` has memory for an id.
         let code = unsafe { (nccl.get_unique_id)(&raw mut id) };
         nccl.check(code, "ncclGetUniqueId")?;

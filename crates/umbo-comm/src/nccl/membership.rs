@@ -8,7 +8,7 @@ use std::{ptr, thread};
 
 use super::functions::{Comm, Config, Functions, IN_PROGRESS, SUCCESS, UINT8, UniqueId};
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
+use umbo_device::backend::Backend;
 
 /// A part that goes to a rank or comes from it.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct Membership {
     comm: Box<AtomicPtr<c_void>>,
     has_ended: AtomicBool,
     /// A GPU of the card for which the communicator was made.
-    pub gpu: &'static Gpu,
+    pub gpu: &'static dyn Backend,
     rank: usize,
     /// How long to wait; `None` means without a limit.
     timeout: Option<Duration>,
@@ -43,7 +43,7 @@ impl Membership {
         nccl: Functions,
         id: UniqueId,
         (rank, size): (usize, usize),
-        gpu: &'static Gpu,
+        gpu: &'static dyn Backend,
         timeout: Option<Duration>,
     ) -> Result<Membership> {
         let number = |number: usize| {
@@ -54,7 +54,7 @@ impl Membership {
         let number_of_ranks = number(size)?;
         let mut config = Config::without_waiting();
         let comm = Box::new(AtomicPtr::new(ptr::null_mut()));
-        let _entered = gpu.card().enter()?;
+        let _entered = gpu.enter()?;
         // SAFETY: the card's context is current. The config is read only during the call. The
         // communicator's place stays until the communicator has ended.
         let code = unsafe {
@@ -96,7 +96,7 @@ impl Membership {
     /// membership has ended.
     pub unsafe fn begin(
         &self,
-        gpu: &Gpu,
+        gpu: &dyn Backend,
         sends: &[MessagePart],
         receives: &[MessagePart],
     ) -> Result<()> {
@@ -105,8 +105,8 @@ impl Membership {
         }
         let nccl = &self.nccl;
         let comm = self.comm()?;
-        let _entered = self.gpu.card().enter()?;
-        let stream = gpu.stream().cast::<c_void>();
+        let _entered = self.gpu.enter()?;
+        let stream = gpu.queue_handle();
         let address =
             |part: &MessagePart| ptr::with_exposed_provenance_mut::<c_void>(part.address as usize);
         // SAFETY: a group may be begun at any time. It is ended in this function in every case.
@@ -141,7 +141,7 @@ impl Membership {
     }
 
     /// Waits until the begun work, and all work that was queued on the GPU before, is done.
-    pub fn finish(&self, gpu: &Gpu) -> Result<()> {
+    pub fn finish(&self, gpu: &dyn Backend) -> Result<()> {
         let arrived = self.wait("for bytes to go between GPUs", || gpu.is_done());
         // This happens before the other ranks learn of the failure: they may be waiting for bytes
         // of this rank.
@@ -156,7 +156,7 @@ impl Membership {
         let deadline = self
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));
-        let _entered = self.gpu.card().enter()?;
+        let _entered = self.gpu.enter()?;
         let mut idle = 0_u32;
         loop {
             let mut state = IN_PROGRESS;
@@ -207,7 +207,7 @@ impl Membership {
             return;
         }
         // The communicator is ended also on a card that is lost.
-        let _entered = self.gpu.card().enter();
+        let _entered = self.gpu.enter();
         // SAFETY: NCCL made the communicator; it has not ended, and is not used any more.
         let _ = unsafe { how(comm) };
     }

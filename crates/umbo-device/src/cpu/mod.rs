@@ -1,3 +1,7 @@
-//! The host as a device: its memory. The executor has its processors.
+//! The host as a device.
 
+mod backend;
 pub mod memory;
+
+pub use backend::Cpu;
+pub(crate) use backend::DLPACK_TYPE;

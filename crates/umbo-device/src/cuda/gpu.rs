@@ -52,42 +52,19 @@ pub struct GpuAddress {
 static OPEN: Mutex<BTreeMap<u32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
 /// The first of these logical GPUs that was opened, and so can no longer be changed.
-pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
+pub(crate) fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
     let open = OPEN.lock();
     indices.find(|index| open.contains_key(index))
 }
 
-/// Waits until everything that was queued on any GPU is done, as far as that is possible.
-pub fn synchronize_all() {
-    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
-    for gpu in open {
-        // The next call that uses the GPU reports what went wrong.
-        let _ = gpu.finish();
-    }
-}
-
-/// Frees the memory that all GPUs keep only to use it again: the blocks for copies from and to the
-/// host, and the free memory of their cards' pools. A copy makes its blocks again.
-pub fn release_kept() {
-    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
-    // A lost card has nothing to free.
-    for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
-        let staging = gpu.staging.lock().take();
-        staging
-            .into_iter()
-            .for_each(|staging| staging.release(&gpu.stream));
-        // Memory that was freed on the stream belongs to the pool once the stream has come to that
-        // place.
-        if gpu.synchronize().is_ok() {
-            gpu.card().release_free_memory();
-        }
-    }
+/// The logical GPUs that were opened.
+pub(crate) fn opened() -> Vec<&'static Gpu> {
+    OPEN.lock().values().copied().collect()
 }
 
 /// Writes what all GPUs have done to the trace, which is about to end.
 fn write_all_times() {
-    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
-    for gpu in open.into_iter().filter(|gpu| gpu.stream.has_times()) {
+    for gpu in opened().into_iter().filter(|gpu| gpu.stream.has_times()) {
         // Work that cannot be waited for is not written.
         let _ = gpu.synchronize();
     }
@@ -192,6 +169,24 @@ impl Gpu {
                 )))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Frees the memory that the GPU keeps only to use it again: the blocks for copies from and to
+    /// the host, and the free memory of its card's pool. A copy makes its blocks again.
+    pub fn release_kept(&self) {
+        // A lost card has nothing to free.
+        if self.card().check().is_err() {
+            return;
+        }
+        let staging = self.staging.lock().take();
+        staging
+            .into_iter()
+            .for_each(|staging| staging.release(&self.stream));
+        // Memory that was freed on the stream belongs to the pool once the stream has come to that
+        // place.
+        if self.synchronize().is_ok() {
+            self.card().release_free_memory();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Memory of a logical GPU.
+//! The memory of a logical GPU.
 
 use std::sync::atomic::Ordering;
 
@@ -7,108 +7,78 @@ use cudarc::driver::{result, sys};
 use super::gpu::Gpu;
 use umbo_base::error::Result;
 
-/// Memory of a logical GPU. When it is dropped, it is freed once the GPU's stream has come past
-/// everything that was queued before.
-#[derive(Debug)]
-pub struct DeviceMemory {
-    gpu: &'static Gpu,
-    address: u64,
-    bytes: usize,
-}
-
-impl DeviceMemory {
-    /// `bytes` bytes with arbitrary contents.
-    ///
-    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU
-    /// does not have enough memory, and with UNAVAILABLE if it is lost.
-    pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<DeviceMemory> {
-        let _entered = gpu.card().enter()?;
-        gpu.reserve(bytes)?;
+impl Gpu {
+    /// See [`Backend::allocate`](crate::backend::Backend::allocate).
+    pub(super) fn allocate(&self, bytes: usize) -> Result<u64> {
+        let _entered = self.card().enter()?;
+        self.reserve(bytes)?;
         // The driver refuses to allocate 0 bytes.
         let taken = bytes.max(1);
-        let allocated = if let Some(pool) = gpu.pool {
+        let allocated = if let Some(pool) = self.pool {
             let mut address = 0;
             let pool = std::ptr::with_exposed_provenance_mut(pool);
             // SAFETY: as for `malloc_async`; the pool is external, and the program keeps it alive.
             let allocated = unsafe {
-                sys::cuMemAllocFromPoolAsync(&raw mut address, taken, pool, gpu.stream())
+                sys::cuMemAllocFromPoolAsync(&raw mut address, taken, pool, self.stream())
             };
             allocated.result().map(|()| address)
-        } else if gpu.card().has_pools() {
+        } else if self.card().has_pools() {
             // SAFETY: the stream is the GPU's, and its context is current. The memory is used only
             // through that stream.
-            unsafe { result::malloc_async(gpu.stream(), taken) }
+            unsafe { result::malloc_async(self.stream(), taken) }
         } else {
             // SAFETY: the context is current.
             unsafe { result::malloc_sync(taken) }
         };
-        match allocated.inspect(|_| gpu.card().record_used(bytes as i64)) {
-            Ok(address) => Ok(DeviceMemory {
-                gpu,
-                address,
-                bytes,
-            }),
-            Err(error) => {
-                gpu.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+        allocated
+            .inspect(|_| self.card().record_used(bytes as i64))
+            .map_err(|error| {
+                self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
                 let left = match result::mem_get_info() {
                     Ok((free, _)) => format!("; {free} are free"),
                     Err(_) => String::new(),
                 };
-                let of = match gpu.pool {
+                let of = match self.pool {
                     Some(_) => " from the memory pool that it was given",
                     None => "",
                 };
-                Err(gpu
-                    .card()
-                    .failed(&format!("{bytes} bytes for {}{of}{left}", gpu.id()), error))
+                self.card()
+                    .failed(&format!("{bytes} bytes for {}{of}{left}", self.id()), error)
+            })
+    }
+
+    /// See [`Backend::free`](crate::backend::Backend::free).
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn free(&self, address: u64, bytes: usize) {
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+        // A failure here is not reported. It may belong to an earlier call, which the driver
+        // reports at the next call. A lost card has nothing to free.
+        // SAFETY: the caller's promise; the first call has freed nothing if it fails.
+        unsafe {
+            if self.try_free(address, bytes).is_err() {
+                let _ = self.try_free(address, bytes);
             }
         }
     }
 
-    /// The device's address of the first byte.
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// How many bytes there are.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The GPU to which the memory belongs.
-    pub fn gpu(&self) -> &'static Gpu {
-        self.gpu
-    }
-}
-
-impl DeviceMemory {
-    fn free(&self) -> Result<()> {
-        let card = self.gpu.card();
+    /// # Safety
+    /// As for [`Gpu::free`].
+    unsafe fn try_free(&self, address: u64, bytes: usize) -> Result<()> {
+        let card = self.card();
         let _entered = card.enter()?;
         let freed = if card.has_pools() {
             // SAFETY: it was allocated on this stream, and all work that uses it was queued on the
             // stream before.
-            unsafe { result::free_async(self.address, self.gpu.stream()) }
+            unsafe { result::free_async(address, self.stream()) }
         } else {
-            self.gpu.synchronize()?;
+            self.synchronize()?;
             // SAFETY: it was allocated without a stream, and all work that uses it is done.
-            unsafe { result::free_sync(self.address) }
+            unsafe { result::free_sync(address) }
         };
         freed
             .map_err(|error| card.failed("freeing memory", error))
-            .inspect(|()| card.record_used(-(self.bytes as i64)))
-    }
-}
-
-impl Drop for DeviceMemory {
-    fn drop(&mut self) {
-        self.gpu
-            .used
-            .fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // A failure here is not reported. It may belong to an earlier call, which the driver
-        // reports at the next call. A lost card has nothing to free.
-        if self.free().is_err() {
-            let _ = self.free();
-        }
+            .inspect(|()| card.record_used(-(bytes as i64)))
     }
 }

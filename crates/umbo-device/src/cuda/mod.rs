@@ -5,30 +5,28 @@
 //! its primary context. A [`Gpu`](gpu::Gpu) is a logical one: a card, its own stream, and a limit
 //! for its share of the card's memory. Both live until the process ends once they are opened.
 //!
-//! **All work on the memory of a logical GPU goes through its one stream**, in the order in which
-//! it is queued: copies, kernels, and what a replica's callback queues. So work on one GPU needs no
-//! event, and memory is freed in the same order in which it is used. Two GPUs wait for each other
-//! where data goes from one to the other ([`Gpu::copy_from`](gpu::Gpu::copy_from)). Calls return
-//! once their work is queued; only copies to the host wait.
+//! The queue of a [`Backend`](crate::backend::Backend) is the GPU's one stream here.
 //!
 //! cudarc's types own contexts, streams, events and pinned memory of the host. Its implicit events
 //! are off. When such an owner is dropped, its context stays current, and an error is kept for the
 //! next call on that context; `Staging::release` undoes both.
-//! [`DeviceMemory`](memory::DeviceMemory) owns memory of a GPU, since cudarc's slice tries to free
-//! only once and cannot use external pools. Kernels stay until the process ends.
+//! [`DeviceMemory`](crate::memory::DeviceMemory) owns memory of a GPU, since cudarc's slice tries
+//! to free only once and cannot use external pools. Kernels stay until the process ends.
 //!
 //! The bindings panic if the driver lacks a function. A card is opened only after all functions
 //! that are used here were found ([`failure::require_functions`]), so none of the calls panics.
 
+mod backend;
 mod discovery;
 pub mod external;
 pub mod failure;
 pub mod gpu;
 pub mod kernels;
-pub mod memory;
+mod memory;
 pub mod physical_gpu;
 mod staging;
 mod stream;
 mod timeline;
 
+pub(crate) use backend::DLPACK_TYPE;
 pub use discovery::{capability, device_name, memory_info, probe};

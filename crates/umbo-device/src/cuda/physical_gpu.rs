@@ -1,7 +1,7 @@
 //! A physical GPU: its primary context, and whether it still works.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use cudarc::driver::{CudaContext, sys};
 
 use super::failure::{explain, is_out_of_memory, is_sticky, require_functions};
 use super::kernels::{Kernels, kernel_names};
+use crate::backend::Entered;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 
@@ -189,6 +190,13 @@ impl PhysicalGpu {
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
+    /// The card's kernels, which were loaded.
+    pub(super) fn loaded_kernels(&self) -> Result<&Kernels> {
+        let missing =
+            || Error::Internal(format!("GPU {}: its kernels are not loaded", self.ordinal));
+        self.kernels.get().ok_or_else(missing)
+    }
+
     /// Notes that so many bytes more are in use, or fewer: the pool keeps free memory beside these,
     /// which the driver counts, too. The card's context is current.
     pub(super) fn record_used(&self, change: i64) {
@@ -274,12 +282,27 @@ impl EnteredContext {
 impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(before) = self.left {
-            // SAFETY: this context, or none, was current on this thread. A program does not destroy
-            // a context that is current on another thread. The first failure may belong
-            // to an earlier call. If the second try fails, too, a call that needs a
-            // context reports it.
-            let again = || unsafe { result::ctx::set_current(before) };
-            let _ = again().or_else(|_| again());
+            leave(before.cast());
         }
     }
+}
+
+impl From<EnteredContext> for Entered {
+    fn from(mut entered: EnteredContext) -> Entered {
+        entered
+            .left
+            .take()
+            .map_or_else(Entered::unchanged, |before| {
+                Entered::until(leave, before.cast())
+            })
+    }
+}
+
+/// Makes the context current that was so before, or none.
+fn leave(before: *mut c_void) {
+    // SAFETY: this context, or none, was current on this thread. A program does not destroy a
+    // context that is current on another thread. The first failure may belong to an earlier call.
+    // If the second try fails, too, a call that needs a context reports it.
+    let again = || unsafe { result::ctx::set_current(before.cast()) };
+    let _ = again().or_else(|_| again());
 }

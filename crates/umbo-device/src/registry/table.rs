@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::name::DeviceName;
-use crate::{DeviceId, DeviceKind, MemoryInfo, cuda};
+use crate::{DeviceId, DeviceKind, MemoryInfo, cuda, kinds};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 
@@ -51,13 +51,14 @@ impl Registry {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
-    /// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA
-    /// devices that the driver shows to this process. The first call about GPUs starts the
-    /// driver.
+    /// How many physical devices of this kind there are: one CPU, which is the host, the CUDA
+    /// devices that the driver shows to this process, and those of an added kind. The first call
+    /// about GPUs starts the driver.
     pub fn physical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => 1,
             DeviceKind::Gpu => self.card_count(),
+            DeviceKind::Added(number) => kinds::added(number).count(),
         }
     }
 
@@ -71,6 +72,7 @@ impl Registry {
                 let cards = self.card_count();
                 self.state.lock().gpus.count(cards)
             }
+            DeviceKind::Added(number) => kinds::added(number).count(),
         }
     }
 
@@ -90,6 +92,7 @@ impl Registry {
             (DeviceKind::Cpu, _) => "the host is the only one, with number 0".to_owned(),
             (DeviceKind::Gpu, Ok(_)) => format!("they are 0 to {}", physical - 1),
             (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
+            (DeviceKind::Added(_), _) => format!("there are {physical}"),
         };
         Err(Error::NotFound(format!(
             "{argument}no physical {} {ordinal}; {there_is}",
@@ -112,8 +115,15 @@ impl Registry {
         count: u32,
     ) -> Result<()> {
         self.require_physical(kind, physical_ordinal, "physical_ordinal: ")?;
-        if kind == DeviceKind::Cpu {
-            return self.split_host(count);
+        match kind {
+            DeviceKind::Cpu => return self.split_host(count),
+            DeviceKind::Gpu => {}
+            DeviceKind::Added(_) => {
+                return Err(Error::Unimplemented(format!(
+                    "type: a {} is not split into logical devices",
+                    kind.name()
+                )));
+            }
         }
         check_gpu_count(count)?;
         let share = match count {
@@ -231,7 +241,8 @@ impl Registry {
 
     pub(super) fn absent(&'static self, device: DeviceId, count: u32) -> Error {
         let there_are = match count {
-            // The host always exists, so this is about GPUs, and the driver was asked.
+            // The host always exists. For GPUs the driver was asked.
+            0 if device.kind != DeviceKind::Gpu => format!("there is no {}", device.kind.name()),
             0 => match (self.gpus)() {
                 Err(reason) => format!("there is no GPU: {reason}"),
                 Ok(_) => "there is no GPU".to_owned(),
@@ -240,7 +251,7 @@ impl Registry {
             _ => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),
         };
         let advice = match device.kind {
-            DeviceKind::Gpu => String::new(),
+            DeviceKind::Gpu | DeviceKind::Added(_) => String::new(),
             DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => {
                 format!(
                     "; cpu_replicas of a strategy's options makes as many as it says, or set the \
@@ -266,6 +277,7 @@ impl Registry {
         let count_of = |kind| match kind {
             DeviceKind::Cpu => state.logical_cpus,
             DeviceKind::Gpu => state.gpus.count(cards),
+            DeviceKind::Added(number) => kinds::added(number).count(),
         };
         for &device in devices {
             let count = count_of(device.kind);

@@ -94,8 +94,8 @@ impl DistributeOptions {
         if self.keep_on_host {
             return Ok((devices.iter().map(|_| DeviceId::HOST).collect(), depth));
         }
-        for &gpu in devices.iter().filter(|device| !device.is_host_memory()) {
-            registry::gpu(gpu)?;
+        for &device in devices.iter().filter(|device| !device.is_host_memory()) {
+            registry::backend(device)?;
         }
         Ok((devices.into(), depth))
     }

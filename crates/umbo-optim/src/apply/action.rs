@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::apply::launcher::{ApplyBackend, Keep};
-use crate::apply::launchers::launcher_of;
+use crate::apply::launcher::Keep;
+use crate::apply::launchers::{Launcher, launcher_of};
 use crate::apply::non_finite::{not_finite, warn_of};
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::preparation::Preparation;
@@ -42,7 +42,7 @@ pub struct ApplyAction {
     /// The warning that is logged once no lock of the commit point is held: the variable and the
     /// step in which a gradient that is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
-    /// Why a GPU failed to carry out the commit.
+    /// Why a device failed to carry out the commit.
     failure: Option<Error>,
 }
 
@@ -59,7 +59,7 @@ struct PreparedApply {
     measured: GradientFindings,
     work: ApplyWorkspace,
     /// The launcher that works on the variables.
-    launcher: &'static dyn ApplyBackend,
+    launcher: Launcher,
 }
 
 #[derive(Clone, Copy)]
@@ -431,12 +431,12 @@ impl CommitAction for ApplyAction {
     }
 }
 
-/// The commit of a prepared apply. It cannot fail, but for a GPU that breaks.
+/// The commit of a prepared apply. It cannot fail, but for a device that breaks.
 struct ApplyCommit<'a> {
     state: &'a mut OptimizerMemory,
     sources: GradientSources<'a>,
     work: ApplyWorkspace,
-    launcher: &'static dyn ApplyBackend,
+    launcher: Launcher,
     report: ApplyReport,
     warning: Option<(Variable, u64)>,
     failure: Option<Error>,

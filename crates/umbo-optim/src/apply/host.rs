@@ -30,11 +30,12 @@ use umbo_tensor::Tensor;
 use umbo_tensor::values::variable::Variable;
 
 /// The workers.
+#[derive(Clone, Copy)]
 pub(crate) struct CpuBackend;
 
 impl ApplyBackend for CpuBackend {
     fn measure(
-        &'static self,
+        &self,
         work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         keep: Keep,
@@ -110,7 +111,7 @@ impl ApplyBackend for CpuBackend {
         Ok(())
     }
 
-    fn sum(&'static self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()> {
+    fn sum(&self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()> {
         work.pieces.clear();
         for item in &work.items {
             let rows_are_kept = sources.accumulation.memory(item.index).is_none();
@@ -150,7 +151,7 @@ impl ApplyBackend for CpuBackend {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
+    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
         let ApplyWorkspace {
             items,
             pieces,
@@ -205,7 +206,7 @@ impl ApplyBackend for CpuBackend {
     }
 
     fn pack(
-        &'static self,
+        &self,
         shards: &Shards,
         round: usize,
         sources: &GradientSources<'_>,
@@ -215,7 +216,7 @@ impl ApplyBackend for CpuBackend {
         Ok(())
     }
 
-    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+    fn scatter(&self, all: &[ReceivedShard<'_>]) -> Result<()> {
         let mut pieces = Pieces::default();
         for ReceivedShard { elements, .. } in all {
             pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
@@ -245,7 +246,7 @@ impl ApplyBackend for CpuBackend {
     }
 
     fn write_gradient(
-        &'static self,
+        &self,
         sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,

@@ -1,10 +1,10 @@
 //! Launchers: what works on the variables of an apply. In host memory these are the workers, else
-//! the GPU that holds the variables.
+//! the device that holds the variables.
 
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::ApplyWorkspace;
-use crate::exchange::between_gpus::Buffers;
+use crate::exchange::between_devices::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
 use umbo_base::error::Result;
@@ -25,32 +25,32 @@ pub(crate) enum Keep {
 pub(crate) trait ApplyBackend: Sync {
     /// Measures the squares of the variables' gradients, for [`ApplyWorkspace::for_each_squares`].
     fn measure(
-        &'static self,
+        &self,
         work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         keep: Keep,
     ) -> Result<()>;
 
     /// Reserves the memory for `sum`, which then cannot fail for lack of it.
-    fn reserve_sum(&'static self, _: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
+    fn reserve_sum(&self, _: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
         Ok(())
     }
 
     /// Adds the last run's contributions to the sums, which are claimed.
-    fn sum(&'static self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()>;
+    fn sum(&self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()>;
 
     /// Does the part of the prepared updates that can fail.
-    fn reserve_update(&'static self, _: &mut ApplyWorkspace, _: UpdateContext<'_>) -> Result<()> {
+    fn reserve_update(&self, _: &mut ApplyWorkspace, _: UpdateContext<'_>) -> Result<()> {
         Ok(())
     }
 
     /// Carries out the prepared updates, and notes in the items which gradients were not finite. If
     /// it fails, weights may be partly written.
-    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()>;
+    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()>;
 
     /// Copies the part of its gradients that this rank sends in a round to `send`.
     fn pack(
-        &'static self,
+        &self,
         shards: &Shards,
         round: usize,
         sources: &GradientSources<'_>,
@@ -59,12 +59,12 @@ pub(crate) trait ApplyBackend: Sync {
 
     /// Copies the received elements to their destinations. Nobody reads or writes these
     /// destinations during the call.
-    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
+    fn scatter(&self, all: &[ReceivedShard<'_>]) -> Result<()>;
 
     /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all
     /// of its elements, or those of the contributed rows.
     fn write_gradient(
-        &'static self,
+        &self,
         sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,
@@ -72,14 +72,10 @@ pub(crate) trait ApplyBackend: Sync {
 
     /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay
     /// there.
-    fn pack_on_device(
-        &'static self,
-        _: &Shards,
-        _: &GradientSources<'_>,
-    ) -> Result<Option<Buffers>> {
+    fn pack_on_device(&self, _: &Shards, _: &GradientSources<'_>) -> Result<Option<Buffers>> {
         Ok(None)
     }
 
     /// An operation has failed half-way: the device's contents cannot be trusted.
-    fn give_up(&'static self, _why: &str) {}
+    fn give_up(&self, _why: &str) {}
 }

@@ -1,12 +1,12 @@
 //! Applying gradients, in each context: at once, or at the commit point of the step.
 
 pub mod action;
-pub(crate) mod gpu_operands;
+pub(crate) mod device_operands;
 pub(crate) mod host;
 pub(crate) mod launcher;
 pub(crate) mod launchers;
 pub(crate) mod non_finite;
-pub(crate) mod on_gpu;
+pub(crate) mod on_device;
 pub(crate) mod plan;
 pub(crate) mod preparation;
 pub(crate) mod report;

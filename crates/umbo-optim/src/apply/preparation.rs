@@ -1,6 +1,6 @@
 //! An apply in preparation.
 
-use crate::apply::launcher::ApplyBackend;
+use crate::apply::launchers::Launcher;
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ApplyWorkspace;
@@ -16,7 +16,7 @@ pub(crate) struct Preparation<'a, 'g> {
     pub(crate) sources: &'a mut GradientSources<'g>,
     pub(crate) work: &'a mut ApplyWorkspace,
     pub(crate) rule: &'a dyn UpdateRule,
-    pub(crate) launcher: &'static dyn ApplyBackend,
+    pub(crate) launcher: Launcher,
 }
 
 impl Preparation<'_, '_> {

@@ -12,8 +12,8 @@ use crate::gradients::replica::{DenseBuffer, GradientBuffer};
 use crate::gradients::row_sums::{Merged, RowSource};
 use parking_lot::MutexGuard;
 use umbo_base::error::{Error, Result};
-use umbo_kernels::cuda;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::launch;
 use umbo_kernels::update::weighted_sum::{Contribution, WeightedSum};
 use umbo_kernels::view::Span;
 use umbo_tensor::Tensor;
@@ -86,17 +86,17 @@ impl<'a> GradientSources<'a> {
         self.gradients.dtype_for(dtype)
     }
 
-    /// The last run's contributions to variable `index`, which is on a GPU and not row-sparse; the
-    /// gradient of all ranks, if they have exchanged it.
-    pub(crate) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::GpuContribution> {
+    /// The last run's contributions to variable `index`, which is on a device and not row-sparse;
+    /// the gradient of all ranks, if they have exchanged it.
+    pub(crate) fn contributions_on_device(&self, index: usize) -> Vec<launch::DeviceContribution> {
         if let Some(gradient) = self.of_all_ranks(index) {
-            return vec![cuda::GpuContribution {
+            return vec![launch::DeviceContribution {
                 gradient: gradient.place().address,
                 factor: 1.0,
             }];
         }
         let step = self.contributions.step;
-        let contribution = |(weight, dense): (f64, &DenseBuffer)| cuda::GpuContribution {
+        let contribution = |(weight, dense): (f64, &DenseBuffer)| launch::DeviceContribution {
             gradient: dense.home(step).place().address,
             factor: self.factor(weight),
         };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::apply::launcher::ApplyBackend;
+use crate::apply::launchers::Launcher;
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
@@ -175,7 +175,7 @@ impl ApplyWorkspace {
     /// Adds the last run's contributions to the sums, which it claims.
     pub(crate) fn accumulate(
         &mut self,
-        launcher: &'static dyn ApplyBackend,
+        launcher: Launcher,
         sources: &mut GradientSources<'_>,
     ) -> Result<()> {
         for item in &mut self.items {
@@ -245,7 +245,7 @@ impl ApplyWorkspace {
     /// If it fails, weights may be partly written.
     pub(crate) fn update(
         &mut self,
-        launcher: &'static dyn ApplyBackend,
+        launcher: Launcher,
         variables: &mut Variables,
         sources: &GradientSources<'_>,
         rule: &dyn UpdateRule,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::slice;
 use std::sync::atomic::AtomicBool;
 
-use crate::apply::gpu_operands::GpuMemory;
+use crate::apply::device_operands::ReservedMemory;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::Shards;
 use crate::rules::Scalars;
@@ -29,8 +29,8 @@ pub(crate) struct ApplyWorkspace {
     pub(crate) sums: Vec<ChunkSums<2>>,
     /// For each worker, the contributions to the variable that it is at.
     pub(crate) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
-    /// Memory of the GPU that holds the variables, from the apply's preparation to its end.
-    pub(crate) ready: Option<GpuMemory>,
+    /// Memory of the device that holds the variables, from the apply's preparation to its end.
+    pub(crate) ready: Option<ReservedMemory>,
     /// Memory for the exchange of gradients.
     pub(crate) exchange: ExchangeMemory,
 }

@@ -14,10 +14,10 @@
 //! from the sums of tiles, which the ranks exchange. The rows of row-sparse gradients go to all
 //! ranks, and all ranks update them.
 //!
-//! If a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
-//! rank updates everything. Gradients on a GPU go through host memory: one copy down, and one copy
-//! of all ranks' gradients up again. If all ranks have them on GPUs and the engine moves GPU
-//! memory, they stay there.
+//! If a rank has the variables outside of host memory, all ranks get the gradients of all parts
+//! instead, and each rank updates everything. Gradients there go through host memory: one copy
+//! down, and one copy of all ranks' gradients up again. If all ranks have them there and the engine
+//! moves such memory, they stay there.
 //!
 //! With a fixed global replica count, the bits must not depend on how replicas are distributed over
 //! ranks. So contributions are always sent unsummed, and runs are not accumulated.
@@ -25,19 +25,19 @@
 //! - `agreement`: what must be equal on all ranks. `participation`: the participation mask, which
 //!   says which replica contributed to which variable.
 //! - `routes`: the ways that gradients take: to the rank of their part, to all ranks, or between
-//!   GPUs.
+//!   devices.
 //! - `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which
 //!   rounds.
-//! - `sums`: how they are exchanged and added up; `on_gpu`, `between_gpus`: the same for gradients
-//!   on GPUs.
+//! - `sums`: how they are exchanged and added up; `on_device`, `between_devices`: the same for
+//!   gradients outside of host memory.
 //! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]:
 //!   gathering of sharded state.
 
 mod agreement;
-pub(super) mod between_gpus;
+pub(super) mod between_devices;
 pub(super) mod buffers;
 pub(super) mod new_weights;
-mod on_gpu;
+mod on_device;
 mod participation;
 mod routes;
 pub(super) mod shards;
@@ -48,7 +48,7 @@ mod wire_form;
 
 use std::fmt;
 
-use crate::apply::launcher::ApplyBackend;
+use crate::apply::launchers::Launcher;
 use crate::apply::preparation::Preparation;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
@@ -64,7 +64,7 @@ use umbo_tensor::Tensor;
 pub(super) use agreement::add_settings;
 use agreement::{add_gradients, add_selected};
 use participation::Participation;
-use routes::{BetweenGpus, Route, ToAll, ToParts};
+use routes::{BetweenDevices, Route, ToAll, ToParts};
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
 use wire_form::sums_are_sent;
@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> {
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
         let variables = gradients.variables();
-        let on_gpu = ranks.moves_memory_of_gpus()
+        let on_devices = ranks.moves_device_memory()
             && variables
                 .iter()
                 .all(|variable| !variable.device().is_host_memory());
@@ -118,7 +118,7 @@ impl<'a> Exchange<'a> {
         let call = Call {
             agreement: agreement(&(agreed, runs, agreement_of(further))),
             quantities: &quantities,
-            numbers: [u64::from(on_gpu), 0],
+            numbers: [u64::from(on_devices), 0],
             length: own.as_ref().map_or(0, Vec::len),
             ..Call::to(CollectiveKind::Gradients, what)
         };
@@ -129,8 +129,8 @@ impl<'a> Exchange<'a> {
             .all(|variable| variable.sharding().is_some());
         let route: Box<dyn Route> = if are_sharded {
             Box::new(ToParts)
-        } else if collective.numbers().all(|[on_gpu, _]| on_gpu == 1) {
-            Box::new(BetweenGpus::default())
+        } else if collective.numbers().all(|[on_devices, _]| on_devices == 1) {
+            Box::new(BetweenDevices::default())
         } else {
             Box::new(ToAll)
         };
@@ -262,7 +262,7 @@ impl<'a> Exchange<'a> {
         prepared: Result<()>,
         work: &mut ApplyWorkspace,
         means: UpdateContext<'_>,
-        launcher: &'static dyn ApplyBackend,
+        launcher: Launcher,
         options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
     ) -> Result<()> {
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
@@ -285,7 +285,7 @@ impl<'a> Exchange<'a> {
         &self,
         sources: &mut GradientSources<'_>,
         index: usize,
-        launcher: &'static dyn ApplyBackend,
+        launcher: Launcher,
     ) -> Result<Option<Tensor>> {
         let chosen = |other: usize| other == index;
         let mut memory = ExchangeMemory::default();

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, take};
 use super::shards::{ShardRange, Shards};
 use crate::apply::host::with_pass;
-use crate::apply::launcher::ApplyBackend;
+use crate::apply::launchers::Launcher;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory, UpdateGroup};
 use parking_lot::Mutex;
@@ -65,7 +65,7 @@ impl Shards {
         collective: &mut Collective<'_>,
         work: &mut ApplyWorkspace,
         means: UpdateContext<'_>,
-        launcher: &'static dyn ApplyBackend,
+        launcher: Launcher,
     ) -> Result<()> {
         let ApplyWorkspace {
             items,

@@ -1,6 +1,6 @@
 //! The routes of gradients that are not row-sparse, when ranks exchange them.
 
-use super::between_gpus::Buffers;
+use super::between_devices::Buffers;
 use super::shards::{ROUND, Shards};
 use crate::apply::preparation::Preparation;
 use umbo_base::error::{Error, Result};
@@ -39,11 +39,11 @@ pub(crate) struct ToParts;
 /// Gradients go to all ranks. Each rank updates everything.
 pub(crate) struct ToAll;
 
-/// Gradients go to all ranks and stay on GPUs: all ranks have the variables there, and the engine
-/// moves GPU memory.
+/// Gradients go to all ranks and stay on devices: all ranks have the variables there, and the
+/// engine moves memory of devices.
 #[derive(Default)]
-pub(crate) struct BetweenGpus {
-    /// Memory of the GPU, with what this rank sends.
+pub(crate) struct BetweenDevices {
+    /// Memory of the device, with what this rank sends.
     buffers: Option<Buffers>,
 }
 
@@ -73,7 +73,7 @@ impl Route for ToAll {
     }
 }
 
-impl Route for BetweenGpus {
+impl Route for BetweenDevices {
     /// All in one round.
     fn round(&self) -> usize {
         usize::MAX
@@ -92,8 +92,8 @@ impl Route for BetweenGpus {
     ) -> Result<()> {
         let buffers = self.buffers.take();
         let buffers =
-            buffers.ok_or_else(|| Error::Internal("nothing was packed on a GPU".into()))?;
-        shards.exchange_between_gpus(collective, apply.sources, buffers)
+            buffers.ok_or_else(|| Error::Internal("nothing was packed on a device".into()))?;
+        shards.exchange_between_devices(collective, apply.sources, buffers)
     }
 }
 

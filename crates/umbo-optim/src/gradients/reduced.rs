@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::apply::launcher::ApplyBackend;
-use crate::apply::launchers::launcher_of;
+use crate::apply::launchers::{Launcher, launcher_of};
 use crate::apply::sources::GradientSources;
 use crate::exchange::Exchange;
 use crate::gradients::Gradients;
@@ -159,11 +158,7 @@ impl CommitAction for InspectGradient<'_> {
 }
 
 /// The gradient of variable `index`, from the sources of this process.
-fn gradient(
-    sources: &GradientSources<'_>,
-    index: usize,
-    launcher: &'static dyn ApplyBackend,
-) -> Result<Value> {
+fn gradient(sources: &GradientSources<'_>, index: usize, launcher: Launcher) -> Result<Value> {
     let variable = &sources.variables()[index];
     let dtype = variable.dtype();
     let shape = variable.shape();

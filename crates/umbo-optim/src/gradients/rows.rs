@@ -231,10 +231,10 @@ impl RowsPiece {
                 values: values.clone(),
             });
         }
-        let on_gpu = |like: &Tensor| Tensor::zeros(like.dtype(), like.shape(), device);
+        let zeros = |like: &Tensor| Tensor::zeros(like.dtype(), like.shape(), device);
         let added = AddedRows {
-            indices: on_gpu(indices)?,
-            values: on_gpu(values)?,
+            indices: zeros(indices)?,
+            values: zeros(values)?,
         };
         self.away = Some(added.clone());
         Ok(added)

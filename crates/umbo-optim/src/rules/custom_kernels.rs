@@ -7,14 +7,14 @@
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
-use crate::apply::gpu_operands::VariableCopies;
+use crate::apply::device_operands::VariableCopies;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::PreparedUpdate;
 use crate::rules::{CustomKernel, CustomUpdate};
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_kernels::cuda::{
-    Address, GpuPlace, KernelLauncher, PreparedLaunches, RowCopy, on_gpu, prepared_on_gpu,
+use umbo_device::backend::Backend;
+use umbo_kernels::launch::{
+    Address, DevicePlace, KernelLauncher, PreparedLaunches, RowCopy, on_device, prepared_on_device,
 };
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{Shape, Tensor};
@@ -22,7 +22,7 @@ use umbo_tensor::{Shape, Tensor};
 impl VariableCopies {
     /// Memory for the copies of variable `index`, with anything in it.
     pub(crate) fn new(
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         means: UpdateContext<'_>,
         index: usize,
         update: &PreparedUpdate,
@@ -34,7 +34,7 @@ impl VariableCopies {
         let variable = &sources.variables()[index];
         variable.check_first_update()?;
         let shape = Shape::new(&[sources.elements(index)])?;
-        let fresh = || Tensor::uninitialized(variable.dtype(), shape, gpu.id());
+        let fresh = || Tensor::uninitialized(variable.dtype(), shape, backend.id());
         let merged = sources.rows(index);
         let weights = address_of(variable, update.buffer);
         let originals =
@@ -43,7 +43,9 @@ impl VariableCopies {
             copies: originals
                 .map(|original| Ok((fresh()?, original)))
                 .collect::<Result<_>>()?,
-            rows: merged.map(|merged| merged.indices(gpu.id())).transpose()?,
+            rows: merged
+                .map(|merged| merged.indices(backend.id()))
+                .transpose()?,
             width: merged.map_or(1, |merged| merged.row_elements() as u64),
             gradient: fresh()?,
         })
@@ -69,7 +71,7 @@ impl VariableCopies {
             // elements, or these rows.
             unsafe {
                 let Some(rows) = &self.rows else {
-                    let original = GpuPlace {
+                    let original = DevicePlace {
                         address: table,
                         ..place
                     };
@@ -96,8 +98,8 @@ impl VariableCopies {
 }
 
 /// Copies weights and state, for [`compute`].
-pub(crate) fn copy_out(gpu: &'static Gpu, all: &[VariableCopies]) -> Result<()> {
-    on_gpu(gpu, |launcher| {
+pub(crate) fn copy_out(backend: &'static dyn Backend, all: &[VariableCopies]) -> Result<()> {
+    on_device(backend, |launcher| {
         // SAFETY: the apply has claimed the variables.
         all.iter()
             .try_for_each(|copies| unsafe { copies.copy(launcher, false) })
@@ -108,7 +110,7 @@ pub(crate) fn copy_out(gpu: &'static Gpu, all: &[VariableCopies]) -> Result<()> 
 /// the copies. Returns when its kernels are done, with what brings weights and state back. If it
 /// fails, nothing has changed.
 pub(crate) fn compute<'u>(
-    gpu: &'static Gpu,
+    backend: &'static dyn Backend,
     means: UpdateContext<'_>,
     prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
     all: &[VariableCopies],
@@ -132,10 +134,10 @@ pub(crate) fn compute<'u>(
             .map(|(copy, _)| copy.place().address)
             .collect();
         let CustomKernel { queue, rates, step } = custom_kernel(means, update, index)?;
-        let _entered = gpu.card().enter()?;
+        let _entered = backend.enter()?;
         queue(&CustomUpdate {
-            device: gpu.id(),
-            stream: gpu.stream().cast(),
+            device: backend.id(),
+            stream: backend.queue_handle(),
             dtype: gradient.dtype(),
             elements,
             weights: addresses[0],
@@ -149,8 +151,8 @@ pub(crate) fn compute<'u>(
         })?;
     }
     // Errors of its kernels are found here, while nothing has changed.
-    gpu.synchronize()?;
-    prepared_on_gpu(gpu, |launcher| {
+    backend.synchronize()?;
+    prepared_on_device(backend, |launcher| {
         // SAFETY: the apply has claimed the variables.
         all.iter()
             .try_for_each(|copies| unsafe { copies.copy(launcher, true) })

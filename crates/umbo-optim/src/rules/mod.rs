@@ -15,8 +15,8 @@ use std::fmt::Debug;
 
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
-use umbo_kernels::cuda::Address;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::launch::Address;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
 

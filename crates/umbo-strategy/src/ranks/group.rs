@@ -73,9 +73,9 @@ impl Ranks {
         Ok(bytes)
     }
 
-    /// Whether the communicator moves GPU memory, too.
-    pub fn moves_memory_of_gpus(&self) -> bool {
-        self.engine.moves_gpu_memory()
+    /// Whether the communicator moves memory of devices that the host cannot address, too.
+    pub fn moves_device_memory(&self) -> bool {
+        self.engine.moves_device_memory()
     }
 
     /// The number of this rank.

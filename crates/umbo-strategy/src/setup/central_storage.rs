@@ -16,8 +16,8 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::switch::CHECK;
 use umbo_base::observe::{self, log, strict};
 use umbo_comm::communicator::RankPlace;
-use umbo_device::cuda::gpu::Gpu;
-use umbo_device::{DeviceId, DeviceKind, registry};
+use umbo_device::backend::Backend;
+use umbo_device::{DeviceId, registry};
 use umbo_diagnose::environment;
 use umbo_diagnose::report::{Recorder, Setup};
 use umbo_executor::affinity::ProcessorPart;
@@ -135,7 +135,7 @@ impl Strategy {
         };
         options.strict |= strict::is_on();
         let threads = ReplicaThreads::new(&layout, threading);
-        let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
+        let is_cpu = |device: &&DeviceId| device.is_host_memory();
         let recorder = Recorder::new(Setup {
             replicas: layout.replica_devices.len() as u32,
             devices: layout.compute_devices.len() as u32,
@@ -340,9 +340,9 @@ impl Strategy {
         Arc::ptr_eq(&self.0, &other.0) || (self.is_default() && other.is_default())
     }
 
-    /// The GPU of a replica, if it has one.
-    pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
-        self.0.devices.gpus[replica]
+    /// The opened device of a replica.
+    pub fn backend(&self, replica: usize) -> &'static dyn Backend {
+        self.0.devices.backends[replica]
     }
 
     /// How many replicas this process has.

@@ -2,26 +2,19 @@
 
 use super::layout::ReplicaLayout;
 use umbo_base::error::Result;
-use umbo_device::cuda::gpu::Gpu;
+use umbo_device::DeviceId;
+use umbo_device::backend::Backend;
 use umbo_device::registry::{self, DeviceHold};
-use umbo_device::{DeviceId, DeviceKind};
 
 pub(crate) struct Devices {
     pub layout: ReplicaLayout,
-    /// The GPU of each replica that has one.
-    pub gpus: Vec<Option<&'static Gpu>>,
+    /// The opened device of each replica.
+    pub backends: Vec<&'static dyn Backend>,
     /// The name of the device of each replica.
     pub names: Vec<String>,
     /// The device that holds the variables.
     pub parameter: DeviceId,
     _hold: DeviceHold,
-}
-
-fn gpu_of(device: DeviceId) -> Result<Option<&'static Gpu>> {
-    match device.kind {
-        DeviceKind::Cpu => Ok(None),
-        DeviceKind::Gpu => registry::gpu(device).map(Some),
-    }
 }
 
 impl Devices {
@@ -31,26 +24,28 @@ impl Devices {
         held.push(parameter);
         let hold = registry::REGISTRY.hold(&held)?;
         let of_replicas = &layout.replica_devices;
-        let gpus = of_replicas
+        let backends = of_replicas
             .iter()
-            .map(|&device| gpu_of(device))
+            .map(|&device| registry::backend(device))
             .collect::<Result<_>>()?;
-        gpu_of(parameter)?;
+        registry::backend(parameter)?;
         let names = of_replicas
             .iter()
             .map(|device| device.canonical_name())
             .collect();
         Ok(Devices {
             layout,
-            gpus,
+            backends,
             names,
             parameter,
             _hold: hold,
         })
     }
 
-    /// The GPU that holds the variables, if one does.
-    pub fn parameter_gpu(&self) -> Result<Option<&'static Gpu>> {
-        gpu_of(self.parameter)
+    /// Waits for everything that was queued on the devices.
+    pub fn synchronize(&self) -> Result<()> {
+        let parameter = registry::backend(self.parameter)?;
+        let mut all = self.backends.iter().chain([&parameter]);
+        all.try_for_each(|backend| backend.synchronize())
     }
 }

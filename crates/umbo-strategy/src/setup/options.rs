@@ -7,7 +7,7 @@ use super::layout::ReplicaLayout;
 use crate::context::replica_threads::ThreadHook;
 use umbo_base::error::Result;
 use umbo_comm::communicator::Communicator;
-use umbo_device::{DeviceId, DeviceKind, registry};
+use umbo_device::{DeviceId, registry};
 use umbo_executor::thread;
 
 /// The smallest stack that a replica's thread may be given: the deepest nest of values goes through
@@ -99,18 +99,9 @@ impl Options {
             return Ok((0..count).map(DeviceId::cpu).collect());
         }
         let Some(names) = &self.compute_devices else {
-            let gpus = registry::REGISTRY
-                .logical_count(DeviceKind::Gpu)
-                .min(MAX_REPLICAS as u32);
-            return Ok(match gpus {
-                0 => vec![DeviceId::HOST],
-                _ => (0..gpus)
-                    .map(|index| DeviceId {
-                        kind: DeviceKind::Gpu,
-                        index,
-                    })
-                    .collect(),
-            });
+            let mut devices = registry::default_compute_devices();
+            devices.truncate(MAX_REPLICAS);
+            return Ok(devices);
         };
         if names.is_empty() {
             return Err(invalid!(

@@ -185,16 +185,17 @@ fn measure<R>(opened: Opened, context: &ReplicaContext, call: impl FnOnce() -> R
     result
 }
 
-/// Calls back. A replica on a GPU has the GPU's context meanwhile, and is done when its GPU is:
-/// what the callback has queued counts as its work, and what goes wrong there as its failure.
+/// Calls back. A replica outside of the host is done when its device is: what the callback has
+/// queued there counts as its work, and what goes wrong there as its failure.
 fn on_device(callback: &Callback, context: &ReplicaContext) -> Result<Option<Value>> {
-    let Some(gpu) = context.strategy().gpu(context.replica()) else {
+    if context.device().is_host_memory() {
         return callback.call(context);
-    };
-    let _entered = gpu.card().enter()?;
+    }
+    let backend = context.strategy().backend(context.replica());
+    let _entered = backend.enter()?;
     let outcome = callback.call(context);
     // This is done after a failed callback, too: its arguments may be released once it has
     // returned.
-    let done = gpu.synchronize();
+    let done = backend.synchronize();
     outcome.and_then(|result| done.map(|()| result))
 }

@@ -449,7 +449,7 @@ impl Strategy {
         self.inner().steps.draining.late_replicas()
     }
 
-    /// Waits until late callbacks have come back and all work is done, that of GPUs too.
+    /// Waits until late callbacks have come back and all work is done, that of devices too.
     pub fn synchronize(&self) -> Result<()> {
         if self.step_around().is_some() {
             return Err(Error::precondition(
@@ -469,14 +469,7 @@ impl Strategy {
             // Another thread's run may have been abandoned in between.
             if self.inner().steps.draining.check().is_ok() {
                 drop(lock);
-                let gpus = self
-                    .inner()
-                    .devices
-                    .gpus
-                    .iter()
-                    .copied()
-                    .chain([self.inner().devices.parameter_gpu()?]);
-                return gpus.flatten().try_for_each(|gpu| gpu.synchronize());
+                return self.inner().devices.synchronize();
             }
         }
     }

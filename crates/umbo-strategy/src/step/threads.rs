@@ -12,7 +12,7 @@ use crate::protocol::turns::Turns;
 use crate::setup::layout::ReplicaLayout;
 use umbo_base::error::Result;
 use umbo_base::observe::log;
-use umbo_device::{DeviceId, DeviceKind, registry};
+use umbo_device::{DeviceId, registry};
 use umbo_executor::affinity::{self, ProcessorPart};
 use umbo_executor::binding::Binding;
 use umbo_executor::thread::{self, Purpose};
@@ -114,8 +114,8 @@ impl ReplicaThreads {
             ..thread::ThreadOptions::new(format!("umbo-replica-{replica}"), Purpose::Replica)
         };
         let handle = thread::spawn(&options, move || {
-            // A GPU has no processors of its own.
-            let bound = (bind && device.kind == DeviceKind::Cpu).then(|| bind_to(device, part));
+            // Only CPUs are processors of the host.
+            let bound = (bind && device.is_host_memory()).then(|| bind_to(device, part));
             let mut binding = bound.transpose().unwrap_or_else(|error| {
                 // A run may wait for this thread.
                 log::keep(log::Level::Warning, || {

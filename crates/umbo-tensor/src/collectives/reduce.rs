@@ -13,8 +13,8 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Counter, Phase};
 use umbo_device::DeviceId;
 use umbo_kernels::copy::layouts;
-use umbo_kernels::cuda::{GpuPlace, GpuReduction, on_gpu};
 use umbo_kernels::instruction_set::Instructions;
+use umbo_kernels::launch::{DevicePlace, DeviceReduction, on_device};
 use umbo_kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use umbo_kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use umbo_kernels::reduce::reduction::ReduceOp;
@@ -117,7 +117,7 @@ impl ReductionBatch {
             .as_ref()
             .map_or(destination, |output| output.device());
         if !device.is_host_memory() && !reduced.contains(&true) {
-            return reduce_on_gpu(op, components, (dtype, shape, device), output);
+            return reduce_on_device(op, components, (dtype, shape, device), output);
         }
         let components = &*in_host_memory(components)?;
         let views = components
@@ -166,7 +166,7 @@ impl ReductionBatch {
     }
 }
 
-/// The components. Those on GPUs are copied to host memory.
+/// The components. Those outside of host memory are copied there.
 fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
     if components
         .iter()
@@ -177,8 +177,8 @@ fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
     components.iter().map(Tensor::on_host).collect()
 }
 
-/// Reduces over replicas only, to a result on a GPU.
-fn reduce_on_gpu(
+/// Reduces over replicas only, to a result outside of host memory.
+fn reduce_on_device(
     op: ReduceOp,
     components: &[Tensor],
     (dtype, shape, device): (DType, Shape, DeviceId),
@@ -188,9 +188,9 @@ fn reduce_on_gpu(
         Some(output) => output.done(),
         None => Tensor::uninitialized(dtype, shape, device)?,
     };
-    let Some(gpu) = output.gpu()? else {
+    let Some(backend) = output.backend()? else {
         return Err(Error::Internal(format!(
-            "a reduction on {device}, which is no GPU"
+            "a reduction by kernels on {device}, which is in host memory"
         )));
     };
     let here: Vec<Tensor> = components
@@ -200,12 +200,13 @@ fn reduce_on_gpu(
             false => component.copied_to(device),
         })
         .collect::<Result<_>>()?;
-    let inputs: Vec<GpuPlace> = here.iter().map(Tensor::place).collect();
+    let inputs: Vec<DevicePlace> = here.iter().map(Tensor::place).collect();
     let place = output.place();
-    // SAFETY: inputs and output are tensors, whose memory is freed on the stream. Nobody else has
+    // SAFETY: inputs and output are tensors, whose memory is freed in the queue's order.
+    // Nobody else has
     // the output: it was just made, or the right to write it was passed.
-    on_gpu(gpu, |launcher| unsafe {
-        launcher.reduce_over_replicas(&GpuReduction {
+    on_device(backend, |launcher| unsafe {
+        launcher.reduce_over_replicas(&DeviceReduction {
             op,
             inputs: &inputs,
             output: place,

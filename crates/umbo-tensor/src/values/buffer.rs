@@ -22,9 +22,9 @@ use crate::{DType, Tensor};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
-use umbo_kernels::cuda::on_gpu;
 use umbo_kernels::float::narrow::narrow_all;
 use umbo_kernels::instruction_set::Instructions;
+use umbo_kernels::launch::on_device;
 use umbo_kernels::view::SpanMut;
 
 /// The element types in lower precision in which a float32 variable can be read, and which an
@@ -123,15 +123,15 @@ impl VariableBuffer {
         // write it, and no update runs meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
         if memory != own_memory {
-            to.copy_from(match self.copies.on_same_card(&copy.tensor)? {
+            to.copy_from(match self.copies.on_same_physical_device(&copy.tensor)? {
                 Some(there) => there,
                 None => self.converted(own_memory, dtype)?,
             })?;
-        } else if let Some(gpu) = elements.gpu()? {
+        } else if let Some(backend) = elements.backend()? {
             let from = elements.place();
             let to = copy.tensor.place();
             // SAFETY: as above.
-            on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
+            on_device(backend, |launcher| unsafe { launcher.convert(&from, &to) })?;
         } else {
             narrow_all(
                 Instructions::chosen(),
@@ -143,8 +143,8 @@ impl VariableBuffer {
         Ok(&copy.tensor)
     }
 
-    /// The copy beside the elements that an update can write, too. A copy on a GPU is converted at
-    /// the next request.
+    /// The copy beside the elements that an update can write, too. A copy on a device is converted
+    /// at the next request.
     fn written_copy(&self, dtype: DType) -> Option<&VariableCopy> {
         let memory = memory_of(self.elements().device());
         self.copies

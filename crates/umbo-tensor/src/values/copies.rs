@@ -3,13 +3,12 @@
 
 #![expect(unsafe_code, reason = "a span is kept beside the tensor that it is of")]
 
-use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{DType, Tensor};
 use umbo_base::error::Result;
-use umbo_device::DeviceId;
+use umbo_device::{DeviceId, DeviceKind};
 use umbo_kernels::view::SpanMut;
 
 /// The existing copies. Their addresses do not change while this lives.
@@ -106,17 +105,19 @@ impl Copies {
         self.all().for_each(|copy| copy.set_current(false));
     }
 
-    /// An up-to-date copy on another logical GPU of the card of `copy`. A copy from there does not
-    /// use the bus.
-    pub fn on_same_card(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
-        let Some(gpu) = copy.gpu()? else {
-            return Ok(None);
+    /// An up-to-date copy on another part of the physical device of `copy`. A copy from there does
+    /// not use the bus.
+    pub fn on_same_physical_device(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
+        let physical = |tensor: &Tensor| -> Result<Option<(DeviceKind, u32)>> {
+            let backend = tensor.backend()?;
+            Ok(backend.map(|backend| (backend.id().kind, backend.physical_ordinal())))
         };
+        let device = physical(copy)?;
+        if device.is_none() {
+            return Ok(None);
+        }
         for VariableCopy { tensor, .. } in self.current() {
-            if tensor.dtype() == copy.dtype()
-                && let Some(there) = tensor.gpu()?
-                && ptr::eq(there.card(), gpu.card())
-            {
+            if tensor.dtype() == copy.dtype() && physical(tensor)? == device {
                 return Ok(Some(tensor));
             }
         }

@@ -1,46 +1,46 @@
-//! The kernels' operands for an apply's gradients, and the GPU memory that an apply reserves before
-//! it writes anything.
+//! The kernels' operands for an apply's gradients, and the memory of devices that an apply reserves
+//! before it writes anything.
 
-#![expect(unsafe_code, reason = "sums of rows are copied to a GPU")]
+#![expect(unsafe_code, reason = "sums of rows are copied to a device")]
 
 use crate::apply::sources::GradientSources;
 use umbo_base::error::{Error, Result};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_kernels::cuda::{Address, GpuContribution, Gradient, PreparedLaunches};
+use umbo_device::backend::Backend;
+use umbo_kernels::launch::{Address, DeviceContribution, Gradient, PreparedLaunches};
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// The operands of the gradients of some variables, as kernels read them.
-pub(crate) struct GpuOperands {
-    contributions: Vec<Vec<GpuContribution>>,
+pub(crate) struct DeviceOperands {
+    contributions: Vec<Vec<DeviceContribution>>,
     /// The sums of rows, which live as long as this.
     rows: Vec<Option<Tensor>>,
     /// Dense gradients are those of all ranks.
     exchanged: bool,
 }
 
-impl GpuOperands {
+impl DeviceOperands {
     /// The operands for the variables with these indices.
     pub(crate) fn new(
         sources: &GradientSources<'_>,
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         variables: impl Iterator<Item = usize>,
-    ) -> Result<GpuOperands> {
+    ) -> Result<DeviceOperands> {
         let mut contributions = Vec::new();
         let mut rows = Vec::new();
         for index in variables {
             let of_rows = sources.rows(index).map(|merged| {
                 let sums = merged.sums();
                 let shape = Shape::new(&[sums.elements()])?;
-                let there = Tensor::uninitialized(DType::Float64, shape, gpu.id())?;
+                let there = Tensor::uninitialized(DType::Float64, shape, backend.id())?;
                 let bytes = sums.elements() * size_of::<f64>();
                 // SAFETY: as many bytes are there on both sides, and nobody else has the tensor.
-                unsafe { gpu.upload(sums.data(), there.place().address, bytes) }?;
+                unsafe { backend.upload(sums.data(), there.place().address, bytes) }?;
                 Ok::<_, Error>(there)
             });
             rows.push(of_rows.transpose()?);
-            contributions.push(sources.contributions_on_gpu(index));
+            contributions.push(sources.contributions_on_device(index));
         }
-        Ok(GpuOperands {
+        Ok(DeviceOperands {
             contributions,
             rows,
             exchanged: sources.exchanged,
@@ -88,7 +88,7 @@ impl GpuOperands {
 }
 
 /// Copies of the weights and the state of a variable, or of its rows that have gradients, on its
-/// GPU.
+/// device.
 pub(crate) struct VariableCopies {
     /// The weights and the states: each copy, and the address of the original.
     pub(crate) copies: Vec<(Tensor, Address)>,
@@ -106,11 +106,11 @@ pub(crate) struct NotFinite {
     pub(crate) on_host: Vec<[u8; 4]>,
 }
 
-/// All that an apply on a GPU needs to be carried out, from its preparation on.
-pub(crate) struct GpuMemory {
+/// All that an apply on a device needs to be carried out, from its preparation on.
+pub(crate) struct ReservedMemory {
     pub(crate) launches: PreparedLaunches,
     /// The inputs of the kernels.
-    pub(crate) _operands: GpuOperands,
+    pub(crate) _operands: DeviceOperands,
     pub(crate) _copies: Vec<VariableCopies>,
     pub(crate) flags: Option<NotFinite>,
 }

@@ -1,13 +1,13 @@
 //! The operands of the kernels for updates.
 
-use crate::cuda::queue::{Address, plain};
 use crate::dtype::DType;
+use crate::launch::launcher::{Address, plain};
 use crate::update::rules::RuleStep;
 use crate::update::weighted_sum::Clipping;
 
 plain! {
     /// One replica's gradient of a variable, and the factor with which it enters the sum.
-    pub struct GpuContribution of 16 bytes {
+    pub struct DeviceContribution of 16 bytes {
         /// Contiguous elements, as many as the sum has.
         pub gradient: Address,
         /// The factor of each element.
@@ -26,7 +26,7 @@ pub struct Gradient<'a> {
     /// The type of the contributions: the variable's or a narrower one.
     pub gradient_dtype: DType,
     /// In replica order.
-    pub contributions: &'a [GpuContribution],
+    pub contributions: &'a [DeviceContribution],
     /// The float64 elements at which the sum starts, as many as it has.
     pub accumulated: Option<Address>,
     /// The divisor of the sum.
@@ -46,7 +46,7 @@ pub struct TableRows<'a> {
 
 /// The update of one variable.
 #[derive(Clone, Copy, Debug)]
-pub struct GpuUpdate<'a> {
+pub struct DeviceUpdate<'a> {
     /// The gradient. If the update has rows, the sum is over their elements, one row after the
     /// other, and has no contributions.
     pub gradient: Gradient<'a>,

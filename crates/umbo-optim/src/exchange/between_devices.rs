@@ -1,5 +1,6 @@
-//! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs. It does
-//! with kernels, in one round, what [`Shards::exchange`] does in host memory, with the same bits.
+//! The exchange of gradients that stay on devices, by an engine that moves memory of devices. It
+//! does with kernels, in one round, what [`Shards::exchange`] does in host memory, with the same
+//! bits.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
@@ -9,23 +10,23 @@ use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
 use umbo_comm::communicator::{Incoming, Outgoing};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_device::cuda::memory::DeviceMemory;
-use umbo_kernels::cuda::{Address, GpuContribution, GpuPlace, Gradient, on_gpu};
+use umbo_device::backend::Backend;
+use umbo_device::memory::DeviceMemory;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::launch::{Address, DeviceContribution, DevicePlace, Gradient, on_device};
 use umbo_kernels::layout::{Layout, Shape};
 use umbo_strategy::ranks::Collective;
 
-/// Memory of a GPU for one exchange.
+/// Memory of a device for one exchange.
 pub struct Buffers {
-    gpu: &'static Gpu,
+    backend: &'static dyn Backend,
     /// First the contributions that this rank sends, then the gradients of its part.
     send: DeviceMemory,
     /// First the contributions that it receives, then the gradients of all parts.
     receive: DeviceMemory,
 }
 
-/// Places in a message on a GPU that begins at `at`, one after the other.
+/// Places in a message on a device that begins at `at`, one after the other.
 fn places(mut at: Address) -> impl FnMut(DType, usize) -> Address {
     move |dtype, elements| {
         let place = at;
@@ -38,34 +39,38 @@ impl Shards {
     /// Reserves all memory for the exchange, and writes into it what this rank sends.
     pub fn make_ready_on(
         &self,
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         sources: &GradientSources<'_>,
     ) -> Result<Buffers> {
         let (send, receive) = self.counts(0);
         let gradients = self.gathered_counts(0);
         let own = gradients[self.rank];
-        let send = DeviceMemory::new(gpu, send.iter().sum::<usize>().max(own))?;
+        let send = DeviceMemory::new(backend, send.iter().sum::<usize>().max(own))?;
         let received: usize = receive.iter().sum();
         let gradients: usize = gradients.iter().sum();
-        let receive = DeviceMemory::new(gpu, received.max(gradients))?;
+        let receive = DeviceMemory::new(backend, received.max(gradients))?;
         // SAFETY: the memory is fresh. The bytes between the parts are sent, too.
-        unsafe { gpu.fill_zeros(send.address(), send.bytes()) }?;
-        self.pack_with_kernels(gpu, 0, sources, send.address())?;
+        unsafe { backend.fill_zeros(send.address(), send.bytes()) }?;
+        self.pack_with_kernels(backend, 0, sources, send.address())?;
         // All ranks learn of a failure at this point.
-        gpu.synchronize()?;
-        Ok(Buffers { gpu, send, receive })
+        backend.synchronize()?;
+        Ok(Buffers {
+            backend,
+            send,
+            receive,
+        })
     }
 
     /// Exchanges the contributions, adds up those to this rank's part, and copies the gradients of
-    /// all parts to their destination on the GPU.
-    pub fn exchange_between_gpus(
+    /// all parts to their destination on the device.
+    pub fn exchange_between_devices(
         &self,
         collective: &mut Collective<'_>,
         sources: &GradientSources<'_>,
         buffers: Buffers,
     ) -> Result<()> {
         let Buffers {
-            gpu,
+            backend,
             send,
             mut receive,
         } = buffers;
@@ -74,31 +79,35 @@ impl Shards {
         }
         let (send_counts, receive_counts) = self.counts(0);
         collective.all_to_all(
-            Outgoing::Gpu(&send),
+            Outgoing::Device(&send),
             &send_counts,
-            Incoming::Gpu(&mut receive),
+            Incoming::Device(&mut receive),
             &receive_counts,
         )?;
-        let added = self.add_up_on(gpu, sources, &send, &receive);
+        let added = self.add_up_on(backend, sources, &send, &receive);
         // Also if that has failed: the other ranks wait for this rank here, and learn of the
         // failure at the commit point.
         let counts = self.gathered_counts(0);
-        collective.all_gather_into(Outgoing::Gpu(&send), Incoming::Gpu(&mut receive), &counts)?;
+        collective.all_gather_into(
+            Outgoing::Device(&send),
+            Incoming::Device(&mut receive),
+            &counts,
+        )?;
         added?;
-        self.take_gradients(gpu, &receive)
+        self.take_gradients(backend, &receive)
     }
 
     /// Adds up the contributions of all ranks to this rank's part, in rank order, as gradients.
     fn add_up_on(
         &self,
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         sources: &GradientSources<'_>,
         send: &DeviceMemory,
         receive: &DeviceMemory,
     ) -> Result<()> {
         let own = self.of(self.rank, 0);
         let mut place = places(send.address());
-        let contribution = |(gradient, factor)| GpuContribution { gradient, factor };
+        let contribution = |(gradient, factor)| DeviceContribution { gradient, factor };
         let received = self
             .received(0, sources, places(receive.address()))
             .into_iter();
@@ -146,14 +155,14 @@ impl Shards {
         }
         // SAFETY: the receive and send memory belongs to this exchange alone, and the gradients do
         // not overlap.
-        on_gpu(gpu, |launcher| unsafe {
+        on_device(backend, |launcher| unsafe {
             launcher.accumulate(&sums)?;
             launcher.write_gradients(&gradients)
         })
     }
 
     /// Copies the gradients of all parts to the place where an update reads them.
-    fn take_gradients(&self, gpu: &'static Gpu, gathered: &DeviceMemory) -> Result<()> {
+    fn take_gradients(&self, backend: &'static dyn Backend, gathered: &DeviceMemory) -> Result<()> {
         let mut copies = Vec::new();
         for (_, ShardRange { item, range, .. }, from) in
             self.gathered(0, places(gathered.address()))
@@ -163,7 +172,7 @@ impl Shards {
                 continue;
             };
             let layout = Layout::row_major(Shape::new(&[range.len()])?);
-            let place = |address| GpuPlace {
+            let place = |address| DevicePlace {
                 address,
                 dtype: item.dtype,
                 layout,
@@ -173,6 +182,6 @@ impl Shards {
         }
         // SAFETY: the exchange has exclusive access to the gradients; the gathered memory is freed
         // on the stream, after the copies.
-        on_gpu(gpu, |launcher| unsafe { launcher.copy(&copies) })
+        on_device(backend, |launcher| unsafe { launcher.copy(&copies) })
     }
 }

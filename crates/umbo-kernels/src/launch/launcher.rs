@@ -2,14 +2,12 @@
 
 use crate::dtype::DType;
 use umbo_base::error::{Error, Result};
-
-/// An address in the memory of a device.
-pub type Address = u64;
+pub(super) use umbo_device::backend::Address;
 
 /// Threads of every block, the same number as in the kernels' source.
 pub const THREADS: u32 = 256;
 
-/// A stream of a device, as launchers use it. Queued work runs in order.
+/// The queue of a device, as launchers use it. Queued work runs in order.
 pub trait KernelQueue {
     /// Queues a kernel of the library's module, with `blocks` blocks of [`THREADS`] threads.
     ///
@@ -178,7 +176,7 @@ macro_rules! plain {
         }
 
         const _: () = {
-            use $crate::cuda::queue::Plain;
+            use $crate::launch::launcher::Plain;
             assert!(size_of::<$name>() == $bytes && 0 $(+ <$type as Plain>::SIZE)* == $bytes);
             // SAFETY: plain fields, whose sizes add up to that of the whole.
             unsafe impl Plain for $name {}

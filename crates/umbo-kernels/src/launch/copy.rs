@@ -2,8 +2,8 @@
 
 use crate::copy::combine::check_combined;
 use crate::copy::layouts::{bits, check_same};
-use crate::cuda::place::{GpuPlace, GpuRuns};
-use crate::cuda::queue::{Address, KernelLauncher, plain, short_name, unsigned_name};
+use crate::launch::launcher::{Address, KernelLauncher, plain, short_name, unsigned_name};
+use crate::launch::place::{DevicePlace, DeviceRuns};
 use umbo_base::error::{Error, Result};
 
 plain! {
@@ -11,8 +11,8 @@ plain! {
         from: Address,
         to: Address,
         elements: u64,
-        from_runs: GpuRuns,
-        to_runs: GpuRuns,
+        from_runs: DeviceRuns,
+        to_runs: DeviceRuns,
     }
 }
 
@@ -21,7 +21,7 @@ plain! {
         to: Address,
         elements: u64,
         bits: u64,
-        runs: GpuRuns,
+        runs: DeviceRuns,
     }
 }
 
@@ -29,13 +29,13 @@ plain! {
 const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 
 impl CopyEntry {
-    fn new(from: &GpuPlace, to: &GpuPlace) -> CopyEntry {
+    fn new(from: &DevicePlace, to: &DevicePlace) -> CopyEntry {
         CopyEntry {
             from: from.address,
             to: to.address,
             elements: to.elements(),
-            from_runs: GpuRuns::new(&from.layout),
-            to_runs: GpuRuns::new(&to.layout),
+            from_runs: DeviceRuns::new(&from.layout),
+            to_runs: DeviceRuns::new(&to.layout),
         }
     }
 
@@ -74,11 +74,11 @@ impl KernelLauncher<'_> {
     /// When the queued work reaches the copy, the first place of a pair may be read and the second
     /// written. Nobody else uses them at that time. Each written element is written by one copy
     /// only.
-    pub unsafe fn copy(&self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
+    pub unsafe fn copy(&self, pairs: &[(DevicePlace, DevicePlace)]) -> Result<()> {
         for (from, to) in pairs {
             check_same(from.kind(), to.kind())?;
         }
-        let wide = |(from, to): &(GpuPlace, GpuPlace)| {
+        let wide = |(from, to): &(DevicePlace, DevicePlace)| {
             CopyEntry::new(from, to).widest(to.dtype.size() as u64)
         };
         for width in WIDTHS {
@@ -95,12 +95,12 @@ impl KernelLauncher<'_> {
     ///
     /// # Safety
     /// As for the second place of a pair in [`KernelLauncher::copy`].
-    pub unsafe fn fill(&self, place: &GpuPlace, value: f64) -> Result<()> {
+    pub unsafe fn fill(&self, place: &DevicePlace, value: f64) -> Result<()> {
         let fill = Fill {
             to: place.address,
             elements: place.elements(),
             bits: bits(place.dtype, value),
-            runs: GpuRuns::new(&place.layout),
+            runs: DeviceRuns::new(&place.layout),
         };
         let kernel = format!("umbo_fill_{}", place.dtype.size());
         let fills = std::iter::once(fill);
@@ -115,7 +115,7 @@ impl KernelLauncher<'_> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
-    pub unsafe fn convert(&self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
+    pub unsafe fn convert(&self, from: &DevicePlace, to: &DevicePlace) -> Result<()> {
         check_same(
             (from.dtype, from.layout.shape),
             (from.dtype, to.layout.shape),
@@ -144,7 +144,12 @@ impl KernelLauncher<'_> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
-    pub unsafe fn combine(&self, from: &GpuPlace, to: &GpuPlace, subtracts: bool) -> Result<()> {
+    pub unsafe fn combine(
+        &self,
+        from: &DevicePlace,
+        to: &DevicePlace,
+        subtracts: bool,
+    ) -> Result<()> {
         check_combined(from.kind(), to.kind(), subtracts)?;
         let kernel = format!("umbo_combine_{}", unsigned_name(from.dtype));
         let copy = std::iter::once(CopyEntry::new(from, to));

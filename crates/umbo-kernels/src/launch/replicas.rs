@@ -1,20 +1,20 @@
 //! Element-wise reduction over replicas.
 
-use crate::cuda::place::{GpuPlace, GpuRuns};
-use crate::cuda::queue::{Address, KernelLauncher, Table, plain, short_name, unsigned_name};
+use crate::launch::launcher::{Address, KernelLauncher, Table, plain, short_name, unsigned_name};
+use crate::launch::place::{DevicePlace, DeviceRuns};
 use crate::reduce::over_replicas::check_operands;
 use crate::reduce::reduction::ReduceOp;
 use umbo_base::error::Result;
 
 /// The sum or the mean of some inputs, element by element.
 #[derive(Clone, Copy, Debug)]
-pub struct GpuReduction<'a> {
+pub struct DeviceReduction<'a> {
     /// The operation.
     pub op: ReduceOp,
     /// The inputs, which are added from the first to the last.
-    pub inputs: &'a [GpuPlace],
+    pub inputs: &'a [DevicePlace],
     /// Where the result is written.
-    pub output: GpuPlace,
+    pub output: DevicePlace,
 }
 
 plain! {
@@ -23,14 +23,14 @@ plain! {
         elements: u64,
         inputs: u32,
         dense: u32,
-        output_runs: GpuRuns,
+        output_runs: DeviceRuns,
     }
 }
 
 plain! {
     struct ReductionInput of 240 bytes {
         data: Address,
-        runs: GpuRuns,
+        runs: DeviceRuns,
     }
 }
 
@@ -44,9 +44,9 @@ impl KernelLauncher<'_> {
     /// # Safety
     /// When the queued work reaches the reduction, the inputs may be read and the output written.
     /// Nobody else uses them at that time.
-    pub unsafe fn reduce_over_replicas(&self, reduction: &GpuReduction<'_>) -> Result<()> {
-        let GpuReduction { op, inputs, output } = reduction;
-        check_operands(*op, inputs.iter().map(GpuPlace::kind), output.kind())?;
+    pub unsafe fn reduce_over_replicas(&self, reduction: &DeviceReduction<'_>) -> Result<()> {
+        let DeviceReduction { op, inputs, output } = reduction;
+        check_operands(*op, inputs.iter().map(DevicePlace::kind), output.kind())?;
         let item = reduction.item();
         if item.elements == 0 {
             return Ok(());
@@ -59,7 +59,7 @@ impl KernelLauncher<'_> {
         for place in reduction.inputs {
             table.push(ReductionInput {
                 data: place.address,
-                runs: GpuRuns::new(&place.layout),
+                runs: DeviceRuns::new(&place.layout),
             });
         }
         let table = self.queue.upload(table.bytes())?;
@@ -69,10 +69,10 @@ impl KernelLauncher<'_> {
     }
 }
 
-impl GpuReduction<'_> {
+impl DeviceReduction<'_> {
     fn item(&self) -> ReductionEntry {
-        let output_runs = GpuRuns::new(&self.output.layout);
-        let is_dense = |input: &GpuPlace| GpuRuns::new(&input.layout).is_dense();
+        let output_runs = DeviceRuns::new(&self.output.layout);
+        let is_dense = |input: &DevicePlace| DeviceRuns::new(&input.layout).is_dense();
         ReductionEntry {
             output: self.output.address,
             elements: self.output.elements(),

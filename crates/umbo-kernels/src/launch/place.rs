@@ -1,14 +1,14 @@
 //! Where elements lie in the memory of a device, in the form in which kernels read it.
 
-use crate::cuda::queue::{Address, plain};
 use crate::dtype::DType;
+use crate::launch::launcher::{Address, plain};
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::strided;
 
 /// Elements in the memory of a device. Unlike a view of the host's memory it guarantees nothing:
 /// the functions that use it say what their callers must guarantee.
 #[derive(Clone, Copy, Debug)]
-pub struct GpuPlace {
+pub struct DevicePlace {
     /// The address of the first element.
     pub address: Address,
     /// The element type.
@@ -17,7 +17,7 @@ pub struct GpuPlace {
     pub layout: Layout,
 }
 
-impl GpuPlace {
+impl DevicePlace {
     /// Type and shape.
     pub(super) fn kind(&self) -> (DType, Shape) {
         (self.dtype, self.layout.shape)
@@ -32,7 +32,7 @@ impl GpuPlace {
 plain! {
     /// A layout with as few axes as possible, in the form in which kernels read it. The innermost
     /// axis is the last.
-    pub(super) struct GpuRuns of 232 bytes {
+    pub(super) struct DeviceRuns of 232 bytes {
         axes: u32,
         dense: u32,
         sizes: [u64; MAX_RANK],
@@ -42,11 +42,11 @@ plain! {
     }
 }
 
-impl GpuRuns {
+impl DeviceRuns {
     /// The runs of a layout.
-    pub(super) fn new(layout: &Layout) -> GpuRuns {
+    pub(super) fn new(layout: &Layout) -> DeviceRuns {
         let runs = strided::Runs::new(layout);
-        let mut all = GpuRuns {
+        let mut all = DeviceRuns {
             axes: 0,
             dense: u32::from(runs.is_dense()),
             sizes: [1; MAX_RANK],

@@ -1,5 +1,5 @@
-//! Shards of gradients on a GPU: kernels pack what a rank sends, as [`Shards::pack`] does in host
-//! memory, and one copy brings it to the host.
+//! Shards of gradients on a device: kernels pack what a rank sends, as [`Shards::pack`] does in
+//! host memory, and one copy brings it to the host.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
@@ -10,16 +10,16 @@ use super::shards::{ShardRange, ShardedVariable, Shards};
 use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::Result;
-use umbo_device::cuda::gpu::Gpu;
-use umbo_kernels::cuda::{Address, GpuContribution, GpuPlace, Gradient, on_gpu};
+use umbo_device::backend::Backend;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::launch::{Address, DeviceContribution, DevicePlace, Gradient, on_device};
 use umbo_kernels::layout::{Layout, Shape};
 use umbo_tensor::Tensor;
 
 /// The operation by which kernels pack the data that a rank sends.
 #[derive(Default)]
 struct Packing {
-    copies: Vec<(GpuPlace, GpuPlace)>,
+    copies: Vec<(DevicePlace, DevicePlace)>,
     sums: Vec<RangeSum>,
 }
 
@@ -27,15 +27,15 @@ struct Packing {
 /// beside the gradient that they make.
 struct RangeSum {
     gradient: Gradient<'static>,
-    contributions: Vec<GpuContribution>,
+    contributions: Vec<DeviceContribution>,
     to: Address,
 }
 
 impl Shards {
-    /// As [`Shards::pack`], for gradients on `gpu`.
-    pub(crate) fn pack_on_gpu(
+    /// As [`Shards::pack`], for gradients on `backend`.
+    pub(crate) fn pack_from_device(
         &self,
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         round: usize,
         sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
@@ -44,21 +44,21 @@ impl Shards {
         if bytes == 0 {
             return Ok(());
         }
-        let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, gpu.id())?;
-        self.pack_with_kernels(gpu, round, sources, packed.place().address)?;
+        let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, backend.id())?;
+        self.pack_with_kernels(backend, round, sources, packed.place().address)?;
         packed.copy_to_host(&mut send.bytes_mut()[..bytes])
     }
 
-    /// Packs with kernels what this rank sends in a round, into fresh memory of the GPU from
+    /// Packs with kernels what this rank sends in a round, into fresh memory of the device from
     /// `start` on.
     pub(super) fn pack_with_kernels(
         &self,
-        gpu: &'static Gpu,
+        backend: &'static dyn Backend,
         round: usize,
         sources: &GradientSources<'_>,
         start: Address,
     ) -> Result<()> {
-        let packing = self.plan_on_gpu(round, sources, start)?;
+        let packing = self.plan_on_device(round, sources, start)?;
         let mut sums: Vec<(Gradient<'_>, Address)> = Vec::with_capacity(packing.sums.len());
         for RangeSum {
             gradient,
@@ -74,26 +74,26 @@ impl Shards {
                 *to,
             ));
         }
-        // SAFETY: contributions and accumulated sums stay on the GPU until the apply, which has
+        // SAFETY: contributions and accumulated sums stay on the device until the apply, which has
         // claimed them, is over; the fresh tensor belongs to this call, and the ranges that
         // are written do not overlap.
-        on_gpu(gpu, |launcher| unsafe {
+        on_device(backend, |launcher| unsafe {
             launcher.copy(&packing.copies)?;
             launcher.accumulate(&sums)
         })
     }
 
     /// The copies and sums that write what this rank sends in a round, from `start` on.
-    fn plan_on_gpu(
+    fn plan_on_device(
         &self,
         round: usize,
         sources: &GradientSources<'_>,
         start: Address,
     ) -> Result<Packing> {
-        let of_items: Vec<Vec<GpuContribution>> = self
+        let of_items: Vec<Vec<DeviceContribution>> = self
             .items
             .iter()
-            .map(|item| sources.contributions_on_gpu(item.index))
+            .map(|item| sources.contributions_on_device(item.index))
             .collect();
         let mut packing = Packing::default();
         let mut to = start;
@@ -123,7 +123,7 @@ impl Packing {
         sources: &GradientSources<'_>,
         item: &ShardedVariable,
         range: &Range<usize>,
-        contributions: &[GpuContribution],
+        contributions: &[DeviceContribution],
         to: Address,
     ) -> Address {
         let accumulated = sources.accumulation.of_variable(item.index);
@@ -155,12 +155,12 @@ impl Packing {
         sources: &GradientSources<'_>,
         item: &ShardedVariable,
         range: &Range<usize>,
-        contributions: &[GpuContribution],
+        contributions: &[DeviceContribution],
         to: Address,
     ) -> Result<Address> {
         let wire = sources.gradient_dtype(item.dtype);
         let layout = Layout::row_major(Shape::new(&[range.len()])?);
-        let place = |address| GpuPlace {
+        let place = |address| DevicePlace {
             address,
             dtype: wire,
             layout,
@@ -179,13 +179,13 @@ impl Packing {
 /// `wire`.
 fn contributions_to(
     range: &Range<usize>,
-    contributions: &[GpuContribution],
+    contributions: &[DeviceContribution],
     wire: DType,
-) -> impl Iterator<Item = GpuContribution> {
+) -> impl Iterator<Item = DeviceContribution> {
     let offset = (range.start * wire.size()) as Address;
     contributions
         .iter()
-        .map(move |contribution| GpuContribution {
+        .map(move |contribution| DeviceContribution {
             gradient: contribution.gradient + offset,
             factor: contribution.factor,
         })

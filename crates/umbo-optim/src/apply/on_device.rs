@@ -1,53 +1,60 @@
-//! The launcher of variables on a GPU: its kernels produce the same bits as the workers.
+//! The launcher of variables on a device whose memory the host cannot address: its kernels produce
+//! the same bits as the workers.
 //!
-//! The replicas' contributions are on the variables' GPU by then. The host merges rows, and their
-//! sums are copied to the GPU. An apply waits for its kernels, so that its caller knows whether the
-//! GPU has succeeded.
+//! The replicas' contributions are on the variables' device by then. The host merges rows, and
+//! their sums are copied to the device. An apply waits for its kernels, so that its caller knows
+//! whether the device has succeeded.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use std::sync::atomic::Ordering;
 
-use crate::apply::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopies};
+use crate::apply::device_operands::{DeviceOperands, NotFinite, ReservedMemory, VariableCopies};
 use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, PreparedUpdate, UpdateGroup};
-use crate::exchange::between_gpus::Buffers;
+use crate::exchange::between_devices::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
 use crate::rules::custom_kernels::{address_of, compute, copy_out};
 use umbo_base::error::{Error, Result, memory};
-use umbo_device::cuda::gpu::Gpu;
-use umbo_kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
+use umbo_device::backend::Backend;
+use umbo_kernels::launch::{
+    Address, DeviceUpdate, Gradient, TableRows, on_device, prepared_on_device,
+};
 use umbo_kernels::update::squares::Squares;
 use umbo_tensor::{DType, Shape, Tensor};
 
 impl ApplyWorkspace {
-    fn take_ready(&mut self) -> Result<GpuMemory> {
+    fn take_ready(&mut self) -> Result<ReservedMemory> {
         let ready = self.ready.take();
-        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
+        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its device".into()))
     }
 }
 
-impl ApplyBackend for Gpu {
+/// The kernels of a device.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceBackend(pub(crate) &'static dyn Backend);
+
+impl ApplyBackend for DeviceBackend {
     fn measure(
-        &'static self,
+        &self,
         work: &mut ApplyWorkspace,
         sources: &mut GradientSources<'_>,
         _: Keep,
     ) -> Result<()> {
         let indices = || work.items.iter().map(|item| item.index);
-        let operands = GpuOperands::new(sources, self, indices())?;
+        let operands = DeviceOperands::new(sources, self.0, indices())?;
         let all = indices()
             .enumerate()
             .map(|(at, index)| operands.gradient(sources, at, index));
         let all: Vec<Gradient<'_>> = all.collect();
         let results =
-            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, self.id())?;
+            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, self.0.id())?;
         // SAFETY: the apply has claimed the operands of the gradients, which live until the results
         // have arrived.
-        on_gpu(self, |launcher| unsafe {
+        on_device(self.0, |launcher| unsafe {
             launcher.measure(&all, results.place().address)
         })?;
         let results = results.to_vec::<f64>()?;
@@ -61,24 +68,21 @@ impl ApplyBackend for Gpu {
         Ok(())
     }
 
-    fn reserve_sum(
-        &'static self,
-        work: &mut ApplyWorkspace,
-        sources: &GradientSources<'_>,
-    ) -> Result<()> {
+    fn reserve_sum(&self, work: &mut ApplyWorkspace, sources: &GradientSources<'_>) -> Result<()> {
         let indices = work.items.iter().map(|item| item.index);
         let dense: Vec<usize> = indices
             .filter(|&index| sources.rows(index).is_none())
             .collect();
-        let operands = GpuOperands::new(sources, self, dense.iter().copied())?;
+        let operands = DeviceOperands::new(sources, self.0, dense.iter().copied())?;
         let sums = dense.iter().enumerate().filter_map(|(at, &index)| {
             let sum = sources.accumulation.memory(index)?;
             Some((operands.gradient(sources, at, index), sum.place().address))
         });
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
         // SAFETY: only this apply, which owns the accumulation, writes the sums.
-        let launches = prepared_on_gpu(self, |launcher| unsafe { launcher.accumulate(&sums) })?;
-        work.ready = Some(GpuMemory {
+        let launches =
+            prepared_on_device(self.0, |launcher| unsafe { launcher.accumulate(&sums) })?;
+        work.ready = Some(ReservedMemory {
             launches,
             _operands: operands,
             _copies: Vec::new(),
@@ -87,18 +91,14 @@ impl ApplyBackend for Gpu {
         Ok(())
     }
 
-    fn sum(&'static self, work: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
+    fn sum(&self, work: &mut ApplyWorkspace, _: &GradientSources<'_>) -> Result<()> {
         let ready = work.take_ready()?;
         // SAFETY: as when it was prepared.
         unsafe { ready.launches.launch() }?;
-        self.synchronize()
+        self.0.synchronize()
     }
 
-    fn reserve_update(
-        &'static self,
-        work: &mut ApplyWorkspace,
-        means: UpdateContext<'_>,
-    ) -> Result<()> {
+    fn reserve_update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
         let sources = means.sources;
         let prepared: Vec<_> = UpdateGroup::prepared(&work.items).collect();
         // A rule of the program's works on copies, of all variables.
@@ -106,15 +106,16 @@ impl ApplyBackend for Gpu {
             .iter()
             .filter(|(_, update)| update.scalars.step.is_none());
         let copies =
-            of_program.map(|&(index, update)| VariableCopies::new(self, means, index, update));
+            of_program.map(|&(index, update)| VariableCopies::new(self.0, means, index, update));
         let copies = copies.collect::<Result<Vec<_>>>()?;
-        let operands = GpuOperands::new(sources, self, prepared.iter().map(|(index, _)| *index))?;
-        let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
+        let operands =
+            DeviceOperands::new(sources, self.0, prepared.iter().map(|(index, _)| *index))?;
+        let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.0.id())?;
         let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
         let first_flag = flags.place().address;
         let written = written(means, &prepared, &copies);
         let updates = prepared.iter().zip(&written).enumerate();
-        let updates = updates.map(|(at, (&(index, update), (weights, slots)))| GpuUpdate {
+        let updates = updates.map(|(at, (&(index, update), (weights, slots)))| DeviceUpdate {
             gradient: operands.gradient(sources, at, index),
             clipping: means.clipping,
             l2: update.l2,
@@ -124,20 +125,20 @@ impl ApplyBackend for Gpu {
             rows: rows_of(sources, index).filter(|_| copies.is_empty()),
             not_finite: Some(first_flag + 4 * at as u64),
         });
-        let updates: Vec<GpuUpdate<'_>> = updates.collect();
+        let updates: Vec<DeviceUpdate<'_>> = updates.collect();
         // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
         // live until the flags have arrived.
         let launches = unsafe {
             if copies.is_empty() {
-                prepared_on_gpu(self, |launcher| launcher.update(&updates))?
+                prepared_on_device(self.0, |launcher| launcher.update(&updates))?
             } else {
-                copy_out(self, &copies)?;
-                on_gpu(self, |launcher| launcher.update(&updates))?;
-                compute(self, means, prepared.iter().copied(), &copies)?
+                copy_out(self.0, &copies)?;
+                on_device(self.0, |launcher| launcher.update(&updates))?;
+                compute(self.0, means, prepared.iter().copied(), &copies)?
             }
         };
         let flags = Some(NotFinite { flags, on_host });
-        work.ready = Some(GpuMemory {
+        work.ready = Some(ReservedMemory {
             launches,
             _operands: operands,
             _copies: copies,
@@ -146,8 +147,8 @@ impl ApplyBackend for Gpu {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
-        let GpuMemory {
+    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
+        let ReservedMemory {
             launches,
             flags,
             _operands,
@@ -163,7 +164,10 @@ impl ApplyBackend for Gpu {
             return Ok(());
         };
         // SAFETY: there are as many flags on both sides.
-        unsafe { self.download_directly(flags.place().address, on_host.as_flattened_mut()) }?;
+        unsafe {
+            self.0
+                .download_directly(flags.place().address, on_host.as_flattened_mut())
+        }?;
         let updated = work.items.iter().filter(|item| item.update.is_some());
         for (item, flag) in updated.zip(on_host) {
             item.not_finite.store(flag != [0; 4], Ordering::Relaxed);
@@ -172,16 +176,16 @@ impl ApplyBackend for Gpu {
     }
 
     fn pack(
-        &'static self,
+        &self,
         shards: &Shards,
         round: usize,
         sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
     ) -> Result<()> {
-        shards.pack_on_gpu(self, round, sources, send)
+        shards.pack_from_device(self.0, round, sources, send)
     }
 
-    fn scatter(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+    fn scatter(&self, all: &[ReceivedShard<'_>]) -> Result<()> {
         all.iter().try_for_each(
             |ReceivedShard {
                  elements,
@@ -192,34 +196,37 @@ impl ApplyBackend for Gpu {
                 let to = to.place().address + (first * size) as Address;
                 // SAFETY: the exchange has exclusive access to the gradients, which have these
                 // elements.
-                unsafe { self.upload(elements.data(), to, elements.elements() * size) }
+                unsafe {
+                    self.0
+                        .upload(elements.data(), to, elements.elements() * size)
+                }
             },
         )
     }
 
     fn pack_on_device(
-        &'static self,
+        &self,
         shards: &Shards,
         sources: &GradientSources<'_>,
     ) -> Result<Option<Buffers>> {
-        shards.make_ready_on(self, sources).map(Some)
+        shards.make_ready_on(self.0, sources).map(Some)
     }
 
     fn write_gradient(
-        &'static self,
+        &self,
         sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,
     ) -> Result<()> {
-        let operands = GpuOperands::new(sources, self, std::iter::once(index))?;
+        let operands = DeviceOperands::new(sources, self.0, std::iter::once(index))?;
         let all = [(operands.gradient(sources, 0, index), to.place().address)];
         // SAFETY: nobody else has the fresh tensor, and the operands live until the kernel is done.
-        on_gpu(self, |launcher| unsafe { launcher.write_gradients(&all) })?;
-        self.synchronize()
+        on_device(self.0, |launcher| unsafe { launcher.write_gradients(&all) })?;
+        self.0.synchronize()
     }
 
-    fn give_up(&'static self, why: &str) {
-        self.card().give_up(why);
+    fn give_up(&self, why: &str) {
+        self.0.give_up(why);
     }
 }
 

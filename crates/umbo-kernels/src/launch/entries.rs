@@ -1,14 +1,14 @@
 //! The tables in which kernels find variables: where each variable lies, from what its gradient is
 //! made, and what is done with the gradient.
 
-use crate::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
-use crate::cuda::place::divisor;
-use crate::cuda::queue::{
-    Address, KernelLauncher, LaunchWork, Plain, Table, blocks_of, plain, short_name,
-};
 use crate::dtype::DType;
 use crate::float::real::{Real, for_real};
 use crate::float::{gradient_element, real};
+use crate::launch::launcher::{
+    Address, KernelLauncher, LaunchWork, Plain, Table, blocks_of, plain, short_name,
+};
+use crate::launch::operands::{DeviceContribution, DeviceUpdate, Gradient, TableRows};
+use crate::launch::place::divisor;
 use crate::update::chunks;
 use crate::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::update::weighted_sum::{Clipping, Finish, Scale};
@@ -38,7 +38,7 @@ plain! {
 /// A treatment in the form in which the kernels read it.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
-struct GpuTreatment<T> {
+struct DeviceTreatment<T> {
     scale: f64,
     rate: f64,
     divides: u32,
@@ -50,14 +50,19 @@ struct GpuTreatment<T> {
 }
 
 const _: () =
-    assert!(size_of::<GpuTreatment<f32>>() == 80 && size_of::<GpuTreatment<f64>>() == 136);
+    assert!(size_of::<DeviceTreatment<f32>>() == 80 && size_of::<DeviceTreatment<f64>>() == 136);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted. `Real` has only these two
 // types.
-unsafe impl<T: Real> Plain for GpuTreatment<T> {}
+unsafe impl<T: Real> Plain for DeviceTreatment<T> {}
 
-impl<T: Real> GpuTreatment<T> {
-    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> GpuTreatment<T> {
+impl<T: Real> DeviceTreatment<T> {
+    fn new(
+        divisor: f64,
+        clipping: Clipping,
+        l2: f64,
+        step: Option<&RuleStep>,
+    ) -> DeviceTreatment<T> {
         let Finish {
             scale,
             factors,
@@ -68,7 +73,7 @@ impl<T: Real> GpuTreatment<T> {
             Scale::Multiply(reciprocal) => (reciprocal, 0),
             Scale::Divide(divisor) => (divisor, 1),
         };
-        GpuTreatment {
+        DeviceTreatment {
             scale,
             rate: scalars[SCALARS - 1],
             divides,
@@ -119,7 +124,7 @@ impl<'a> TableEntry<'a> {
         }
     }
 
-    pub(super) fn of_update(update: &GpuUpdate<'a>) -> TableEntry<'a> {
+    pub(super) fn of_update(update: &DeviceUpdate<'a>) -> TableEntry<'a> {
         let mut entry = TableEntry::new(update.gradient, update.weights);
         let variable = &mut entry.variable;
         variable.slots[..update.slots.len()].copy_from_slice(update.slots);
@@ -137,8 +142,8 @@ impl<'a> TableEntry<'a> {
         }
     }
 
-    fn treatment<T: Real>(&self) -> GpuTreatment<T> {
-        GpuTreatment::new(
+    fn treatment<T: Real>(&self) -> DeviceTreatment<T> {
+        DeviceTreatment::new(
             self.gradient.divisor,
             self.clipping,
             self.l2,
@@ -245,7 +250,7 @@ impl KernelLauncher<'_> {
         let all = entries
             .clone()
             .map(|entry| entry.gradient.contributions.len());
-        let contributions = table.begin::<GpuContribution>(all.sum())?;
+        let contributions = table.begin::<DeviceContribution>(all.sum())?;
         for contribution in entries
             .clone()
             .flat_map(|entry| entry.gradient.contributions)
@@ -253,7 +258,7 @@ impl KernelLauncher<'_> {
             table.push(*contribution);
         }
         // Variables with the same treatment mostly follow each other.
-        let treatments = table.begin::<GpuTreatment<T>>(count)?;
+        let treatments = table.begin::<DeviceTreatment<T>>(count)?;
         let mut last = None;
         let mut kinds = Vec::with_capacity(count);
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {

@@ -1,9 +1,9 @@
 //! Work on the gradients of variables, which are made from the replicas' contributions: kernels
 //! write them, add them to sums, measure them, and update variables by them.
 
-use crate::cuda::entries::{TILE, TYPES, TableEntry, check_gradient};
-use crate::cuda::operands::{GpuUpdate, Gradient};
-use crate::cuda::queue::{Address, KernelLauncher};
+use crate::launch::entries::{TILE, TYPES, TableEntry, check_gradient};
+use crate::launch::launcher::{Address, KernelLauncher};
+use crate::launch::operands::{DeviceUpdate, Gradient};
 use crate::update::rules::RuleKind;
 use umbo_base::error::{Error, Result};
 
@@ -101,11 +101,11 @@ impl KernelLauncher<'_> {
     /// and weights, state and flags read and written. Nobody else uses them at that time. Each
     /// has the elements that its description names. Each written element belongs to one update
     /// only; flags may be shared.
-    pub unsafe fn update(&self, updates: &[GpuUpdate<'_>]) -> Result<()> {
+    pub unsafe fn update(&self, updates: &[DeviceUpdate<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         let kinds = RuleKind::ALL.iter().map(|kind| Some(*kind));
         for kind in kinds.chain([None]) {
-            let of_kind = |update: &&GpuUpdate<'_>| update.step.map(|step| step.kind) == kind;
+            let of_kind = |update: &&DeviceUpdate<'_>| update.step.map(|step| step.kind) == kind;
             let entries = updates.iter().filter(of_kind).map(TableEntry::of_update);
             let name = kernel_of(kind);
             // SAFETY: the caller's promise.
@@ -145,7 +145,7 @@ fn kernel_of(kind: Option<RuleKind>) -> &'static str {
     kind.map_or("treated", RuleKind::name)
 }
 
-fn check(update: &GpuUpdate<'_>) -> Result<()> {
+fn check(update: &DeviceUpdate<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
     let kind = update.step.map(|step| step.kind);
     let found = update.slots.len();

@@ -1,8 +1,8 @@
 //! Copies of a table's rows, out of the table and back into it.
 
-use crate::cuda::place::divisor;
-use crate::cuda::queue::{Address, KernelLauncher, Table};
 use crate::dtype::DType;
+use crate::launch::launcher::{Address, KernelLauncher, Table};
+use crate::launch::place::divisor;
 use umbo_base::error::Result;
 
 /// Some rows of a table of 32-bit or 64-bit elements, and memory for as many rows without gaps.
