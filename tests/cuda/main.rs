@@ -2,9 +2,13 @@
 //!
 //! Each test runs the kernels twice: as C++, where mistakes of the source are found at once, and as
 //! PTX in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks
-//! at what the PTX must not do. What the GPU's assembler makes of it is not seen here.
+//! at what the PTX must not do. What the GPU's assembler makes of it is not seen here. `added_kind`
+//! runs the library on a kind of devices of its own, whose kernels are those in C++.
 
+mod added_kind;
 mod copy;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod gradients;
 mod machine;
 mod memory;
