@@ -45,8 +45,8 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(length == expected);
     CHECK_OK(umbo_iterator_save_position(iterator, position, expected + 1, &length));
     CHECK(umbo_iterator_restore_position(other, position) == UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK(strstr(umbo_last_error_message(), "'batch of 4'") != NULL);
-    CHECK(strstr(umbo_last_error_message(), "'batch of 5'") != NULL);
+    CHECK(strstr(umbo_last_error_message(), "size: 4") != NULL);
+    CHECK(strstr(umbo_last_error_message(), "size: 5") != NULL);
     CHECK(umbo_iterator_restore_position(iterator, "{}") == UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(umbo_iterator_restore_position(iterator, NULL) == UMBO_STATUS_INVALID_ARGUMENT);
     position[length / 2] = position[length / 2] == '1' ? '2' : '1';
