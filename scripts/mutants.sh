@@ -22,8 +22,9 @@ sed -i "s/^version = \"$version\"/version = \"$version-mistakes\"/
   s/^codegen-units = 4/opt-level = 0/" "$tree/Cargo.toml"
 
 # Crates that the optimizer does not need are left out, and with them the C layer.
-unneeded='check\|checkpoint\|input\|metrics'
+unneeded='check\|checkpoint\|metrics'
 sed -i "/^umbo-\($unneeded\)\.workspace/d" "$tree/crates/umbo-core/Cargo.toml"
+sed -i 's:"umbo-checkpoint/files", ::' "$tree/crates/umbo-core/Cargo.toml"
 sed -i "/^pub use umbo_\($unneeded\) as/d; /^pub mod training;/d" "$tree/crates/umbo-core/src/lib.rs"
 sed -i '/^umbo\.workspace/d' "$tree/tests/Cargo.toml"
 for crate in umbo-kernels umbo-optim; do
