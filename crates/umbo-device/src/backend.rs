@@ -191,11 +191,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
+/// A function that undoes a preparation, and its argument.
+type Undo = (fn(*mut c_void), *mut c_void);
+
 /// While this lives, a thread is prepared for functions that use a device's own interface.
 #[derive(Debug)]
 pub struct Entered {
-    /// The function that undoes it, and what it needs for that.
-    leave: Option<(fn(*mut c_void), *mut c_void)>,
+    leave: Option<Undo>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
