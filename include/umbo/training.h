@@ -73,7 +73,7 @@ typedef struct umbo_train_epoch_options {
   /**
    * After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. Where
    * umbo_dataset_skip() or umbo_dataset_shard() makes elements only to leave them out, the epoch
-   * also ends between two of these, and another epoch goes on there. The limit does not cut
+   * also ends between two of these, and another epoch continues there. The limit does not cut
    * short the making of an element, or the waiting for other ranks. UMBO_INFINITE: no limit.
    */
   double timeout_seconds;

@@ -165,8 +165,8 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 /// Elements of ranges and slices are left out at once, as are whole repetitions of them, also
 /// shuffled, and of what is cached. Others are made when the first element is asked for; their
 /// failures are those of umbo_iterator_next(). A limit of umbo_train_epoch() ends that between two
-/// of them. The next request goes on there. A position that is saved before it is there, too, or
-/// behind the last element that a batch or a shuffle has taken.
+/// of them. The next request continues from that element. A position that is saved before it is
+/// that of this element, or of the one behind the last element that a batch or a shuffle has taken.
 ///
 /// A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
 /// elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns

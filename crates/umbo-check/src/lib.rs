@@ -81,9 +81,9 @@ const FEWEST_EXAMPLES: usize = 3;
 /// and get reports on their own replicas.
 ///
 /// The report contains the callback's mistakes. The call itself fails if `batch` or the tolerances
-/// are wrong, in a merge call and in replica context, while the strategy is draining, and if there
-/// is no memory. It also fails, with the callback's error, if the callback fails on a batch that is
-/// split as a distributed dataset splits it.
+/// are wrong, in a merge call and in replica context, while the strategy is draining, and when
+/// memory runs out. It also fails, with the callback's error, if the callback fails on a batch that
+/// is split as a distributed dataset splits it.
 pub fn check(
     strategy: &Strategy,
     function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),

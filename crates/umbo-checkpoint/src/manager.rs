@@ -200,8 +200,8 @@ impl Manager {
         })
     }
 
-    /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files
-    /// that are no longer kept, and the others wait for it, so that all of them find the same
+    /// Writes a file on this thread, together with the other ranks. Rank 0 then removes outdated
+    /// files, and the others wait for it, so that all of them find the same
     /// files.
     fn write(&self, step: u64, manager: Option<ManagerNotes>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
@@ -371,8 +371,8 @@ impl Manager {
         Ok(best)
     }
 
-    /// Restores the newest file, the one that was saved last, and returns its step; `None` if there
-    /// is no file. A damaged file is skipped with a warning, and the one before it is used. If
+    /// Restores the newest file, the one that was saved last, and returns its step; `None` if the
+    /// folder is empty. A damaged file is skipped with a warning, and the one before it is used. If
     /// all are damaged, or if the process is strict, returns DATA_LOSS. Any other failure, such
     /// as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {

@@ -208,7 +208,7 @@ impl Shelf {
         rated.into_iter().map(|(step, _)| step).collect()
     }
 
-    /// Removes the files that are no longer kept, now that there is one for `step`. That one is
+    /// Removes outdated files, once the file of `step` exists. That one is
     /// saved, so what fails here is a warning, once for each file; the next save tries again.
     pub fn remove_old(&self, step: u64) {
         let files = match self.files_for(Purpose::Save) {

@@ -1,5 +1,5 @@
-//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until there
-//! are no more elements.
+//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until the
+//! pass ends.
 
 use std::any::Any;
 use std::sync::Arc;

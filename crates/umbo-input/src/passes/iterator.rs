@@ -224,7 +224,7 @@ impl PassIterator {
     ///
     /// DEADLINE_EXCEEDED, CANCELLED: a limit was reached. `limits` are looked at between elements
     /// that are made only to be left out, by a skip or a shard. Nothing is lost: the next request
-    /// goes on there.
+    /// continues from that element.
     pub fn lend(&self, limits: &Limits) -> Result<Option<LentElement>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");

@@ -30,8 +30,8 @@ impl Dataset {
     /// All elements except the first `count`. None are left if there are no more than `count`, or
     /// if it is -1. Skipping in ranges and in rows of arrays takes no time, and neither do
     /// whole rounds of them in a repeat, shuffled or batched or not, nor of what is cached;
-    /// other elements are made and dropped, until a limit of the request ends that; the next one
-    /// goes on there. INVALID_ARGUMENT if `count` is less than -1.
+    /// other elements are made and dropped, until a limit of the request ends that; the next
+    /// request continues from that element. INVALID_ARGUMENT if `count` is less than -1.
     ///
     /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that
     /// is shuffled anew in each pass (INVALID_ARGUMENT), and another pass behind the first

@@ -25,7 +25,7 @@ impl ReplicaJob for StepRecord {
         let mut next = self.execute_on(None, replica);
         while let Some(waiting) = next {
             if self.with_task(|task| task.place.depth) != Some(0) {
-                // Its own thread waits around this step, and goes on there when it has been here.
+                // The replica's thread waits around this step, and resumes once it has run here.
                 return self.begin(waiting);
             }
             next = self.execute_on(Some(replica), waiting);
