@@ -9,6 +9,9 @@ use super::vectors::Tolerance;
 use umbo_strategy::context::metrics::{Added, Metric, What};
 use umbo_tensor::DType;
 
+/// The advice about a metric that is not added as a sum with its weight.
+const REMEDY: &str = "add the sum over the examples of the part, with their number as the weight";
+
 /// Adds a finding for each metric.
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
     let mut known: Vec<Id> = Vec::new();
@@ -136,9 +139,22 @@ impl Case<'_> {
         })
     }
 
+    /// The finding about weights that do not add up over the parts.
+    fn wrong_weight(&self, numbers: &str, whole: Metric) -> Finding {
+        let split = &self.evidence.split;
+        let part = split.iter().find(|part| part.examples > 0);
+        let weight = self.of(part).weight;
+        let examples = part.map_or(0, |part| part.examples);
+        let all = whole.weight;
+        let text = format!(
+            "{numbers}; it is added with weight {weight} for {examples} examples and with {all} \
+             for all {}, so its mean is one over replicas, not examples; {REMEDY}",
+            self.evidence.rows
+        );
+        self.finding(Verdict::WrongWeight, text)
+    }
+
     fn explain(&self, others: &Others) -> Finding {
-        const REMEDY: &str =
-            "add the sum over the examples of the part, with their number as the weight";
         let whole = self.total(&others.whole);
         let split = &self.evidence.split;
         let of_parts = [self.total(split), self.total(&others.uneven)];
@@ -151,16 +167,7 @@ impl Case<'_> {
             && close(first.weight, alone.weight);
         let numbers = self.means(&of_parts, whole);
         if !additive {
-            let part = split.iter().find(|part| part.examples > 0);
-            let weight = self.of(part).weight;
-            let examples = part.map_or(0, |part| part.examples);
-            let all = whole.weight;
-            let text = format!(
-                "{numbers}; it is added with weight {weight} for {examples} examples and with \
-                 {all} for all {}, so its mean is one over replicas, not examples; {REMEDY}",
-                self.evidence.rows
-            );
-            return self.finding(Verdict::WrongWeight, text);
+            return self.wrong_weight(&numbers, whole);
         }
         let weight = |part: &DryRunPart| match self.of_sum {
             true => part.examples as f64,

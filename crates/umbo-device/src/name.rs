@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{DeviceId, DeviceKind, kinds};
-use umbo_base::error::Result;
+use umbo_base::error::{Error, Result};
 
 /// A full device name: `/job:localhost/replica:0/task:0/device:CPU:0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,37 +34,25 @@ impl DeviceName {
     /// empty name means all defaults. Fails with INVALID_ARGUMENT, naming the part that is
     /// wrong. It does not check whether the device exists.
     pub fn parse(name: &str, defaults: &DeviceName) -> Result<DeviceName> {
-        let wrong = |problem: String| invalid!("device", "'{name}': {problem}");
         let mut job = None;
         let mut replica = None;
         let mut task = None;
         let mut device = None;
         for part in name.split('/').filter(|part| !part.is_empty()) {
-            let number = |text: &str| {
-                text.parse::<u32>()
-                    .ok()
-                    .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
-                    .ok_or_else(|| {
-                        wrong(format!(
-                            "in '{part}', '{text}' is not an index (0, 1, 2, ...)"
-                        ))
-                    })
-            };
-            let (attribute, rest) = match part.split_once(':') {
+            let part = Part { name, text: part };
+            let (attribute, rest) = match part.text.split_once(':') {
                 Some((attribute, rest)) => (attribute, Some(rest)),
-                None => (part, None),
+                None => (part.text, None),
             };
             let given_before = match (attribute.to_ascii_lowercase().as_str(), rest) {
                 ("job", Some(rest)) if !rest.is_empty() && !rest.contains(':') => {
                     job.replace(rest.to_owned()).is_some()
                 }
                 ("job", _) => {
-                    return Err(wrong(format!(
-                        "'{part}' names no job, as '/job:localhost' does"
-                    )));
+                    return Err(part.wrong("names no job, as '/job:localhost' does"));
                 }
-                ("replica", rest) => replica.replace(number(rest.unwrap_or(""))?).is_some(),
-                ("task", rest) => task.replace(number(rest.unwrap_or(""))?).is_some(),
+                ("replica", rest) => replica.replace(part.number(rest.unwrap_or(""))?).is_some(),
+                ("task", rest) => task.replace(part.number(rest.unwrap_or(""))?).is_some(),
                 (other, rest) => {
                     let (kind, index) = match (other, rest) {
                         ("device", Some(rest)) => match rest.split_once(':') {
@@ -73,34 +61,11 @@ impl DeviceName {
                         },
                         _ => (attribute, rest),
                     };
-                    let kind = match kind.to_ascii_lowercase().as_str() {
-                        "cpu" => DeviceKind::Cpu,
-                        "gpu" => DeviceKind::Gpu,
-                        "cuda" => {
-                            return Err(wrong(format!(
-                                "unknown attribute '{part}'; a CUDA device is called 'GPU:{}' here",
-                                index.unwrap_or("0")
-                            )));
-                        }
-                        other => kinds::named(other).ok_or_else(|| {
-                            wrong(format!(
-                                "unknown attribute '{part}'; expected job, replica, task, CPU or \
-                                 GPU, as in 'CPU:0' or \
-                                 '/job:localhost/replica:0/task:0/device:CPU:0'"
-                            ))
-                        })?,
-                    };
-                    let index = match index {
-                        None | Some("*") => 0,
-                        Some(index) => number(index)?,
-                    };
-                    device.replace(DeviceId { kind, index }).is_some()
+                    device.replace(part.device(kind, index)?).is_some()
                 }
             };
             if given_before {
-                return Err(wrong(format!(
-                    "'{part}' says again what the name has said before"
-                )));
+                return Err(part.wrong("says again what the name has said before"));
             }
         }
         Ok(DeviceName {
@@ -142,6 +107,65 @@ impl fmt::Display for DeviceName {
             formatter,
             "/job:{job}/replica:{replica}/task:{task}/device:{device}"
         )
+    }
+}
+
+/// A part of a device's name, between slashes.
+struct Part<'a> {
+    /// The whole name.
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Part<'_> {
+    /// The error for this part; `problem` follows its text.
+    fn wrong(&self, problem: &str) -> Error {
+        invalid!("device", "'{}': '{}' {problem}", self.name, self.text)
+    }
+
+    fn number(&self, text: &str) -> Result<u32> {
+        text.parse::<u32>()
+            .ok()
+            .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or_else(|| {
+                invalid!(
+                    "device",
+                    "'{}': in '{}', '{text}' is not an index (0, 1, 2, ...)",
+                    self.name,
+                    self.text
+                )
+            })
+    }
+
+    /// The device of a kind and an index.
+    fn device(&self, kind: &str, index: Option<&str>) -> Result<DeviceId> {
+        let kind = match kind.to_ascii_lowercase().as_str() {
+            "cpu" => DeviceKind::Cpu,
+            "gpu" => DeviceKind::Gpu,
+            "cuda" => {
+                return Err(invalid!(
+                    "device",
+                    "'{}': unknown attribute '{}'; a CUDA device is called 'GPU:{}' here",
+                    self.name,
+                    self.text,
+                    index.unwrap_or("0")
+                ));
+            }
+            other => kinds::named(other).ok_or_else(|| {
+                invalid!(
+                    "device",
+                    "'{}': unknown attribute '{}'; expected job, replica, task, CPU or GPU, as in \
+                     'CPU:0' or '/job:localhost/replica:0/task:0/device:CPU:0'",
+                    self.name,
+                    self.text
+                )
+            })?,
+        };
+        let index = match index {
+            None | Some("*") => 0,
+            Some(index) => self.number(index)?,
+        };
+        Ok(DeviceId { kind, index })
     }
 }
 

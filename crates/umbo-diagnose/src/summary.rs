@@ -95,75 +95,21 @@ impl Summary {
         let is_whole = steps.iter().any(|step| step.is_whole);
         // Values that are not known for a step must not count as 0.
         steps.retain(|step| step.is_whole || !is_whole);
-        let middle = |what: &dyn Fn(&Step) -> u64| median(steps.iter().map(what).collect());
-        let mean = |what: &dyn Fn(&Step) -> u64| {
-            let sum: u128 = steps.iter().map(|step| u128::from(what(step))).sum();
-            (sum / steps.len() as u128) as u64
-        };
-        let run = middle(&|step| step.run);
-        let longer = |what: &dyn Fn(&Step) -> u64| mean(what).saturating_sub(middle(what));
-        let of_phase = |phase: Phase| {
-            let longest = |step: &Step| {
-                step.replicas
-                    .iter()
-                    .map(|replica| replica.spent[phase as usize])
-                    .max()
-                    .unwrap_or(0)
-            };
-            (phase.name(), longer(&longest))
-        };
-        // If one replica takes longer, the others wait, so waiting is named only if nothing else
-        // explains the time.
-        let waits = of_phase(Phase::Wait);
-        let others = Phase::ALL
-            .into_iter()
-            .filter(|&phase| phase != Phase::Wait)
-            .map(of_phase);
-        let others = others.chain([(
-            "the program, between the runs",
-            longer(&|step| step.outside),
-        )]);
-        let longest = others
-            .max_by_key(|&(_, longer)| longer)
-            .filter(|&(_, most)| most >= waits.1 / 2);
-        let longer = Some(longest.unwrap_or(waits)).filter(|&(_, longer)| longer > 0);
-        let replicas = (0..count)
-            .map(|at| ReplicaTimes {
-                spent: std::array::from_fn(|phase| middle(&|step| step.replicas[at].spent[phase])),
-                busy: middle(&|step| step.replicas[at].busy),
-                unhampered: middle(&|step| step.replicas[at].unhampered),
-                ready: {
-                    let ready = steps.iter().filter_map(|step| step.replicas[at].ready);
-                    let ready: Vec<u64> = ready.collect();
-                    // Those of a few steps say nothing about the others.
-                    (2 * ready.len() > steps.len()).then(|| median(ready))
-                },
-            })
-            .collect();
-        let overlaps: Vec<Overlap> = steps.iter().filter_map(|step| step.overlap).collect();
-        let middle_of = |what: fn(&Overlap) -> f64| {
-            let mut all: Vec<f64> = overlaps.iter().map(what).collect();
-            all.sort_by(f64::total_cmp);
-            all[all.len() / 2]
-        };
+        let middle = |value: &dyn Fn(&Step) -> u64| median_of(&steps, value);
         Summary {
             setup,
             measured,
             seen: measured,
             period: middle(&|step| step.period),
-            mean: mean(&|step| step.period),
-            longer,
+            mean: mean_of(&steps, &|step| step.period),
+            longer: most_uneven(&steps),
             is_whole,
-            run,
+            run: middle(&|step| step.run),
             outside: middle(&|step| step.outside),
             coordination: middle(&|step| step.coordination),
             updated: middle(&|step| step.updated),
-            replicas,
-            overlap: (2 * overlaps.len() > steps.len()).then(|| Overlap {
-                at_work: middle_of(|overlap| overlap.at_work),
-                blocked: middle_of(|overlap| overlap.blocked),
-                least: middle_of(|overlap| overlap.least),
-            }),
+            replicas: (0..count).map(|at| replica_times(&steps, at)).collect(),
+            overlap: median_overlap(&steps),
             ..Summary::default()
         }
     }
@@ -258,6 +204,12 @@ impl Summary {
             duration(self.run),
             duration(self.coordination)
         );
+        text.push_str(&self.waits_for_processors());
+        text
+    }
+
+    /// The line of the table about replicas that were ready and had no processor, if there are any.
+    fn waits_for_processors(&self) -> String {
         let waits: Vec<String> = self
             .replicas
             .iter()
@@ -267,14 +219,11 @@ impl Summary {
                 Some(format!("replica {at} {}", duration(ready)))
             })
             .collect();
-        if !waits.is_empty() {
-            let _ = writeln!(
-                text,
-                "ready but without a processor, of the time in compute: {}",
-                waits.join(", ")
-            );
+        if waits.is_empty() {
+            return String::new();
         }
-        text
+        let waits = waits.join(", ");
+        format!("ready but without a processor, of the time in compute: {waits}\n")
     }
 }
 
@@ -298,19 +247,7 @@ impl Step {
         let mut central = step.central;
         central[compute] = 0;
         central[wait] = 0;
-        let mut own: Vec<ByPhase<u64>> = replicas
-            .iter()
-            .map(|replica| {
-                let mut own = replica.spent;
-                let inside: u64 = Phase::ALL
-                    .iter()
-                    .map(|&phase| own[phase as usize])
-                    .sum::<u64>()
-                    - own[compute];
-                own[compute] = replica.wall.saturating_sub(inside);
-                own
-            })
-            .collect();
+        let mut own: Vec<ByPhase<u64>> = replicas.iter().map(time_in_callback).collect();
         // The functions of merge calls run on the calling thread, which usually runs replica 0 as
         // well. The time that it spends on them is work for all replicas.
         for phase in [Phase::Reduce, Phase::Update, Phase::Exchange].map(|phase| phase as usize) {
@@ -362,6 +299,15 @@ impl Step {
     }
 }
 
+/// The time of a replica's callback by phase: the time outside of all others is computing.
+fn time_in_callback(replica: &ReplicaSample) -> ByPhase<u64> {
+    let compute = Phase::Compute as usize;
+    let mut spent = replica.spent;
+    let inside = spent.iter().sum::<u64>() - spent[compute];
+    spent[compute] = replica.wall.saturating_sub(inside);
+    spent
+}
+
 /// The work of the device whose replicas work longest. Replicas are dealt out to devices in turn.
 fn busiest(replicas: &[ReplicaTimes], devices: u32) -> u64 {
     let devices = (devices as usize).clamp(1, replicas.len().max(1));
@@ -402,6 +348,77 @@ fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
 
 /// The median. For an even number of values, it is the upper of the two in the middle. There must
 /// be at least one value.
+fn median_of(steps: &[Step], value: &dyn Fn(&Step) -> u64) -> u64 {
+    median(steps.iter().map(value).collect())
+}
+
+fn mean_of(steps: &[Step], value: &dyn Fn(&Step) -> u64) -> u64 {
+    let sum: u128 = steps.iter().map(|step| u128::from(value(step))).sum();
+    (sum / steps.len() as u128) as u64
+}
+
+/// The part of a step whose mean exceeds its median most, and by how much, if any does.
+fn most_uneven(steps: &[Step]) -> Option<(&'static str, u64)> {
+    let excess = |value: &dyn Fn(&Step) -> u64| {
+        mean_of(steps, value).saturating_sub(median_of(steps, value))
+    };
+    let of_phase = |phase: Phase| {
+        let longest = |step: &Step| {
+            step.replicas
+                .iter()
+                .map(|replica| replica.spent[phase as usize])
+                .max()
+                .unwrap_or(0)
+        };
+        (phase.name(), excess(&longest))
+    };
+    // If one replica takes longer, the others wait, so waiting is named only if nothing else
+    // explains the time.
+    let waits = of_phase(Phase::Wait);
+    let others = Phase::ALL
+        .into_iter()
+        .filter(|&phase| phase != Phase::Wait)
+        .map(of_phase);
+    let others = others.chain([(
+        "the program, between the runs",
+        excess(&|step| step.outside),
+    )]);
+    let longest = others
+        .max_by_key(|&(_, excess)| excess)
+        .filter(|&(_, most)| most >= waits.1 / 2);
+    Some(longest.unwrap_or(waits)).filter(|&(_, excess)| excess > 0)
+}
+
+/// The medians of replica `at`.
+fn replica_times(steps: &[Step], at: usize) -> ReplicaTimes {
+    let ready = steps.iter().filter_map(|step| step.replicas[at].ready);
+    let ready: Vec<u64> = ready.collect();
+    ReplicaTimes {
+        spent: std::array::from_fn(|phase| {
+            median_of(steps, &|step| step.replicas[at].spent[phase])
+        }),
+        busy: median_of(steps, &|step| step.replicas[at].busy),
+        unhampered: median_of(steps, &|step| step.replicas[at].unhampered),
+        // Those of a few steps say nothing about the others.
+        ready: (2 * ready.len() > steps.len()).then(|| median(ready)),
+    }
+}
+
+/// The medians of the overlaps, if most steps have one.
+fn median_overlap(steps: &[Step]) -> Option<Overlap> {
+    let overlaps: Vec<Overlap> = steps.iter().filter_map(|step| step.overlap).collect();
+    let median_of = |value: fn(&Overlap) -> f64| {
+        let mut all: Vec<f64> = overlaps.iter().map(value).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    (2 * overlaps.len() > steps.len()).then(|| Overlap {
+        at_work: median_of(|overlap| overlap.at_work),
+        blocked: median_of(|overlap| overlap.blocked),
+        least: median_of(|overlap| overlap.least),
+    })
+}
+
 fn median(mut all: Vec<u64>) -> u64 {
     let middle = all.len() / 2;
     *all.select_nth_unstable(middle).1

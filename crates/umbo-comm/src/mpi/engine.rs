@@ -226,6 +226,34 @@ impl MpiEngine {
         Ok(())
     }
 
+    /// Sends `bytes` of rank `root` to all ranks, in as many messages as their size takes.
+    fn broadcast(&self, bytes: &mut [u8], root: usize, deadline: Option<Instant>) -> Result<()> {
+        self.synchronize_bytes("a broadcast", bytes.len(), "sent to all", deadline)?;
+        for piece in bytes.chunks_mut(self.link.max_message_bytes) {
+            let mut request = REQUEST_NULL;
+            // SAFETY: the piece stays until the call is done, or the job has ended.
+            let code = unsafe {
+                (self.link.mpi.ibcast)(
+                    piece.as_mut_ptr().cast(),
+                    piece.len() as c_int,
+                    BYTE,
+                    root as c_int,
+                    self.link.communicator,
+                    &raw mut request,
+                )
+            };
+            self.link.mpi.check(code, "MPI_Ibcast")?;
+            self.link.await_bytes(
+                vec![Pending {
+                    request,
+                    kind: WaitKind::Collective,
+                }],
+                deadline,
+            )?;
+        }
+        Ok(())
+    }
+
     fn carry_out(&self, call: EngineCall<'_>, deadline: Option<Instant>) -> Result<()> {
         match call {
             EngineCall::AllToAll {
@@ -257,32 +285,7 @@ impl MpiEngine {
                     || self.synchronize_bytes("an all-gather", bytes, "gathered", deadline),
                 )
             }
-            EngineCall::Broadcast { bytes, root } => {
-                self.synchronize_bytes("a broadcast", bytes.len(), "sent to all", deadline)?;
-                for piece in bytes.chunks_mut(self.link.max_message_bytes) {
-                    let mut request = REQUEST_NULL;
-                    // SAFETY: the piece stays until the call is done, or the job has ended.
-                    let code = unsafe {
-                        (self.link.mpi.ibcast)(
-                            piece.as_mut_ptr().cast(),
-                            piece.len() as c_int,
-                            BYTE,
-                            root as c_int,
-                            self.link.communicator,
-                            &raw mut request,
-                        )
-                    };
-                    self.link.mpi.check(code, "MPI_Ibcast")?;
-                    self.link.await_bytes(
-                        vec![Pending {
-                            request,
-                            kind: WaitKind::Collective,
-                        }],
-                        deadline,
-                    )?;
-                }
-                Ok(())
-            }
+            EngineCall::Broadcast { bytes, root } => self.broadcast(bytes, root, deadline),
             EngineCall::Vote(vote) => {
                 *vote = self.synchronize("a vote", vote.least, deadline)?;
                 Ok(())

@@ -257,18 +257,11 @@ impl KernelLauncher<'_> {
         {
             table.push(*contribution);
         }
-        // Variables with the same treatment mostly follow each other.
         let treatments = table.begin::<DeviceTreatment<T>>(count)?;
-        let mut last = None;
-        let mut kinds = Vec::with_capacity(count);
-        for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
-            let before = kinds.last().copied().unwrap_or(u32::MAX);
-            let is_new = last.replace(treatment) != Some(treatment);
-            if is_new {
-                table.push(treatment);
-            }
-            kinds.push(before.wrapping_add(is_new.into()));
-        }
+        let kinds = push_treatments(
+            &mut table,
+            entries.clone().map(|entry| entry.treatment::<T>()),
+        );
         let variables = table.begin::<TableVariable>(count)?;
         let mut first_contribution = 0;
         let mut tiles = 0;
@@ -302,6 +295,25 @@ impl KernelLauncher<'_> {
             count: blocks_of(count as u64, 1)?,
         }))
     }
+}
+
+/// Adds the treatments of variables to a table, each run of equal ones once, because variables with
+/// the same treatment mostly follow each other. Returns the position of each variable's treatment.
+fn push_treatments<T: Real>(
+    table: &mut Table,
+    treatments: impl Iterator<Item = DeviceTreatment<T>>,
+) -> Vec<u32> {
+    let mut last = None;
+    let mut positions = Vec::new();
+    for treatment in treatments {
+        let before = positions.last().copied().unwrap_or(u32::MAX);
+        let is_new = last.replace(treatment) != Some(treatment);
+        if is_new {
+            table.push(treatment);
+        }
+        positions.push(before.wrapping_add(is_new.into()));
+    }
+    positions
 }
 
 /// Refuses a gradient whose types do not fit.

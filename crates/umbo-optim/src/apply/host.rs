@@ -40,39 +40,7 @@ impl ApplyBackend for CpuBackend {
         sources: &mut GradientSources<'_>,
         keep: Keep,
     ) -> Result<()> {
-        work.pieces.clear();
-        let mut chunks = 0;
-        for item in &mut work.items {
-            // Sharded gradients were measured when they were added up.
-            let of_variable = item.chunks(sources);
-            item.sums = chunks..chunks + of_variable.count();
-            chunks = item.sums.end;
-            let variable = &sources.variables()[item.index];
-            let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
-            // Exchanged gradients are kept already.
-            if item.gradient.is_none()
-                && item.count == 1
-                && !item.divided
-                && keep == Keep::WherePossible
-                && sources.rows(item.index).is_none()
-                && bytes > 2 * variable.dtype().size()
-                && sources
-                    .accumulation
-                    .reserve_gradient(item.index, variable)
-                    .is_ok()
-            {
-                item.gradient = sources.kept(item.index);
-                bytes += variable.dtype().size();
-            }
-            work.pieces
-                .push(of_variable.elements, of_variable.size, bytes);
-        }
-        let missing = chunks.saturating_sub(work.sums.len());
-        memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
-        work.sums.resize_with(work.sums.len().max(chunks), || {
-            [const { AtomicU64::new(0) }; 2]
-        });
-
+        cut_for_measuring(work, sources, keep)?;
         let ApplyWorkspace {
             items,
             pieces,
@@ -264,6 +232,48 @@ impl ApplyBackend for CpuBackend {
         }
         Ok(())
     }
+}
+
+/// Cuts the gradients into pieces of which workers measure the squares, and reserves memory for the
+/// sums, and for the gradients that are to be kept.
+fn cut_for_measuring(
+    work: &mut ApplyWorkspace,
+    sources: &mut GradientSources<'_>,
+    keep: Keep,
+) -> Result<()> {
+    work.pieces.clear();
+    let mut chunks = 0;
+    for item in &mut work.items {
+        // Sharded gradients were measured when they were added up.
+        let of_variable = item.chunks(sources);
+        item.sums = chunks..chunks + of_variable.count();
+        chunks = item.sums.end;
+        let variable = &sources.variables()[item.index];
+        let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
+        // Exchanged gradients are kept already.
+        if item.gradient.is_none()
+            && item.count == 1
+            && !item.divided
+            && keep == Keep::WherePossible
+            && sources.rows(item.index).is_none()
+            && bytes > 2 * variable.dtype().size()
+            && sources
+                .accumulation
+                .reserve_gradient(item.index, variable)
+                .is_ok()
+        {
+            item.gradient = sources.kept(item.index);
+            bytes += variable.dtype().size();
+        }
+        work.pieces
+            .push(of_variable.elements, of_variable.size, bytes);
+    }
+    let missing = chunks.saturating_sub(work.sums.len());
+    memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
+    work.sums.resize_with(work.sums.len().max(chunks), || {
+        [const { AtomicU64::new(0) }; 2]
+    });
+    Ok(())
 }
 
 impl UpdateGroup {

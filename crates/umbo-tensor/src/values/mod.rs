@@ -464,39 +464,12 @@ impl Value {
         let first = parts
             .first()
             .ok_or_else(|| invalid!(what, "no values to merge"))?;
-        let mismatch = |replica: usize, other: &Value| {
-            invalid!(
-                what,
-                "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
-                first.kind_name(),
-                first.count(),
-                other.kind_name(),
-                other.count()
-            )
-        };
-        let is_of_kind = |part: &Value| part.kind_name() == first.kind_name();
         let Value::Nest(nest) = first else {
-            if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
-                return Ok(first.clone());
-            }
-            let wrong = parts
-                .iter()
-                .enumerate()
-                .find(|(_, part)| !part.is_component());
-            return match wrong {
-                None => Value::per_replica_of(parts.to_vec()),
-                Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
-                Some((_, part)) => Err(invalid!(
-                    what,
-                    "{} cannot be part of a per-replica value, which has tensors or indexed \
-                     slices; it must be the very same on all replicas",
-                    part.kind_name()
-                )),
-            };
+            return merge_leaves(first, parts, always_wrap, what);
         };
         for (replica, part) in parts.iter().enumerate() {
-            if !is_of_kind(part) || part.count() != first.count() {
-                return Err(mismatch(replica, part));
+            if part.kind_name() != first.kind_name() || part.count() != first.count() {
+                return Err(mismatch(what, first, replica, part));
             }
         }
         let names = nest.names();
@@ -610,4 +583,44 @@ impl Value {
         self.find_leaf(&mut |leaf| annotated(leaf))
             .or_else(|| self.find_leaf(&mut |leaf| first_dimension(leaf)))
     }
+}
+
+/// As [`Value::merge`], of leaves, of which `first` is that of replica 0.
+fn merge_leaves(
+    first: &Value,
+    parts: &[Value],
+    always_wrap: bool,
+    what: &'static str,
+) -> Result<Value> {
+    if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
+        return Ok(first.clone());
+    }
+    let wrong = parts
+        .iter()
+        .enumerate()
+        .find(|(_, part)| !part.is_component());
+    match wrong {
+        None => Value::per_replica_of(parts.to_vec()),
+        Some((replica, part)) if part.kind_name() != first.kind_name() => {
+            Err(mismatch(what, first, replica, part))
+        }
+        Some((_, part)) => Err(invalid!(
+            what,
+            "{} cannot be part of a per-replica value, which has tensors or indexed slices; it \
+             must be the very same on all replicas",
+            part.kind_name()
+        )),
+    }
+}
+
+/// The error for parts of different structures.
+fn mismatch(what: &'static str, first: &Value, replica: usize, other: &Value) -> Error {
+    invalid!(
+        what,
+        "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
+        first.kind_name(),
+        first.count(),
+        other.kind_name(),
+        other.count()
+    )
 }
