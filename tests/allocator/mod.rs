@@ -62,8 +62,22 @@ unsafe impl GlobalAlloc for Allocator {
 /// Counts a request. Whether it is to be served.
 fn is_served(bytes: usize) -> bool {
     OF_THREAD.set(OF_THREAD.get() + 1);
-    OF_PROCESS.fetch_add(1, Ordering::Relaxed);
+    if !is_of_the_harness() {
+        OF_PROCESS.fetch_add(1, Ordering::Relaxed);
+    }
     bytes < LARGE || (is_served_to_thread() && is_served_to_process())
+}
+
+/// Whether this is the process's first thread. The harness starts a thread for the test and waits on
+/// this one, with memory of its own, which it requests at a time of its own choice.
+fn is_of_the_harness() -> bool {
+    thread_local!(static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) });
+    IS_FIRST.get().unwrap_or_else(|| {
+        // SAFETY: neither function takes anything.
+        let is_first = unsafe { libc::gettid() == libc::getpid() };
+        IS_FIRST.set(Some(is_first));
+        is_first
+    })
 }
 
 fn is_served_to_thread() -> bool {
@@ -86,8 +100,12 @@ pub fn of_this_thread() -> usize {
     OF_THREAD.get()
 }
 
-/// How often all threads have.
+/// How often all threads have but the harness's.
 pub fn of_all_threads() -> usize {
+    assert!(
+        !is_of_the_harness(),
+        "a test that counts has a thread of its own"
+    );
     OF_PROCESS.load(Ordering::SeqCst)
 }
 
