@@ -47,8 +47,10 @@ fn places() -> Vec<(String, Vec<&'static str>)> {
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let titles = ["Commands:\n", "Benchmarks:\n"].into_iter();
     let lists = titles.filter_map(|title| help.split_once(title));
-    let lines = lists.flat_map(|(_, list)| list.lines().take_while(|line| line.starts_with("  ")));
-    lines.filter_map(|line| line.split_whitespace().next())
+    let lines = lists.flat_map(|(_, list)| list.lines().map_while(|line| line.strip_prefix("  ")));
+    // A line that is indented further goes on with a description.
+    let first = lines.filter(|line| !line.starts_with(' '));
+    first.filter_map(|line| line.split_whitespace().next())
 }
 
 /// An option with its description in a help.

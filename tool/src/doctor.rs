@@ -34,8 +34,7 @@ and what is wrong (problem). Ends with 1 if there is a problem.
 With FILE, a trace that umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it spend
 their time on, and what keeps them from being faster.
 
-With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep \
-                        their
+With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep their
 order, and how fast its memory and its bus are. Please paste that report into an issue.
 
 Options:

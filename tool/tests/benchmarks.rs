@@ -1,5 +1,10 @@
 //! The tool's benchmarks, and drawings of what was measured, which need the feature 'plot'.
 
+#![expect(
+    clippy::too_many_lines,
+    reason = "a scene that is told in one go is read in one go"
+)]
+
 mod program;
 
 #[cfg(feature = "plot")]

@@ -1,6 +1,11 @@
 //! Command lines of the tool: what is refused and how, helps, completions, files, and what commands
 //! print. The drawings need the feature 'plot', which is on by default.
 
+#![expect(
+    clippy::too_many_lines,
+    reason = "a scene that is told in one go is read in one go"
+)]
+
 mod program;
 
 use std::process::Command;

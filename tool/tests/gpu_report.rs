@@ -1,5 +1,10 @@
 //! `umbo devices` and `umbo doctor --gpu` on the fake driver, and where there is no GPU.
 
+#![expect(
+    clippy::too_many_lines,
+    reason = "a scene that is told in one go is read in one go"
+)]
+
 use std::process::Output;
 
 use serde_json::Value;

@@ -4,6 +4,11 @@
 //! The browser is Chromium without a window (Debian: `chromium-headless-shell`). Where it is not,
 //! that part says so.
 
+#![expect(
+    clippy::too_many_lines,
+    reason = "a scene that is told in one go is read in one go"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};

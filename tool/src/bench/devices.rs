@@ -18,23 +18,19 @@ use crate::{Report, json_text};
 pub const HELP: &str = "\
 Usage: umbo bench devices [OPTIONS]
 
-Measures whole steps, a run with gradients and their update, with one replica on each of some \
-                        compute
-devices, and with more replicas in sync that share the devices and the same work (replicas_in_sync \
-                        of
-umbo_strategy_options). The work is arithmetic on numbers in the first cache. Rounds take turns; \
-                        shown
-are medians of the rounds, how many times as long a step takes with more replicas, with the \
-                        quartiles
-over the rounds, and the bytes of gradients.
+Measures whole steps, a run with gradients and their update, with one replica on each of some
+compute devices, and with more replicas in sync that share the devices and the same work
+(replicas_in_sync of umbo_strategy_options). The work is arithmetic on numbers in the first cache.
+Rounds take turns; shown are medians of the rounds, how many times as long a step takes with more
+replicas, with the quartiles over the rounds, and the bytes of gradients.
 
 Options:
       --devices N           compute devices, logical CPUs (1 to 1024; default: 2)
       --replicas-in-sync N  replicas that share them, at least as many (1 to 1024; default: 12)
       --work-us LIST        work of a step, in microseconds of one processor
                             (0.1 to 1000000; default: 200,2000,20000)
-      --parameters N        numbers in the variable that is updated (1 to 1000000000; default: \
-                        100000)
+      --parameters N        numbers in the variable that is updated (1 to 1000000000; default:
+                            100000)
       --rounds N            rounds (1 to 100000; default: 40)
       --steps N             steps of each kind in a round, after as many unmeasured ones
                             (1 to 1000000; default: 10)

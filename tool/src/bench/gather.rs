@@ -16,16 +16,14 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench gather [OPTIONS]
 
-Measures the concatenation of one tensor per replica into a tensor that is used again: along axis \
-                        0,
+Measures the concatenation of one tensor per replica into a tensor that is used again: along axis 0,
 and along axis 1 of tensors with rows of a given length. Beside it probes copy the same tensors one
 after the other into as much memory: with the same threads and with one, with memcpy and past the
 caches; the fastest of them is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, \
-                        int16, int32,
-                         int64, uint8, uint16, uint32, uint64, bool (default: float32)
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8,
+                         int16, int32, int64, uint8, uint16, uint32, uint64, bool (default: float32)
       --axis LIST        some of: 0, 1 (default: both)
       --row SIZE         bytes of a row for axis 1 (1 to 1G; default: 256)
 ";

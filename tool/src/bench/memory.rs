@@ -353,34 +353,43 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 
 /// The output of the benchmark.
 fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
-    let mut text = String::new();
-    if json {
-        for row in rows {
-            let percents = row.percents();
-            let labels: Map<String, Value> = row
-                .labels
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect();
-            let mut object = json!({
-                "benchmark": benchmark,
-                "rounds": row.ours.len(),
-                "threads": workers::count(),
-                "traffic_bytes": row.traffic,
-                "ours_us": quantile(&row.ours, 0.5),
-                "probe_us": quantile(&row.probe, 0.5),
-                "gigabytes_per_second": row.gigabytes_per_second(&row.ours),
-                "percent_of_roof": quantile(&percents, 0.5),
-                "percent_of_roof_lower_quartile": quantile(&percents, 0.25),
-                "percent_of_roof_upper_quartile": quantile(&percents, 0.75),
-            });
-            if let Some(object) = object.as_object_mut() {
-                object.extend(labels);
-            }
-            text += &format!("{object}\n");
-        }
-        return text;
+    match json {
+        true => lines_of_json(benchmark, rows),
+        false => table(rows),
     }
+}
+
+fn lines_of_json(benchmark: &str, rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let percents = row.percents();
+        let labels: Map<String, Value> = row
+            .labels
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
+        let mut object = json!({
+            "benchmark": benchmark,
+            "rounds": row.ours.len(),
+            "threads": workers::count(),
+            "traffic_bytes": row.traffic,
+            "ours_us": quantile(&row.ours, 0.5),
+            "probe_us": quantile(&row.probe, 0.5),
+            "gigabytes_per_second": row.gigabytes_per_second(&row.ours),
+            "percent_of_roof": quantile(&percents, 0.5),
+            "percent_of_roof_lower_quartile": quantile(&percents, 0.25),
+            "percent_of_roof_upper_quartile": quantile(&percents, 0.75),
+        });
+        if let Some(object) = object.as_object_mut() {
+            object.extend(labels);
+        }
+        text += &format!("{object}\n");
+    }
+    text
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
     let Some(first) = rows.first() else {
         return text;
     };

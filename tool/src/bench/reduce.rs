@@ -21,9 +21,8 @@ that reads and writes the same memory with the same threads, once through the ca
 them; the faster of the two is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, \
-                        int16, int32,
-                         int64, uint8, uint16, uint32, uint64
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8,
+                         int16, int32, int64, uint8, uint16, uint32, uint64
                          (default: float32,float64,bfloat16,float16,int32)
       --op LIST          some of: sum, mean (default: both)
       --fresh            allocate a result in each call, instead of one for all

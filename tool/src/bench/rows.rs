@@ -24,8 +24,7 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench rows [OPTIONS]
 
-Measures an optimizer's apply to a table of which replicas contribute some rows: each names the \
-                        same
+Measures an optimizer's apply to a table of which replicas contribute some rows: each names the same
 rows, in an order that looks random; they are merged and updated. Beside it a probe reads as many
 bytes of gradients, and reads and writes as many bytes of weights and state, all in one piece, with
 the same threads. The time does not depend on the size of the table but for its caches. Of all
@@ -166,12 +165,8 @@ impl Model<'_> {
     }
 }
 
-fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row> {
-    let options = StrategyOptions {
-        cpu_replicas: replicas,
-        ..StrategyOptions::default()
-    };
-    let strategy = Strategy::new(&options)?;
+/// Gradients of a table of `strategy`, whose rows are named.
+fn gradients_of(strategy: &Strategy, table: &Table, replicas: usize) -> Result<Arc<Gradients>> {
     let new = NewVariable {
         name: "table".into(),
         trainable: None,
@@ -186,20 +181,29 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
     })?;
     let initial = filled(table.dtype, Shape::new(&[whole_table])?)?;
     let initial = initial.reshape(Shape::new(&[table.rows, table.width])?)?;
-    let variable = create(Some(&strategy), new, Initial::Value(&initial))?;
+    let variable = create(Some(strategy), new, Initial::Value(&initial))?;
     drop(initial);
     let devices = vec![strategy.parameter_device(); replicas];
     let choice = GradientsOptions {
         row_sparse: &[true],
         ..GradientsOptions::default()
     };
-    let gradients = Gradients::new(
+    Gradients::new(
         strategy.id(),
         &devices,
         vec![variable],
         LossReduction::Sum,
         choice,
-    )?;
+    )
+}
+
+fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row> {
+    let options = StrategyOptions {
+        cpu_replicas: replicas,
+        ..StrategyOptions::default()
+    };
+    let strategy = Strategy::new(&options)?;
+    let gradients = gradients_of(&strategy, table, replicas)?;
     let mut model = Model {
         table,
         gradients,

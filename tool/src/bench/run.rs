@@ -32,8 +32,7 @@ back, and one to a thread that sleeps.
 
 Options:
       --replicas N   replicas on logical CPUs (1 to 1024; default: 2)
-      --rounds N     rounds, each of 20 samples, or of one after a pause (1 to 100000; default: \
-                        200)
+      --rounds N     rounds, each of 20 samples, or of one after a pause (1 to 100000; default: 200)
       --idle-us N    microseconds of the pause (0 to 10000000; default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
@@ -87,16 +86,25 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }))
 }
 
+/// A callback that does nothing.
+fn empty(context: &ReplicaContext) -> Result<Option<Value>> {
+    black_box(context.replica());
+    Ok(None)
+}
+
+/// A callback that adds up a number of each replica.
+fn sum_of_ones(context: &ReplicaContext) -> Result<Option<Value>> {
+    let one = Value::Tensor(Tensor::scalar(1.0f32)?);
+    black_box(context.all_reduce(ReduceOp::Sum, one)?);
+    Ok(None)
+}
+
 fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Result<Vec<Row>> {
     let options = Options {
         cpu_replicas: replicas,
         ..Options::default()
     };
     let strategy = Strategy::new(&options)?;
-    let empty = |context: &ReplicaContext| {
-        black_box(context.replica());
-        Ok(None)
-    };
     let owned: Arc<ReplicaFunction> = Arc::new(empty);
     let mut empty_run = || strategy.run(&empty, None).map(drop);
     let mut late_run = || {
@@ -109,16 +117,7 @@ fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Re
             .run_within(Arc::clone(&owned), None, limits, None)
             .map(drop)
     };
-    let mut all_reduce = || {
-        let sum = |context: &ReplicaContext| {
-            let one = Value::Tensor(Tensor::scalar(1.0f32)?);
-            context.all_reduce(ReduceOp::Sum, one).map(|sum| {
-                black_box(sum);
-                None
-            })
-        };
-        strategy.run(&sum, None).map(drop)
-    };
+    let mut all_reduce = || strategy.run(&sum_of_ones, None).map(drop);
     let partner = Partner::new();
     let mut hand_off = || {
         partner.hand_off();

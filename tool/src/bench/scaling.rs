@@ -26,14 +26,11 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: mpirun -n PROCESSES umbo bench scaling [OPTIONS]
 
-Measures whole steps of a training over processes with one replica each: a run that does a fixed \
-                        amount of
-arithmetic in the first cache, and an update by SGD with gradients of a given size. Every process \
-                        does as
-much as one alone. Shown are medians of rank 0, whose steps end with those of the others.
-scripts/check_scaling.py compares them with what docs/scale.py says. The MPI library needs the \
-                        standard ABI,
-as for 'umbo bench exchange'.
+Measures whole steps of a training over processes with one replica each: a run that does a fixed
+amount of arithmetic in the first cache, and an update by SGD with gradients of a given size. Every
+process does as much as one alone. Shown are medians of rank 0, whose steps end with those of the
+others. scripts/check_scaling.py compares them with what docs/scale.py says. The MPI library needs
+the standard ABI, as for 'umbo bench exchange'.
 
 Options:
       --bytes SIZE      bytes of all gradients (64 to 64G; default: 16M)
@@ -41,7 +38,7 @@ Options:
                         (0.01 to 10000; default: 20)
       --work N          the same as a number of units, which another run has shown
                         (1 to 1000000000000)
-      --steps N         steps, after a tenth as many that are not counted (1 to 1000000; default: \
+      --steps N         steps, after a tenth as many that are not counted (1 to 1000000; default:
                         60)
       --json            print one JSON object
   -h, --help            show this help

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
 use umbo_core::optimizer::{Optimizer, Settings, apply};
@@ -24,21 +24,18 @@ Usage: umbo bench update [OPTIONS]
 
 Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
 in one pass. Beside it a probe reads the same gradients, reads and writes the same variable and as
-much state, and writes the same low-precision copy, with the same threads. Of all numbers medians \
-                        are
-shown. With several variables the probe runs over one that is as large as all of them.
+much state, and writes the same low-precision copy, with the same threads. Of all numbers medians
+are shown. With several variables the probe runs over one that is as large as all of them.
 
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
-      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, \
-                        ftrl
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
                          (default: sgd,momentum,adamw). lamb reads everything twice, since it needs
                          norms of the whole variable; the probe does not
       --variables N      how many variables share the bytes of a row (1 to 1000000; default: 1)
       --gradient TYPE    gradients of float32 variables have one of: float16, bfloat16
       --copy TYPE        float32 variables have copies, kept in step, in one of: float16, bfloat16
-      --clip             clip by the norm of all gradients, which has to be known before the \
-                        update.
+      --clip             clip by the norm of all gradients, which has to be known before the update.
                          The probe reads the gradients twice, or writes their sum and then reads
                          that: whichever moves fewer bytes
 ";
@@ -154,27 +151,16 @@ impl Updates {
 }
 
 fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
-    let &What {
-        dtype,
-        gradient,
-        copy,
-        clip,
-        rule,
-        replicas,
-        bytes,
-        variables,
-    } = what;
-    let parameter_device = Some(device.to_string());
     let options = StrategyOptions {
-        cpu_replicas: replicas,
-        parameter_device,
+        cpu_replicas: what.replicas,
+        parameter_device: Some(device.to_string()),
         ..StrategyOptions::default()
     };
     let strategy = Strategy::new(&options)?;
-    let mut model = Model::new(&strategy, what, variables)?;
-    let optimizer = Optimizer::new(strategy.id(), rule_of(rule), 1e-3)?;
+    let mut model = Model::new(&strategy, what, what.variables)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
     let slots = optimizer.rule().slots().len();
-    if clip {
+    if what.clip {
         // The limit is below every norm here, so that gradients are clipped.
         let settings = Settings {
             global_clip_norm: Some(1e-6),
@@ -183,54 +169,18 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         optimizer.configure(settings)?;
     }
 
-    let whole_model = if variables == 1 {
-        None
-    } else {
-        Some(Model::new(&strategy, what, 1)?)
+    let whole_model = match what.variables {
+        1 => None,
+        _ => Some(Model::new(&strategy, what, 1)?),
     };
-    let probed = whole_model.as_ref().unwrap_or(&model);
-    let reads: Vec<Tensor> = (0..replicas)
-        .map(|replica| probed.buffer(replica, 0).cloned())
-        .collect::<Result<_>>()?;
-    // SAFETY: the strategy takes no step while the probe, on this thread, writes the weights.
-    let weights = unsafe { probed.gradients.variables()[0].committed() };
-    let mut in_place = vec![weights.clone()];
-    let shape = in_place[0].shape();
-    for slot in 0..slots {
-        in_place.push(state_like(dtype, shape, slot)?);
-    }
-    let write = copy
-        .map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device()))
-        .transpose()?;
-    if let Some(dtype) = copy {
+    let probed = ProbedMemory::new(what, whole_model.as_ref().unwrap_or(&model), slots)?;
+    if let Some(dtype) = what.copy {
         model.make_copies(dtype)?;
     }
     model.commit()?;
     apply(&optimizer, &model.gradients)?;
 
-    let name_of = |dtype: Option<DType>| json!(dtype.map_or("none", DType::name));
-    let labels = vec![
-        ("bytes", json!(bytes)),
-        ("dtype", json!(dtype.name())),
-        ("gradient", name_of(gradient.or(Some(dtype)))),
-        ("copy", name_of(copy)),
-        ("clip", json!(clip)),
-        ("rule", json!(rule)),
-        ("variables", json!(variables)),
-        ("replicas", json!(replicas)),
-    ];
-    let read = gradient.unwrap_or(dtype).size() * replicas;
-    let written = copy.map_or(0, DType::size);
-    let state = 2 * (1 + slots) * dtype.size();
-    // For the norm, either the gradients are read once more, or their sum is written and read
-    // instead.
-    let sums = clip && read > 2 * dtype.size();
-    let norm = match (clip, sums) {
-        (false, _) => 0,
-        (true, false) => read,
-        (true, true) => 2 * dtype.size(),
-    };
-    let traffic = bytes / dtype.size() * (norm + read + state + written);
+    let traffic = what.traffic(slots);
     let ours: Timed<'_> = Box::new(move || {
         model.contribute()?;
         model.commit()?;
@@ -238,39 +188,113 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         apply(&optimizer, &model.gradients)?;
         Ok(start.elapsed())
     });
-    let sum = sums
-        .then(|| filled(dtype, shape).map(|sum| vec![sum]))
-        .transpose()?;
-    let probe = |stream_sum, stream_copy| {
-        let reads = &reads;
-        let sum = &sum;
-        let write = write.as_ref();
-        let in_place = &in_place;
-        whole(move || {
-            if clip {
-                move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], stream_sum)?;
-            }
-            move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, stream_copy)
-        })
-    };
-    // Only tensors that are written have both ways.
-    let ways = |is_written: bool| {
-        if is_written {
-            &[false, true][..]
-        } else {
-            &[false]
-        }
-    };
-    let probes = ways(sums)
-        .iter()
-        .flat_map(|&stream_sum| ways(copy.is_some()).iter().map(move |&it| (stream_sum, it)))
-        .map(|(stream_sum, stream_copy)| probe(stream_sum, stream_copy))
-        .collect();
     let probes = match device.is_host_memory() {
-        true => probes,
+        true => probed.probes(what),
         false => vec![device::copy_within(device, traffic)?],
     };
-    Row::measure_on(device, labels, traffic, rounds, ours, probes)
+    Row::measure_on(device, what.labels(), traffic, rounds, ours, probes)
+}
+
+impl What<'_> {
+    fn labels(&self) -> Vec<(&'static str, Value)> {
+        let name_of = |dtype: Option<DType>| json!(dtype.map_or("none", DType::name));
+        vec![
+            ("bytes", json!(self.bytes)),
+            ("dtype", json!(self.dtype.name())),
+            ("gradient", name_of(self.gradient.or(Some(self.dtype)))),
+            ("copy", name_of(self.copy)),
+            ("clip", json!(self.clip)),
+            ("rule", json!(self.rule)),
+            ("variables", json!(self.variables)),
+            ("replicas", json!(self.replicas)),
+        ]
+    }
+
+    /// The bytes of all replicas' gradients of one element.
+    fn gradient_bytes(&self) -> usize {
+        self.gradient.unwrap_or(self.dtype).size() * self.replicas
+    }
+
+    /// Whether the sum of the gradients is written for the norm, and read for the update: with
+    /// clipping, if that moves fewer bytes than reading the gradients twice.
+    fn sums_are_written(&self) -> bool {
+        self.clip && self.gradient_bytes() > 2 * self.dtype.size()
+    }
+
+    /// The bytes that an update moves with a rule of so many slots.
+    fn traffic(&self, slots: usize) -> usize {
+        let norm = match (self.clip, self.sums_are_written()) {
+            (false, _) => 0,
+            (true, false) => self.gradient_bytes(),
+            (true, true) => 2 * self.dtype.size(),
+        };
+        let state = 2 * (1 + slots) * self.dtype.size();
+        let written = self.copy.map_or(0, DType::size);
+        self.bytes / self.dtype.size() * (norm + self.gradient_bytes() + state + written)
+    }
+}
+
+/// The memory that the probe reads and writes: of one variable, as large as all variables.
+struct ProbedMemory {
+    reads: Vec<Tensor>,
+    in_place: Vec<Tensor>,
+    copy: Option<Tensor>,
+    sum: Option<Vec<Tensor>>,
+}
+
+impl ProbedMemory {
+    fn new(what: &What<'_>, model: &Model, slots: usize) -> Result<ProbedMemory> {
+        let reads = (0..what.replicas)
+            .map(|replica| model.buffer(replica, 0).cloned())
+            .collect::<Result<_>>()?;
+        // SAFETY: the strategy takes no step while the probe, on this thread, writes the weights.
+        let weights = unsafe { model.gradients.variables()[0].committed() };
+        let mut in_place = vec![weights.clone()];
+        let shape = in_place[0].shape();
+        for slot in 0..slots {
+            in_place.push(state_like(what.dtype, shape, slot)?);
+        }
+        let copy = what
+            .copy
+            .map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device()))
+            .transpose()?;
+        let sum = what
+            .sums_are_written()
+            .then(|| filled(what.dtype, shape).map(|sum| vec![sum]))
+            .transpose()?;
+        Ok(ProbedMemory {
+            reads,
+            in_place,
+            copy,
+            sum,
+        })
+    }
+
+    /// The probes: with usual and with streaming stores, of the tensors that are only written.
+    fn probes(&self, what: &What<'_>) -> Vec<Timed<'_>> {
+        let ways = |is_written: bool| match is_written {
+            true => &[false, true][..],
+            false => &[false],
+        };
+        let clip = what.clip;
+        let probe = |stream_sum, stream_copy| {
+            whole(move || {
+                let sum = self.sum.as_ref();
+                if clip {
+                    move_bytes(&self.reads, sum.map(|sum| &sum[0]), &[], stream_sum)?;
+                }
+                let reads = sum.unwrap_or(&self.reads);
+                move_bytes(reads, self.copy.as_ref(), &self.in_place, stream_copy)
+            })
+        };
+        let mut probes = Vec::new();
+        for &stream_sum in ways(self.sum.is_some()) {
+            for &stream_copy in ways(self.copy.is_some()) {
+                probes.push(probe(stream_sum, stream_copy));
+            }
+        }
+        probes
+    }
 }
 
 /// A tensor of ones whose address differs from that of its siblings modulo the sizes of caches,

@@ -21,10 +21,9 @@ Usage: umbo bench watch [OPTIONS]
 
 Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured
 (umbo_strategy_measure_steps), and with a trace. Rounds take turns, so that all three see the same
-machine; shown are the medians of the rounds and of what each adds in its round. Steps that take \
-                        more
-than four times the median count as interrupted by the system and are left out. The trace goes to a
-file in the folder for temporary files, which is removed.
+machine; shown are the medians of the rounds and of what each adds in its round. Steps that take
+more than four times the median count as interrupted by the system and are left out. The trace goes
+to a file in the folder for temporary files, which is removed.
 
 Options:
       --replicas N   replicas on logical CPUs (1 to 1024; default: 2)
@@ -87,6 +86,40 @@ struct Figures {
     measured: u64,
 }
 
+/// The mean of the times below `longest`: steps that the system has interrupted say nothing about
+/// the library.
+fn mean_below(longest: f64, times: &[f64]) -> f64 {
+    let whole: Vec<f64> = times
+        .iter()
+        .copied()
+        .filter(|&time| time < longest)
+        .collect();
+    whole.iter().sum::<f64>() / whole.len().max(1) as f64
+}
+
+/// The times of `steps` steps, in nanoseconds.
+fn times_of(steps: usize, mut step: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    // All of the first steps are measured, and the first event allocates a buffer.
+    for _ in 0..steps.min(64) {
+        step()?;
+    }
+    let timed = |_| {
+        let start = Instant::now();
+        step()?;
+        Ok(start.elapsed().as_nanos() as f64)
+    };
+    (0..steps).map(timed).collect()
+}
+
+/// The time of a span that nobody watches, in nanoseconds.
+fn time_of_span() -> f64 {
+    let start = Instant::now();
+    for _ in 0..SPANS {
+        drop(black_box(observe::span(black_box(Phase::Copy))));
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(SPANS)
+}
+
 fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Result<Figures> {
     let options = Options {
         cpu_replicas: replicas,
@@ -114,16 +147,7 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
             if watched == Watched::Traced {
                 trace::start(&path, trace::MOST_EVENTS)?;
             }
-            // All of the first steps are measured, and the first event allocates a buffer.
-            for _ in 0..steps.min(64) {
-                strategy.run(&callback, None)?;
-            }
-            taken[kind].clear();
-            for _ in 0..steps {
-                let start = Instant::now();
-                strategy.run(&callback, None)?;
-                taken[kind].push(start.elapsed().as_nanos() as f64);
-            }
+            taken[kind] = times_of(steps, || strategy.run(&callback, None).map(drop))?;
             match watched {
                 Watched::Not => {}
                 Watched::Measured => {
@@ -133,26 +157,15 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
                 Watched::Traced => drop(trace::stop()?),
             }
         }
-        // Steps that the system has interrupted say nothing about the library.
         let longest = INTERRUPTED * median(taken[0].clone());
         for (times, taken) in times.iter_mut().zip(&taken) {
-            let whole: Vec<f64> = taken
-                .iter()
-                .copied()
-                .filter(|&time| time < longest)
-                .collect();
-            times.push(whole.iter().sum::<f64>() / whole.len().max(1) as f64);
+            times.push(mean_below(longest, taken));
         }
     }
     // Only the file that this function has made is removed. If it no longer exists, that is no
     // problem.
     let _ = std::fs::remove_file(&path);
     strategy.measure_steps(false)?;
-    let start = Instant::now();
-    for _ in 0..SPANS {
-        drop(black_box(observe::span(black_box(Phase::Copy))));
-    }
-    let span = start.elapsed().as_nanos() as f64 / f64::from(SPANS);
     let added = [1, 2].map(|kind| {
         let pairs = times[kind].iter().zip(&times[0]);
         median(pairs.map(|(watched, not)| watched / not - 1.0).collect())
@@ -161,7 +174,7 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
     Ok(Figures {
         steps,
         added,
-        span,
+        span: time_of_span(),
         seen,
         measured: counted,
     })

@@ -22,18 +22,14 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench workers [OPTIONS]
 
-Measures an optimizer's apply to one variable as a training loop does it, after a pause that \
-                        stands for
-the replicas' computing: with one thread, with all threads however little there is to do, and with \
-                        as
-many as the library chooses. The three take turns. Of all numbers medians are shown, and in how \
-                        many of
-a hundred applies the library's choice was to share the work.
+Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands
+for the replicas' computing: with one thread, with all threads however little there is to do, and
+with as many as the library chooses. The three take turns. Of all numbers medians are shown, and in
+how many of a hundred applies the library's choice was to share the work.
 
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
-      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, \
-                        ftrl
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
                          (default: sgd)
       --pause-us N       microseconds of the pause (0 to 10000000; default: 200)
 ";

@@ -11,7 +11,7 @@ use umbo_core::optimizer::{
 use umbo_core::strategy::variables::{self, Initial, NewVariable};
 use umbo_core::strategy::{Options, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
-use umbo_core::values::variable::{Aggregation, Synchronization};
+use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
 
 use super::Checked;
 
@@ -153,6 +153,21 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
     Ok(())
 }
 
+/// A variable of `strategy` with numbers from -1 to 1.
+fn variable(strategy: &Strategy, shape: Shape, dtype: DType) -> Result<Variable> {
+    let new = NewVariable {
+        name: "v".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+    };
+    let numbers: Vec<f64> = (0..shape.elements())
+        .map(|at| (at % 97) as f64 / 50.0 - 1.0)
+        .collect();
+    let start = floats(&numbers, dtype, shape)?;
+    variables::create(Some(strategy), new, Initial::Value(&start))
+}
+
 /// Runs three steps of a training on one replica. Returns the bytes of the weights and of all
 /// state.
 fn train(
@@ -170,19 +185,7 @@ fn train(
     let shapes = [Shape::new(&[1027])?, Shape::new(&[4, 3])?];
     let variables = shapes
         .iter()
-        .map(|shape| {
-            let new = NewVariable {
-                name: "v".into(),
-                trainable: None,
-                synchronization: Synchronization::Auto,
-                aggregation: Aggregation::None,
-            };
-            let numbers: Vec<f64> = (0..shape.elements())
-                .map(|at| (at % 97) as f64 / 50.0 - 1.0)
-                .collect();
-            let start = floats(&numbers, dtype, *shape)?;
-            variables::create(Some(&strategy), new, Initial::Value(&start))
-        })
+        .map(|shape| variable(&strategy, *shape, dtype))
         .collect::<Result<Vec<_>>>()?;
     let gradients = Gradients::new(
         strategy.id(),

@@ -21,19 +21,17 @@ pub const HELP: &str = "\
 Usage: umbo trace FILE --html FILE [OPTIONS]
        umbo trace FILE --plot FILE [--step N]
 
-Makes a page of a trace that umbo_trace_start() or UMBO_TRACE wrote: a row for each replica and \
-                        each
-other thread, to be zoomed and moved. The page is one file and needs no network. Or draws one step \
-                        of
-it. 'umbo doctor FILE' says in words what keeps the steps from being faster.
+Makes a page of a trace that umbo_trace_start() or UMBO_TRACE wrote: a row for each replica and each
+other thread, to be zoomed and moved. The page is one file and needs no network. Or draws one step
+of it. 'umbo doctor FILE' says in words what keeps the steps from being faster.
 
 Options:
       --html FILE  where the page is written
-      --most N     the most spans that the page has; the earliest count (1 to 1000000000; default: \
-                        200000)
+      --most N     the most spans that the page has; the earliest count (1 to 1000000000; default:
+                   200000)
       --plot FILE  draw a step, from the end of the one before it (.svg)
-      --step N     the number of that step (0 to 1000000000000; default: one whose time is the \
-                        median)
+      --step N     the number of that step (0 to 1000000000000; default: one whose time is the
+                   median)
   -h, --help       show this help
 ";
 

@@ -18,14 +18,7 @@ pub fn page(title: &str, trace: &Trace, report: &str, most: usize) -> String {
 }
 
 fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Value {
-    let mut order: Vec<usize> = (0..trace.spans.len()).collect();
-    order.sort_by_key(|&at| {
-        (
-            trace.spans[at].start,
-            std::cmp::Reverse(trace.spans[at].duration),
-        )
-    });
-    order.truncate(most);
+    let order = first_spans(trace, most);
     let begin = order.first().map_or(0, |&at| trace.spans[at].start);
 
     let mut rows: Vec<&Row> = trace.rows.iter().collect();
@@ -73,6 +66,33 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     for (name, at) in names {
         by_number[at] = name;
     }
+    json!({
+        "title": title,
+        "report": report,
+        "left_out": trace.spans.len() - order.len(),
+        "rows": rows.iter().map(|row| label(row)).collect::<Vec<_>>(),
+        "names": by_number,
+        "spans": spans,
+        "counters": counters(trace, begin),
+    })
+}
+
+/// The first spans, in the order of their beginnings; of those that begin together the longest comes
+/// first, because it is around the others.
+fn first_spans(trace: &Trace, most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..trace.spans.len()).collect();
+    order.sort_by_key(|&at| {
+        (
+            trace.spans[at].start,
+            std::cmp::Reverse(trace.spans[at].duration),
+        )
+    });
+    order.truncate(most);
+    order
+}
+
+/// The bytes of each name over time, from `begin` on, of names that have any.
+fn counters(trace: &Trace, begin: u64) -> BTreeMap<&str, Vec<[u64; 2]>> {
     let mut counts: Vec<_> = trace.counts.iter().collect();
     counts.sort_by_key(|counts| counts.time);
     let mut counters: BTreeMap<&str, Vec<[u64; 2]>> = BTreeMap::new();
@@ -85,15 +105,7 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
         }
     }
     counters.retain(|_, points| points.last().is_some_and(|last| last[1] > 0));
-    json!({
-        "title": title,
-        "report": report,
-        "left_out": trace.spans.len() - order.len(),
-        "rows": rows.iter().map(|row| label(row)).collect::<Vec<_>>(),
-        "names": by_number,
-        "spans": spans,
-        "counters": counters,
-    })
+    counters
 }
 
 #[cfg(test)]

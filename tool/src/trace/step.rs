@@ -146,6 +146,7 @@ pub fn draw(picture: &Picture) -> Result<String, String> {
 mod drawing {
     use std::error::Error;
 
+    use plotters::coord::Shift;
     use plotters::prelude::*;
     use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -235,23 +236,37 @@ mod drawing {
         let height = HEIGHT_OF_TITLE + rows + HEIGHT_OF_AXIS + HEIGHT_OF_NAME + MARGIN;
         let root = SVGBackend::with_string(text, (width, height)).into_drawing_area();
         root.fill(&WHITE)?;
-        let middle = FONT
-            .into_text_style(&root)
-            .pos(Pos::new(HPos::Left, VPos::Center));
         let big = TITLE_FONT
             .into_text_style(&root)
             .pos(Pos::new(HPos::Left, VPos::Center));
-        let small = NAME_FONT
-            .into_text_style(&root)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-        let ticks = FONT
-            .into_text_style(&root)
-            .pos(Pos::new(HPos::Center, VPos::Center));
         let at =
             |time: f64| (f64::from(left) + time / picture.length * f64::from(CHART_WIDTH)) as i32;
         root.draw_text(&title, &big, (left.cast_signed(), 20))?;
 
         let bottom = (HEIGHT_OF_TITLE + rows).cast_signed();
+        draw_ticks(&root, picture, &at, bottom)?;
+        draw_lanes(&root, picture, &lanes, &at)?;
+        draw_legend(
+            &root,
+            &used,
+            (left.cast_signed(), bottom + HEIGHT_OF_AXIS.cast_signed()),
+        )?;
+        root.present()?;
+        Ok(())
+    }
+
+    type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+    /// Lines at round times, with the times below them.
+    fn draw_ticks(
+        root: &Area<'_>,
+        picture: &Picture,
+        at: &impl Fn(f64) -> i32,
+        bottom: i32,
+    ) -> Result<(), Box<dyn Error>> {
+        let centred = FONT
+            .into_text_style(root)
+            .pos(Pos::new(HPos::Center, VPos::Center));
         let distance = distance(picture.length);
         for tick in 0..=(picture.length / distance) as u32 {
             let time = f64::from(tick) * distance;
@@ -265,12 +280,24 @@ mod drawing {
             ))?;
             root.draw_text(
                 &format!("{} µs", time / 1e3),
-                &ticks,
+                &centred,
                 (at(time), bottom + 16),
             )?;
         }
+        Ok(())
+    }
+
+    /// The pieces of each lane, and its name beside them.
+    fn draw_lanes(
+        root: &Area<'_>,
+        picture: &Picture,
+        lanes: &[u32],
+        at: &impl Fn(f64) -> i32,
+    ) -> Result<(), Box<dyn Error>> {
+        let middle = left_aligned(FONT, root);
+        let small = left_aligned(NAME_FONT, root);
         let mut top = HEIGHT_OF_TITLE;
-        for (lane, depth) in picture.lanes.iter().zip(&lanes) {
+        for (lane, depth) in picture.lanes.iter().zip(lanes) {
             let height = (top + depth * HEIGHT_OF_PIECE / 2).cast_signed();
             root.draw_text(&lane.label, &middle, (MARGIN.cast_signed(), height))?;
             for piece in &lane.pieces {
@@ -287,16 +314,29 @@ mod drawing {
             }
             top += depth * HEIGHT_OF_PIECE + GAP;
         }
-        let mut x = left.cast_signed();
-        let y = bottom + HEIGHT_OF_AXIS.cast_signed();
-        for name in used {
+        Ok(())
+    }
+
+    /// The colours of the categories, side by side from a point on.
+    fn draw_legend(
+        root: &Area<'_>,
+        names: &[&str],
+        from: (i32, i32),
+    ) -> Result<(), Box<dyn Error>> {
+        let middle = left_aligned(FONT, root);
+        let (mut x, y) = from;
+        for name in names {
             let corners = [(x, y - 6), (x + 12, y + 6)];
             root.draw(&Rectangle::new(corners, colour(name).filled()))?;
             root.draw_text(name, &middle, (x + 18, y))?;
             x += (34 + width_of(name, FONT)).cast_signed();
         }
-        root.present()?;
         Ok(())
+    }
+
+    fn left_aligned<'a>(font: Font, root: &Area<'_>) -> TextStyle<'a> {
+        font.into_text_style(root)
+            .pos(Pos::new(HPos::Left, VPos::Center))
     }
 }
 

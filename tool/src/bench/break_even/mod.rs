@@ -21,18 +21,17 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench break-even [OPTIONS]
 
-Measures whole steps, a run with gradients and their update, on one replica and on several that \
-                        share
-the same work, for more and more work. The work is arithmetic on numbers in the first cache. Rounds
-take turns between one replica and several; shown are medians of the rounds, how many times as fast
-several are, with the quartiles over the rounds, and the work at which they are even.
+Measures whole steps, a run with gradients and their update, on one replica and on several that
+share the same work, for more and more work. The work is arithmetic on numbers in the first cache.
+Rounds take turns between one replica and several; shown are medians of the rounds, how many times
+as fast several are, with the quartiles over the rounds, and the work at which they are even.
 
 Options:
       --replicas N     replicas on logical CPUs to compare with one (2 to 1024; default: 2)
       --from-us N      least work of a step, in microseconds of one processor
                        (0.1 to 1000000; default: 1)
-      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every \
-                        second time
+      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every second
+                       time
       --parameters N   numbers in the variable that is updated (1 to 1000000000; default: 1024)
       --rounds N       rounds (1 to 100000; default: 40)
       --steps N        steps of each kind in a round, after as many unmeasured ones
