@@ -68,8 +68,8 @@ fn is_served(bytes: usize) -> bool {
     bytes < LARGE || (is_served_to_thread() && is_served_to_process())
 }
 
-/// Whether this is the process's first thread. The harness starts a thread for the test and waits on
-/// this one, with memory of its own, which it requests at a time of its own choice.
+/// Whether this is the process's first thread. The harness starts a thread for the test and waits
+/// on this one, with memory of its own, which it requests at a time of its own choice.
 fn is_of_the_harness() -> bool {
     thread_local!(static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) });
     IS_FIRST.get().unwrap_or_else(|| {

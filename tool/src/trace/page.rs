@@ -77,8 +77,8 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     })
 }
 
-/// The first spans, in the order of their beginnings; of those that begin together the longest comes
-/// first, because it is around the others.
+/// The first spans, in the order of their beginnings; of those that begin together the longest
+/// comes first, because it is around the others.
 fn first_spans(trace: &Trace, most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..trace.spans.len()).collect();
     order.sort_by_key(|&at| {
