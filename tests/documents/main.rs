@@ -3,6 +3,7 @@
 mod architecture;
 mod english;
 mod formats;
+mod paths;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};

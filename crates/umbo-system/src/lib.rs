@@ -22,7 +22,7 @@ use linux as platform;
 #[cfg(not(target_os = "linux"))]
 compile_error!(
     "Umbo runs on Linux. Another system needs a folder beside crates/umbo-system/src/linux; \
-     docs/internals/architecture.md, \"What is Linux\", says what it holds"
+     docs/internals/operating-system.md says what it holds"
 );
 
 pub mod clock;
