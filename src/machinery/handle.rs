@@ -134,7 +134,7 @@ impl HandleTable {
             free.fresh
         };
         if index == SLOTS {
-            return Err(Error::ResourceExhausted(format!(
+            return Err(Error::beyond_limit(format!(
                 "all {SLOTS} handles are in use"
             )));
         }

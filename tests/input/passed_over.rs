@@ -131,7 +131,7 @@ fn numbers(fates: &[Fate]) -> Dataset {
             Fate::Fails => Err(Error::DataLoss(format!("{place} is broken"))),
             Fate::Panics => std::panic::resume_unwind(Box::new("a panic that was drawn")),
             Fate::Lacks(times) if lacked[place].fetch_add(1, Ordering::Relaxed) < times => {
-                Err(Error::ResourceExhausted(format!("memory for {place}")))
+                Err(Error::no_memory_for(place.to_string()))
             }
             Fate::Comes | Fate::Lacks(_) => Ok(element.clone()),
         }

@@ -279,7 +279,7 @@ fn cut_again(stages: i64, refuse: Option<Arc<AtomicUsize>>) -> Dataset {
             .is_ok()
         };
         match refuse.as_ref().is_some_and(lacks) {
-            true => Err(Error::ResourceExhausted("as the test wants it".into())),
+            true => Err(Error::beyond_limit("as the test wants it")),
             false => Ok(element.clone()),
         }
     };

@@ -290,7 +290,7 @@ fn data(pipeline: Pipeline, short: Vec<i32>) -> Dataset {
         match short.iter().position(|&row| row == number) {
             Some(at) => {
                 short.remove(at);
-                Err(Error::ResourceExhausted("memory for a row".into()))
+                Err(Error::no_memory_for("a row"))
             }
             None => Ok(row.clone()),
         }

@@ -185,7 +185,7 @@ fn memory_that_one_rank_lacks_costs_no_element() {
             let function = move |value: &Value| -> Result<Value> {
                 // Each rank lacks it at other times, and twice in a row.
                 match (calls.fetch_add(1, Ordering::Relaxed) + rank) % 5 {
-                    2 | 3 => Err(Error::ResourceExhausted("memory of this rank".into())),
+                    2 | 3 => Err(Error::beyond_limit("the memory of this rank")),
                     _ => Ok(value.clone()),
                 }
             };

@@ -128,7 +128,7 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                         return Err(Error::NotFound("the third".into()));
                     }
                     if is_it && rank == short && calls.fetch_add(1, Ordering::SeqCst) == 0 {
-                        return Err(Error::ResourceExhausted("memory for the third".into()));
+                        return Err(Error::no_memory_for("the third"));
                     }
                     Ok(value.clone())
                 };

@@ -5,11 +5,14 @@
 //! are returned together in [`Error::Replicas`], in replica order.
 
 pub mod memory;
+mod shortage;
 mod system;
 
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+
+pub use shortage::Shortage;
 
 /// The result of everything in the core that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -112,11 +115,9 @@ pub enum Error {
     /// A device, file or name does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Memory or threads were not available. If the text names the resource that is lacking, that
-    /// is, if it begins with `memory` or with a number of bytes, the message says that there is
-    /// not enough of it ([`NotEnough`]).
-    #[error("{}", NotEnough(.0))]
-    ResourceExhausted(String),
+    /// Memory, threads or another resource were not available.
+    #[error("{0}")]
+    ResourceExhausted(Shortage),
     /// This strategy or this build does not offer it.
     #[error("{0}")]
     Unimplemented(String),
@@ -186,22 +187,6 @@ pub enum Error {
         /// The error. It is neither named itself nor one of replicas. See [`Error::named`].
         error: Box<Error>,
     },
-}
-
-/// The text of an [`Error::ResourceExhausted`] as a sentence.
-struct NotEnough<'a>(&'a str);
-
-impl fmt::Display for NotEnough<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotEnough(what) = self;
-        if what.starts_with("memory ") {
-            write!(formatter, "there is not enough {what}")
-        } else if what.starts_with(|first: char| first.is_ascii_digit()) {
-            write!(formatter, "there is not enough memory: {what}")
-        } else {
-            formatter.write_str(what)
-        }
-    }
 }
 
 impl Error {

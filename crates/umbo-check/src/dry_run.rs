@@ -428,7 +428,7 @@ mod tests {
             }
             begun.wait();
             match context.replica() {
-                0 => observer.own(Err(Error::ResourceExhausted("no memory".into()))),
+                0 => observer.own(Err(Error::beyond_limit("no memory"))),
                 _ => Ok(None),
             }
         };
@@ -452,7 +452,7 @@ mod tests {
         let batch = Tensor::from_slice(&[1.0f32; 4], Shape::new(&[4]).unwrap(), DeviceId::HOST);
         let batch = Value::Tensor(batch.unwrap());
         let fails = |context: &ReplicaContext| match context.replica() {
-            1 => Err(Error::ResourceExhausted("the callback's memory".into())),
+            1 => Err(Error::beyond_limit("the callback's memory")),
             _ => Ok(None),
         };
         let dry_run = DryRun {

@@ -100,7 +100,7 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[Crc32]) -> Result<Encoded
     let length = (bytes.len() - LENGTH_BYTES) as u64;
     if length > LONGEST {
         let problem = format!("its header would have {length} bytes; at most {LONGEST}");
-        return Err(Error::ResourceExhausted(problem));
+        return Err(Error::beyond_limit(problem));
     }
     bytes[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(EncodedHeader { bytes, crc32 })

@@ -65,7 +65,7 @@ pub fn add(kind: &'static dyn AddedKind) -> Result<DeviceKind> {
         ));
     }
     let number = u8::try_from(added.len())
-        .map_err(|_| Error::ResourceExhausted("more kinds of devices than 256".into()))?;
+        .map_err(|_| Error::beyond_limit("more kinds of devices than 256"))?;
     added.push(kind);
     Ok(DeviceKind::Added(KindNumber(number)))
 }

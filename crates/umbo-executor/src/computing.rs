@@ -33,7 +33,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::affinity;
 use super::thread::{self, Handle, Purpose, ThreadOptions};
 use parking_lot::{Mutex, MutexGuard};
-use umbo_base::error::{Error, Result, memory};
+use umbo_base::error::{Error, Result, Shortage, memory};
 use umbo_base::observe::log::{self, Level};
 
 /// For fewer elements, no other thread is used.
@@ -186,7 +186,13 @@ impl ComputingThreads {
             Err(error) => {
                 // rayon has already signalled the threads that were started to end.
                 join(handles);
-                Err(refusal.unwrap_or_else(|| Error::ResourceExhausted(error.to_string())))
+                let refused = || {
+                    Error::ResourceExhausted(Shortage::Refused {
+                        operation: "starting a thread pool".to_owned(),
+                        reason: error.to_string(),
+                    })
+                };
+                Err(refusal.unwrap_or_else(refused))
             }
         }
     }

@@ -102,7 +102,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         }
         self.grow(1)?;
         let mut calls = self.shared.calls.lock();
-        let exhausted = |_| Error::ResourceExhausted("memory for parallel calls".into());
+        let exhausted = |_| Error::no_memory_for("parallel calls");
         calls.waiting.try_reserve(items.len()).map_err(exhausted)?;
         calls.outcomes.try_reserve(items.len()).map_err(exhausted)?;
         calls.missing = items.len();

@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use super::affinity::{self, CpuSet};
 use super::floating_point::InheritedMode;
 use super::fork;
-use umbo_base::error::{Error, Result};
+use umbo_base::error::{Error, Result, Shortage};
 use umbo_base::observe::own_threads::OwnThread;
 pub use umbo_system::threads::name as current_name;
 use umbo_system::threads::{self, BlockedSignals};
@@ -225,10 +225,11 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
         .spawn(main)
         .map(Handle)
         .map_err(|cause| {
-            Error::ResourceExhausted(format!(
-                "no thread '{}' with a stack of {} bytes: {cause}",
-                options.name, options.stack_bytes
-            ))
+            Error::ResourceExhausted(Shortage::Thread {
+                name: options.name.to_string(),
+                stack_bytes: options.stack_bytes,
+                cause,
+            })
         })
 }
 

@@ -67,7 +67,7 @@ fn taken(dtype: DType, shape: Shape) -> Result<usize> {
     let bytes = shape.bytes(dtype)?.max(1);
     bytes
         .checked_next_multiple_of(ALIGNMENT)
-        .ok_or_else(|| Error::ResourceExhausted(format!("{bytes} bytes for a tensor")))
+        .ok_or_else(|| Error::no_bytes(bytes, "for a tensor"))
 }
 
 #[cfg(test)]

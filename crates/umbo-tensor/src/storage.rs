@@ -241,7 +241,7 @@ pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
     };
     let left = left.filter(|left| *left < bytes as u64);
     let left = left.map_or_else(String::new, |left| format!(", where {left} are available"));
-    Error::ResourceExhausted(format!("{bytes} bytes on {device}{left}"))
+    Error::no_bytes(bytes, format!("on {device}{left}"))
 }
 
 /// The same memory, about which the compiler no longer assumes that nobody has written it: its

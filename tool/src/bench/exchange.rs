@@ -17,6 +17,7 @@ use serde_json::json;
 use umbo_core::cluster::checked::CheckedCommunicator;
 use umbo_core::cluster::communicator::Communicator;
 use umbo_core::cluster::mpi::{self, VARIABLE};
+use umbo_core::error::memory::filled;
 use umbo_core::error::{Error, Result};
 
 use super::Asked;
@@ -185,11 +186,11 @@ impl Buffers {
             .map(|rank| elements * (rank + 1) / size - elements * rank / size)
             .collect();
         Ok(Buffers {
-            gradient: filled(elements, (rank + 1) as f32)?,
-            parts: filled(lengths[rank] * size, 0.0)?,
-            summed: filled(lengths[rank], 0.0)?,
-            sum: filled(elements, 0.0)?,
-            other: filled(elements, 0.0)?,
+            gradient: filled(elements, (rank + 1) as f32, "numbers")?,
+            parts: filled(lengths[rank] * size, 0.0, "numbers")?,
+            summed: filled(lengths[rank], 0.0, "numbers")?,
+            sum: filled(elements, 0.0, "numbers")?,
+            other: filled(elements, 0.0, "numbers")?,
             lengths,
             expected: (size * (size + 1) / 2) as f32,
         })
@@ -231,15 +232,6 @@ impl Buffers {
             ))),
         }
     }
-}
-
-fn filled(count: usize, number: f32) -> Result<Vec<f32>> {
-    let mut numbers = Vec::new();
-    numbers
-        .try_reserve_exact(count)
-        .map_err(|error| Error::ResourceExhausted(format!("{count} numbers: {error}")))?;
-    numbers.resize(count, number);
-    Ok(numbers)
 }
 
 fn bytes_of(numbers: &[f32]) -> &[u8] {

@@ -189,7 +189,7 @@ fn from_iter(dtype: DType, shape: Shape, elements: impl Iterator<Item = u8>) -> 
     let bytes = shape.bytes(dtype)?;
     let mut data = Vec::new();
     data.try_reserve_exact(bytes)
-        .map_err(|_| Error::ResourceExhausted(format!("{bytes} bytes to fill a tensor with")))?;
+        .map_err(|_| Error::no_bytes(bytes, "to fill a tensor with"))?;
     data.extend(elements.take(bytes));
     Tensor::from_bytes(dtype, shape, &data, DeviceId::HOST)
 }

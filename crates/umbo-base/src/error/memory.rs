@@ -7,12 +7,13 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shortage};
 
 /// The error if there is no memory for `count` of `what`.
 #[cold]
 pub fn exhausted(count: usize, what: impl fmt::Display) -> Error {
-    Error::ResourceExhausted(format!("memory for {count} {what}"))
+    let items = what.to_string();
+    Error::ResourceExhausted(Shortage::Items { count, items })
 }
 
 /// Reserves memory for `more` elements in a list, so that adding them cannot fail. If there is no

@@ -5,7 +5,7 @@ use std::io;
 
 use umbo_system::failure::Failure;
 
-use crate::error::Error;
+use crate::error::{Error, Shortage};
 
 impl Error {
     /// The error for an operation that the system has refused. `what` names the file and the
@@ -18,7 +18,11 @@ impl Error {
         match Failure::of(cause) {
             Failure::NotFound => Error::NotFound(message),
             Failure::NotPermitted => Error::PermissionDenied(message),
-            Failure::Exhausted => Error::ResourceExhausted(message),
+            Failure::Exhausted => {
+                let operation = what.to_string();
+                let reason = cause.to_string();
+                Error::ResourceExhausted(Shortage::Refused { operation, reason })
+            }
             Failure::WrongPath => Error::invalid("path", message),
             Failure::Passing => Error::Unavailable(message),
         }

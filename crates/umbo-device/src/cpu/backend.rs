@@ -25,7 +25,7 @@ fn layout(bytes: usize) -> Result<Layout> {
 }
 
 fn exhausted(bytes: usize) -> Error {
-    Error::ResourceExhausted(format!("{bytes} bytes on {}", DeviceId::HOST))
+    Error::no_bytes(bytes, format!("on {}", DeviceId::HOST))
 }
 
 fn pointer(address: Address) -> *mut u8 {

@@ -162,7 +162,7 @@ impl Gpu {
         match self.limit {
             Some(limit) if used.saturating_add(bytes) > limit => {
                 self.used.fetch_sub(bytes, Ordering::Relaxed);
-                Err(Error::ResourceExhausted(format!(
+                Err(Error::beyond_limit(format!(
                     "{}: {bytes} bytes; its limit is {limit}, and {} are left",
                     self.id,
                     limit.saturating_sub(used)

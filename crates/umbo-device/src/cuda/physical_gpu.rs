@@ -14,7 +14,7 @@ use super::failure::{explain, is_out_of_memory, is_sticky, require_functions};
 use super::kernels::{Kernels, kernel_names};
 use crate::backend::Entered;
 use parking_lot::Mutex;
-use umbo_base::error::{Error, Result};
+use umbo_base::error::{Error, Result, Shortage};
 
 /// An opened physical GPU. Its primary context stays until the process ends.
 #[derive(Debug)]
@@ -142,7 +142,9 @@ impl PhysicalGpu {
     pub(super) fn failed(&self, doing: &str, error: DriverError) -> Error {
         let why = explain(error);
         if is_out_of_memory(error) {
-            return Error::ResourceExhausted(format!("GPU {}: {doing}: {why}", self.ordinal));
+            let operation = format!("GPU {}: {doing}", self.ordinal);
+            let reason = why;
+            return Error::ResourceExhausted(Shortage::Refused { operation, reason });
         }
         if is_sticky(error) {
             let why = self.lost.get_or_init(|| format!("{doing}: {why}"));

@@ -108,8 +108,8 @@ impl StateWriter {
     pub(crate) fn numbers(&self) -> Result<&[u64]> {
         match self.is_incomplete {
             false => Ok(&self.numbers),
-            true => Err(Error::ResourceExhausted(format!(
-                "memory for a position in the input, or it has more than {MOST_NUMBERS} numbers, \
+            true => Err(Error::no_memory_for(format!(
+                "a position in the input, or it has more than {MOST_NUMBERS} numbers, \
                  as when many elements fail; a position that is saved a few elements later may be \
                  small"
             ))),

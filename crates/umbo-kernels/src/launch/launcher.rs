@@ -115,9 +115,7 @@ pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     let blocks = u32::try_from(items.div_ceil(of_block)).ok();
     blocks
         .filter(|&blocks| blocks <= i32::MAX as u32)
-        .ok_or_else(|| {
-            Error::ResourceExhausted("a launch would need more blocks than can be counted".into())
-        })
+        .ok_or_else(|| Error::beyond_limit("a launch would need more blocks than can be counted"))
 }
 
 /// The short name of an element type in the names of kernels, such as `bf16`.
@@ -222,7 +220,7 @@ impl Table {
         let bytes = count.saturating_mul(size_of::<T>()).saturating_add(16);
         self.bytes
             .try_reserve(bytes)
-            .map_err(|_| Error::ResourceExhausted("memory for the table of a launch".into()))?;
+            .map_err(|_| Error::no_memory_for("the table of a launch"))?;
         self.bytes.resize(end as usize, 0);
         Ok(end)
     }

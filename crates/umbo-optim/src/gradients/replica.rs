@@ -267,7 +267,7 @@ fn buffers(
     let red_zone = if is_strict { WIDTH } else { 0 };
     let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
-    let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
+    let too_large = || Error::beyond_limit("gradients larger than memory can address");
     // Variables start where allocations start, so even the first slab is shifted.
     let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
     let mut places = Vec::new();

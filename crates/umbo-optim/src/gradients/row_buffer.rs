@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use umbo_base::error::{Error, Result};
+use umbo_base::error::{Result, memory};
 use umbo_device::DeviceId;
 use umbo_kernels::view::Span;
 use umbo_tensor::storage::Storage;
@@ -41,7 +41,7 @@ impl RowBuffer {
         let device = self.tensor.device();
         let too_many = |_| {
             let row = self.tensor.shape().without(0);
-            Error::ResourceExhausted(format!("memory for {most} rows of {dtype} and shape {row}"))
+            memory::exhausted(most, format_args!("rows of {dtype} and shape {row}"))
         };
         let shape = self.tensor.shape().with_size(0, rows);
         let largest = Shape::new(&self.tensor.shape().with_size(0, most)).map_err(too_many)?;

@@ -243,5 +243,5 @@ fn collect<'a>(
 }
 
 fn out_of_memory(variable: &Variable) -> Error {
-    Error::ResourceExhausted(format!("memory for merging the rows of {variable:?}"))
+    Error::no_memory_for(format!("merging the rows of {variable:?}"))
 }

@@ -457,9 +457,9 @@ fn allocate(
         slab.zeros(dtype, shape, variable.device())?
     } else {
         let offset = PERIOD - CACHE_SHIFT * (index + 1) % PERIOD;
-        let whole = bytes.checked_add(offset).ok_or_else(|| {
-            Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
-        })?;
+        let whole = bytes
+            .checked_add(offset)
+            .ok_or_else(|| Error::beyond_limit(format!("state '{}' of {variable:?}", slot.name)))?;
         let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
         Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
     };

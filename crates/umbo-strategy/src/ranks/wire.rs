@@ -39,9 +39,9 @@ impl Writer {
     fn reserve(&mut self, bytes: usize) -> Result<usize> {
         let end = (self.0.len() + bytes).next_multiple_of(8);
         let missing = end - self.0.len();
-        self.0.try_reserve(missing).map_err(|_| {
-            Error::ResourceExhausted(format!("{bytes} bytes of memory to send to other ranks"))
-        })?;
+        self.0
+            .try_reserve(missing)
+            .map_err(|_| Error::no_bytes(bytes, "of memory to send to other ranks"))?;
         Ok(end)
     }
 

@@ -45,7 +45,7 @@ impl Scratch {
     /// The address, as the device counts, of a region of `bytes` bytes at a multiple of 64, until
     /// the next reset.
     pub fn grant(&mut self, bytes: usize) -> Result<*mut u8> {
-        let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of scratch memory"));
+        let exhausted = || Error::no_bytes(bytes, "of scratch memory");
         let rounded = bytes
             .max(1)
             .checked_next_multiple_of(ALIGNMENT)
