@@ -115,6 +115,39 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
     const umbo_checkpoint *checkpoint, const char *name, int64_t *integer);
 
 /**
+ * Sets a string of the program, such as a configuration or a vocabulary, and adds it if it was not
+ * there.
+ *
+ * @param[in] string UTF-8 of at most 1,048,576 bytes. It is copied.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a string that is too long, or another object
+ *   of this name.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_string(
+    umbo_checkpoint *checkpoint, const char *name, const char *string);
+
+/**
+ * Gets a string as it was set or restored last.
+ *
+ * @param[out] buffer The string. `buffer` may be NULL if `capacity` is 0.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no string of this name was set.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_string(
+    const umbo_checkpoint *checkpoint, const char *name, char *buffer, size_t capacity,
+    size_t *length);
+
+/**
+ * Reads a string from a checkpoint's file, of which only the header is read: before there is a
+ * strategy or a model, so that the string may say what to make.
+ *
+ * @param[out] buffer The string. `buffer` may be NULL if `capacity` is 0.
+ * @return As umbo_checkpoint_restore() of the file, or:
+ * - UMBO_STATUS_NOT_FOUND: no such file, or nothing of this name in it.
+ * - UMBO_STATUS_INVALID_ARGUMENT: not a string, or not a checkpoint.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_read_string(
+    const char *path, const char *name, char *buffer, size_t capacity, size_t *length);
+
+/**
  * Saves everything that was added, and the strategy's step number, to a file.
  *
  * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular

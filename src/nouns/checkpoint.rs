@@ -1,7 +1,7 @@
 //! Checkpoints: saving what training needs, and going on from it.
 
 use crate::machinery::prelude::*;
-use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
+use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator, saved_string};
 
 /// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
 /// The objects that are added are of this strategy; variables may also be of the default one.
@@ -146,6 +146,54 @@ pub fn umbo_checkpoint_integer(
         return Err(Error::invalid("name", problem));
     };
     integer.write(value);
+}
+
+/// Sets a string of the program, such as a configuration or a vocabulary, and adds it if it was not
+/// there.
+///
+/// @param[in] string UTF-8 of at most 1,048,576 bytes. It is copied.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a string that is too long, or another object
+///   of this name.
+#[c_call(text(name), long_text(string), get(checkpoint))]
+pub fn umbo_checkpoint_set_string(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    string: *const c_char,
+) {
+    checkpoint.set_string(name, string)
+}
+
+/// Gets a string as it was set or restored last.
+///
+/// @param[out] buffer The string. `buffer` may be NULL if `capacity` is 0.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no string of this name was set.
+#[c_call(out(length), buffer(buffer, capacity), text(name), get(checkpoint))]
+pub fn umbo_checkpoint_string(
+    checkpoint: *const umbo_checkpoint,
+    name: *const c_char,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) {
+    buffer.write(&checkpoint.string(name)?, length)
+}
+
+/// Reads a string from a checkpoint's file, of which only the header is read: before there is a
+/// strategy or a model, so that the string may say what to make.
+///
+/// @param[out] buffer The string. `buffer` may be NULL if `capacity` is 0.
+/// @return As umbo_checkpoint_restore() of the file, or:
+/// - UMBO_STATUS_NOT_FOUND: no such file, or nothing of this name in it.
+/// - UMBO_STATUS_INVALID_ARGUMENT: not a string, or not a checkpoint.
+#[c_call(out(length), buffer(buffer, capacity), path(path), text(name))]
+pub fn umbo_checkpoint_read_string(
+    path: *const c_char,
+    name: *const c_char,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) {
+    buffer.write(&saved_string(path, name)?, length)
 }
 
 /// Saves everything that was added, and the strategy's step number, to a file.

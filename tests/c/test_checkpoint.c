@@ -206,6 +206,46 @@ static void an_epoch_goes_on(void) {
     release(&whole);
 }
 
+/* Strings are saved, restored, and read from a file without a checkpoint. */
+static void strings_are_saved(void) {
+    struct model a, b;
+    static char string[(1 << 20) + 2];
+    char buffer[64];
+    size_t length = 0;
+    const char *const notes = "{\"layers\": 3, \"name\": \"K\xc3\xa4the\"}\n";
+    make(&a, 2);
+    CHECK_OK(umbo_checkpoint_set_string(a.checkpoint, "notes", "none yet"));
+    CHECK_OK(umbo_checkpoint_set_string(a.checkpoint, "notes", notes));
+    CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
+    CHECK_OK(umbo_checkpoint_read_string(file, "notes", buffer, sizeof(buffer), &length));
+    CHECK(length == strlen(notes) && strcmp(buffer, notes) == 0);
+    CHECK_STATUS(umbo_checkpoint_read_string(file, "notes", NULL, 0, &length),
+                 UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(length == strlen(notes));
+    CHECK_FAILS(umbo_checkpoint_read_string(file, "epoch", buffer, sizeof(buffer), &length),
+                UMBO_STATUS_INVALID_ARGUMENT, "'epoch' is a number");
+    CHECK_FAILS(umbo_checkpoint_read_string(file, "note", buffer, sizeof(buffer), &length),
+                UMBO_STATUS_NOT_FOUND, "has no string 'note'");
+    make(&b, 2);
+    CHECK_FAILS(umbo_checkpoint_restore(b.checkpoint, file), UMBO_STATUS_INVALID_ARGUMENT,
+                "the file has a string 'notes', which was not added");
+    CHECK_FAILS(umbo_checkpoint_string(b.checkpoint, "notes", buffer, sizeof(buffer), &length),
+                UMBO_STATUS_NOT_FOUND, "no string 'notes'");
+    CHECK_OK(umbo_checkpoint_set_string(b.checkpoint, "notes", ""));
+    CHECK_OK(umbo_checkpoint_restore(b.checkpoint, file));
+    CHECK_OK(umbo_checkpoint_string(b.checkpoint, "notes", buffer, sizeof(buffer), &length));
+    CHECK(strcmp(buffer, notes) == 0);
+    memset(string, 'n', sizeof(string) - 1);
+    CHECK_FAILS(umbo_checkpoint_set_string(b.checkpoint, "notes", string),
+                UMBO_STATUS_INVALID_ARGUMENT, "string: has 1048577 bytes; at most 1048576");
+    string[1 << 20] = 0;
+    CHECK_OK(umbo_checkpoint_set_string(b.checkpoint, "notes", string));
+    CHECK_FAILS(umbo_checkpoint_set_string(b.checkpoint, "epoch", ""),
+                UMBO_STATUS_INVALID_ARGUMENT, "a number that was added before");
+    release(&b);
+    release(&a);
+}
+
 int main(void) {
     int32_t replicas;
     for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
@@ -213,6 +253,7 @@ int main(void) {
     state_is_set();
     an_iterator_goes_on();
     an_epoch_goes_on();
+    strings_are_saved();
     CHECK(remove(file) == 0);
     return finish();
 }

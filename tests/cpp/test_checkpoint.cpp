@@ -42,6 +42,7 @@ struct model {
         checkpoint.add("pass", pass);
         checkpoint.set_integer("epoch", 0);
         checkpoint.set_number("best", 1.5);
+        checkpoint.set_string("notes", "");
     }
 
     void step() const {
@@ -62,10 +63,14 @@ void saves_and_restores() {
     const model one;
     one.step();
     one.checkpoint.set_integer("epoch", 4);
+    const std::string notes(5000, 'n');
+    one.checkpoint.set_string("notes", notes);
     one.checkpoint.save(file);
     const model other;
     other.checkpoint.restore(file);
     CHECK(other.values() == one.values() && other.checkpoint.integer("epoch") == 4);
+    CHECK(other.checkpoint.string("notes") == notes);
+    CHECK(umbo::checkpoint::read_string(file, "notes") == notes);
     CHECK(other.checkpoint.number("best") == 1.5 && other.optimizer.info().iterations == 1);
     one.step();
     other.step();

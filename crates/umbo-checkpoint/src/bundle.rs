@@ -82,7 +82,7 @@ impl Checkpoint {
 
     /// Sets a number of the caller, and adds it if it does not exist.
     pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
-        let known = self.entries.lock().get(name).cloned();
+        let known = self.entry(name);
         if let Some(cell) = known.as_ref().and_then(|object| object.number()) {
             let mut current = cell.lock();
             if std::mem::discriminant(&*current) != std::mem::discriminant(&value) {
@@ -97,7 +97,7 @@ impl Checkpoint {
 
     /// A number of the caller, as it was last set or restored.
     pub fn number(&self, name: &str) -> Result<Number> {
-        let known = self.entries.lock().get(name).cloned();
+        let known = self.entry(name);
         let number = known
             .as_ref()
             .and_then(|object| object.number())
@@ -107,6 +107,11 @@ impl Checkpoint {
                 "name: no number '{name}' was set in this checkpoint"
             ))
         })
+    }
+
+    /// The object with this name.
+    pub(super) fn entry(&self, name: &str) -> Option<Arc<dyn Saveable>> {
+        self.entries.lock().get(name).cloned()
     }
 
     pub(super) fn copied_entries(&self) -> Entries {

@@ -6,7 +6,8 @@
 //!   `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`, [`reader`]: files;
 //!   `parts`: the files of several ranks. `wanted`: which tensors are read; `loading`: reading many
 //!   at once.
-//! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
+//! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors, numbers, strings.
+//!   `strings`: setting, getting and looking up the strings.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
 //! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order,
 //!   and which are kept; `folder`: their names; `held_folder`: the folder itself, whatever its path
@@ -47,6 +48,7 @@ pub mod saveable;
 mod saving;
 mod shelf;
 mod snapshot;
+mod strings;
 mod wanted;
 pub mod weight_files;
 mod writer;
@@ -54,4 +56,6 @@ mod writer;
 pub use bundle::{CallersTensor, Checkpoint, Number, SavedIterator};
 pub use manager::Manager;
 pub use manager_options::ManagerOptions;
+pub use objects::string::LONGEST_STRING;
 pub use saveable::Saveable;
+pub use strings::saved_string;

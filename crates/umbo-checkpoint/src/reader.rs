@@ -105,7 +105,8 @@ impl CheckpointFile {
         std::iter::once(self).chain(&self.parts)
     }
 
-    fn open_one(path: &Path) -> Result<CheckpointFile> {
+    /// Opens the file at `path` alone, without its parts.
+    pub(super) fn open_one(path: &Path) -> Result<CheckpointFile> {
         let file = file::open(path)?;
         let length = file
             .metadata()

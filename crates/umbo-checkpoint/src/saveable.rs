@@ -57,6 +57,11 @@ pub trait Saveable: Send + Sync {
         None
     }
 
+    /// The string that it is, if it is one of the caller's.
+    fn string(&self) -> Option<&Mutex<String>> {
+        None
+    }
+
     /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself
     /// instead.
     fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;

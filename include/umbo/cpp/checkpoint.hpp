@@ -77,6 +77,24 @@ public:
         return out;
     }
 
+    // UTF-8 of at most 1,048,576 bytes.
+    returned<void> set_string(const std::string &name, const std::string &string) const {
+        return check(umbo_checkpoint_set_string(get(), name.c_str(), string.c_str()));
+    }
+
+    returned<std::string> string(const std::string &name) const {
+        return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+            return umbo_checkpoint_string(get(), name.c_str(), buffer, capacity, length);
+        });
+    }
+
+    // From a file of which nothing else is read.
+    static returned<std::string> read_string(const std::string &path, const std::string &name) {
+        return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+            return umbo_checkpoint_read_string(path.c_str(), name.c_str(), buffer, capacity, length);
+        });
+    }
+
     returned<void> save(const std::string &path) const {
         return check(umbo_checkpoint_save(get(), path.c_str()));
     }

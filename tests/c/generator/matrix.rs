@@ -116,6 +116,12 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_checkpoint_set_integer", "name", "\"integer\""),
     ("umbo_checkpoint_number", "name", "\"number\""),
     ("umbo_checkpoint_integer", "name", "\"integer\""),
+    ("umbo_checkpoint_set_string", "name", "\"string\""),
+    ("umbo_checkpoint_string", "name", "\"string\""),
+    ("umbo_checkpoint_string", "capacity", "sizeof(buffer)"),
+    ("umbo_checkpoint_read_string", "path", "CHECKPOINT_FILE"),
+    ("umbo_checkpoint_read_string", "name", "\"string\""),
+    ("umbo_checkpoint_read_string", "capacity", "sizeof(buffer)"),
     (
         "umbo_checkpoint_manager_create",
         "folder",

@@ -100,6 +100,7 @@ impl Training {
         set("epoch", Number::Integer(0));
         set("best", Number::Float(0.0));
         set("worst", Number::Float(0.0));
+        checkpoint.set_string("notes", "").unwrap();
         Training {
             strategy,
             kernel,
@@ -153,6 +154,9 @@ impl Training {
         set("epoch", Number::Integer(-3));
         set("best", Number::Float(0.1));
         set("worst", Number::Float(f64::INFINITY));
+        self.checkpoint
+            .set_string("notes", "{\"layers\": 3} \u{e4}\n")
+            .unwrap();
     }
 
     fn step(&self, context: &ReplicaContext) -> umbo_core::error::Result<Option<Value>> {
@@ -226,13 +230,17 @@ impl Training {
                 self.checkpoint.number(name).unwrap()
             ));
         }
+        lines.push(format!(
+            "notes {:?}",
+            self.checkpoint.string("notes").unwrap()
+        ));
         lines.push(format!("then {:?}", next(&self.iterator, 9)));
         lines.push(format!("step {}", next_step(&self.strategy)));
         lines
     }
 }
 
-const STATE: [&str; 24] = [
+const STATE: [&str; 25] = [
     "kernel is [1.0, 2.0, -0.5, 4.25]",
     "bias is [0.1]",
     "table is [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]",
@@ -255,6 +263,7 @@ const STATE: [&str; 24] = [
     "epoch Integer(-3)",
     "best Float(0.1)",
     "worst Float(inf)",
+    r#"notes "{\"layers\": 3} ä\n""#,
     "then [[0.0, 5.0], [7.0, 8.0], [4.0, 6.0], [2.0]]",
     "step 2",
 ];

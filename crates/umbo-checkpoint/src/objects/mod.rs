@@ -5,5 +5,6 @@ pub(super) mod iterator;
 pub(super) mod metrics;
 pub(super) mod number;
 pub(super) mod optimizer;
+pub(super) mod string;
 pub(super) mod tensor;
 pub(super) mod variable;

@@ -25,13 +25,14 @@ static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     return metrics;
 }
 
-/* A variable and two numbers, which lie in a file already. */
+/* A variable, two numbers and a string, which lie in a file already. */
 static umbo_checkpoint *make_checkpoint(const struct objects *good) {
     umbo_checkpoint *checkpoint = NULL;
     CHECK_OK(umbo_checkpoint_create(good->strategy, &checkpoint));
     CHECK_OK(umbo_checkpoint_add_variable(checkpoint, NULL, good->variable));
     CHECK_OK(umbo_checkpoint_set_number(checkpoint, "number", 1));
     CHECK_OK(umbo_checkpoint_set_integer(checkpoint, "integer", 1));
+    CHECK_OK(umbo_checkpoint_set_string(checkpoint, "string", "x"));
     CHECK_OK(umbo_checkpoint_save(checkpoint, CHECKPOINT_FILE));
     return checkpoint;
 }
