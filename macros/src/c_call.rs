@@ -9,16 +9,16 @@ use syn::{Error, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
 
 /// An instruction of the attribute for one or more parameters, such as `out(count)`.
 struct Argument {
-    what: Ident,
+    binding: Ident,
     parameters: Vec<Ident>,
 }
 
 impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Argument> {
-        let what = input.parse()?;
+        let binding = input.parse()?;
         if !input.peek(syn::token::Paren) {
             return Ok(Argument {
-                what,
+                binding,
                 parameters: Vec::new(),
             });
         }
@@ -26,7 +26,7 @@ impl Parse for Argument {
         parenthesized!(inner in input);
         let parameters = Punctuated::<Ident, Token![,]>::parse_terminated(&inner)?;
         Ok(Argument {
-            what,
+            binding,
             parameters: parameters.into_iter().collect(),
         })
     }
@@ -40,8 +40,12 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     let mut body = body_of(function.block.stmts);
     // The order is from the last to the first, because a borrowed object must exist in everything
     // that follows.
-    for Argument { what, parameters } in arguments.iter().rev() {
-        match (what.to_string().as_str(), parameters.as_slice()) {
+    for Argument {
+        binding,
+        parameters,
+    } in arguments.iter().rev()
+    {
+        match (binding.to_string().as_str(), parameters.as_slice()) {
             ("owned", [data, destroy]) => {
                 before = quote! {
                     let #data = unsafe {
@@ -58,8 +62,8 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                 };
             }
             ("quietly", []) => runs = quote!(quietly),
-            (_, [parameter, others @ ..]) => body = bound(what, parameter, others, &body),
-            _ => return Err(Error::new(what.span(), "parameters are expected")),
+            (_, [parameter, others @ ..]) => body = bound(binding, parameter, others, &body),
+            _ => return Err(Error::new(binding.span(), "parameters are expected")),
         }
     }
     let name = function.sig.ident.to_string();
@@ -92,15 +96,15 @@ fn body_of(statements: Vec<Stmt>) -> TokenStream {
 }
 
 /// The code in `rest`, after code that checks and binds a parameter by the function of
-/// `ffi::arguments` with the name `what`.
-fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) -> TokenStream {
+/// `ffi::arguments` with the name `binding`.
+fn bound(binding: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) -> TokenStream {
     let name = parameter.unraw().to_string();
     let others = others.iter().map(|other| {
         let name = other.to_string();
         quote!((#other, #name),)
     });
-    let call = quote!(crate::machinery::arguments::#what);
-    match what.to_string().as_str() {
+    let call = quote!(crate::machinery::arguments::#binding);
+    match binding.to_string().as_str() {
         "borrow" => quote!(#call(#parameter, #name, |#parameter| { #rest })?),
         "within" => quote!(#call(#parameter, #name, |#parameter| { #rest })),
         "transforms" => quote!(unsafe { #call(#parameter, #name, move |#parameter| { #rest }) }),

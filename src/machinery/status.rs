@@ -167,7 +167,11 @@ fn release_left_behind(destroy: umbo_destroy_fn) {
     let Some(destroy) = destroy.map(|destroy| destroy as usize) else {
         return;
     };
-    let is_released_by = |left: &mut LeftBehind| left.destroys.iter().all(|own| *own == destroy);
+    let is_released_by = |left: &mut LeftBehind| {
+        left.destroys
+            .iter()
+            .all(|left_destroy| *left_destroy == destroy)
+    };
     let left: Vec<LeftBehind> = LEFT_BEHIND.lock().extract_if(.., is_released_by).collect();
     drop(left);
 }
@@ -523,8 +527,9 @@ mod tests {
     #[test]
     fn a_payload_is_found_behind_a_name() {
         let destroyed = AtomicUsize::new(0);
-        let own = callback::run(|| fail(UMBO_STATUS_DATA_LOSS, c"the tape is torn", &destroyed));
-        set("umbo_iterator_next", own.unwrap_err());
+        let failure =
+            callback::run(|| fail(UMBO_STATUS_DATA_LOSS, c"the tape is torn", &destroyed));
+        set("umbo_iterator_next", failure.unwrap_err());
         assert_eq!(last_message(), "umbo_iterator_next: the tape is torn");
         // SAFETY: all zero is a value of the struct.
         let mut info: umbo_error_info = unsafe { std::mem::zeroed() };

@@ -22,8 +22,8 @@ pub fn umbo_checkpoint_add_variable(
     name: *const c_char,
     variable: *mut umbo_variable,
 ) {
-    let own = variable.name().clone();
-    let name = name.unwrap_or(own.as_str());
+    let own_name = variable.name().clone();
+    let name = name.unwrap_or(own_name.as_str());
     get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
 }
 

@@ -165,8 +165,8 @@ pub fn umbo_optimizer_create_custom(
     let user_data = Arc::new(user_data);
     let on_gpu = options.update_on_gpu.map(|update| {
         let user_data = Arc::clone(&user_data);
-        move |own: &CustomUpdate<'_>| {
-            let update_for_c = gpu_update_for_c(own);
+        move |tile: &CustomUpdate<'_>| {
+            let update_for_c = gpu_update_for_c(tile);
             callback::run(|| {
                 let mut returned = UMBO_OK;
                 callback::run_rule(|| {
@@ -211,23 +211,23 @@ fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
     }
 }
 
-fn gpu_update_for_c(own: &CustomUpdate<'_>) -> umbo_gpu_update {
-    let (rows, row_count) = own.rows.unwrap_or((0, 0));
+fn gpu_update_for_c(tile: &CustomUpdate<'_>) -> umbo_gpu_update {
+    let (rows, row_count) = tile.rows.unwrap_or((0, 0));
     umbo_gpu_update {
         struct_size: size_of::<umbo_gpu_update>(),
-        dtype: own.dtype.to_c(),
-        state_count: own.slots.len() as i32,
-        count: own.elements as i64,
-        weights: own.weights as *mut c_void,
-        gradient: own.gradient as *const c_void,
-        states: own.slots.as_ptr().cast(),
+        dtype: tile.dtype.to_c(),
+        state_count: tile.slots.len() as i32,
+        count: tile.elements as i64,
+        weights: tile.weights as *mut c_void,
+        gradient: tile.gradient as *const c_void,
+        states: tile.slots.as_ptr().cast(),
         row_count: row_count as i64,
         rows: rows as *const i64,
-        learning_rate: own.rates.learning_rate,
-        weight_decay: own.rates.weight_decay,
-        step: own.step as i64,
-        device: device_of(own.device),
-        stream: own.stream,
+        learning_rate: tile.rates.learning_rate,
+        weight_decay: tile.rates.weight_decay,
+        step: tile.step as i64,
+        device: device_of(tile.device),
+        stream: tile.stream,
     }
 }
 

@@ -111,8 +111,8 @@ pub(crate) fn within<R>(
     body: impl FnOnce(&ReplicaContext) -> Result<R>,
 ) -> Result<R> {
     borrow(handle, argument, |context| {
-        with_current_replica(|own| match own {
-            Some(own) if own.is_same(context) => body(own),
+        with_current_replica(|current| match current {
+            Some(current) if current.is_same(context) => body(current),
             _ => {
                 context.check_current()?;
                 body(context)

@@ -123,6 +123,6 @@ pub fn umbo_current_replica_context(context: *mut *mut umbo_replica_context) {
     context.write(match current() {
         Current::Default => default_context()?,
         Current::CrossReplica(_) => ptr::null_mut(),
-        Current::Replica(own) => handle_of(&own)?,
+        Current::Replica(context) => handle_of(&context)?,
     });
 }

@@ -49,7 +49,7 @@ pub fn umbo_tensor_create_uninitialized(
 
 /// A tensor with a fence around it and anything in it, if this is a callback of a strict strategy.
 fn guarded(dtype: DType, shape: Shape, device: DeviceId) -> Result<Option<Tensor>> {
-    with_current_replica(|own| match own {
+    with_current_replica(|current| match current {
         Some(context) => context.guarded_tensor(dtype, shape, device),
         None => Ok(None),
     })

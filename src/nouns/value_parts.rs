@@ -178,8 +178,8 @@ pub fn umbo_value_view(
     let tensor = leaf(name.map_or(Ok(value), |name| value.at_path(name))?)?;
     let found = tensor.dtype();
     if let Some(asked) = asked.filter(|asked| *asked != found) {
-        let what = name.map_or("the value".to_owned(), |name| format!("'{name}'"));
-        return Err(invalid!("dtype", "{asked}, but {what} is {found}"));
+        let described = name.map_or("the value".to_owned(), |name| format!("'{name}'"));
+        return Err(invalid!("dtype", "{asked}, but {described} is {found}"));
     }
     view.write(view_to_read(tensor));
 }

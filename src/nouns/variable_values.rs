@@ -16,7 +16,7 @@ fn in_place<R>(
     match ctx.is_null() {
         // A copy: what waits for the ends of uses in `body` (`hazard::call_when_unused`) may enter
         // a context.
-        true => body(with_current_replica(|own| own.cloned()).as_ref()),
+        true => body(with_current_replica(|current| current.cloned()).as_ref()),
         false => within(ctx, "ctx", |context| body(Some(context))),
     }
 }

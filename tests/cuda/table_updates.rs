@@ -60,7 +60,7 @@ fn rows_of_tables(machine: &dyn Machine) {
                     rows: Some(TableRows {
                         numbers: &numbers,
                         elements: width as u64,
-                        of: table,
+                        table_rows: table,
                     }),
                     not_finite: flag,
                 };

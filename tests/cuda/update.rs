@@ -179,7 +179,7 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
         Some(TableRows {
             numbers,
             elements: 2,
-            of: 3,
+            table_rows: 3,
         })
     };
     let of_rows = Gradient {

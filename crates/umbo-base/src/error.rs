@@ -357,8 +357,9 @@ impl ReplicaFailures {
     pub fn status(&self) -> Status {
         self.overruling_status
             .or_else(|| {
-                let own = self.failures.iter().find(|failure| !failure.stopped);
-                own.or(self.failures.first())
+                let first_cause = self.failures.iter().find(|failure| !failure.stopped);
+                first_cause
+                    .or(self.failures.first())
                     .map(|failure| failure.error.status())
             })
             .unwrap_or(Status::Internal)
@@ -418,12 +419,12 @@ impl fmt::Display for ReplicaFailures {
             // The part that all messages share was written above. The name of the called operation
             // may precede it.
             let text = error.to_string();
-            let own = match text.strip_suffix(&self.summary) {
+            let own_text = match text.strip_suffix(&self.summary) {
                 Some(name) if !self.summary.is_empty() => name.trim_end_matches(": "),
                 _ => &text,
             };
-            if !own.is_empty() {
-                write!(formatter, ": {own}")?;
+            if !own_text.is_empty() {
+                write!(formatter, ": {own_text}")?;
             }
             separator = "\n";
         }

@@ -27,8 +27,8 @@ impl Case<'_> {
     pub fn what<'b>(&self, part: &'b DryRunPart) -> Option<&'b What> {
         let (number, name) = self.id;
         let mut metrics = part.metrics.iter();
-        let found = metrics.find(|added| added.of == *number && added.name == *name);
-        found.map(|added| &added.what)
+        let found = metrics.find(|added| added.owner == *number && added.name == *name);
+        found.map(|added| &added.additions)
     }
 
     pub fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {

@@ -72,11 +72,11 @@ fn differing(left: &[u32], right: &[u32], near: u32) -> usize {
     let mut at = 0;
     let mut other = 0;
     let mut pairs = 0;
-    while let (Some(&here), Some(&there)) = (left.get(at), right.get(other)) {
-        let is_pair = here.abs_diff(there) <= near;
+    while let (Some(&left_cell), Some(&right_cell)) = (left.get(at), right.get(other)) {
+        let is_pair = left_cell.abs_diff(right_cell) <= near;
         pairs += usize::from(is_pair);
-        at += usize::from(is_pair || here < there);
-        other += usize::from(is_pair || there < here);
+        at += usize::from(is_pair || left_cell < right_cell);
+        other += usize::from(is_pair || right_cell < left_cell);
     }
     left.len().max(right.len()) - pairs
 }

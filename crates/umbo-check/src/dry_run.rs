@@ -110,9 +110,9 @@ impl DryRun<'_> {
             let result = (self.function)(context)?;
             let metrics = observer.own(context.metrics())?.into_iter();
             let metrics = metrics.map(|(name, metric)| Added {
-                of: 0,
+                owner: 0,
                 name,
-                what: What::Mean(metric),
+                additions: What::Mean(metric),
             });
             observer.parts.lock()[context.replica()].metrics = metrics.collect();
             Ok(result)

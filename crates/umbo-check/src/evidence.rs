@@ -190,13 +190,18 @@ impl<'a> Evidence<'a> {
             let Some(part) = parts.into_iter().next() else {
                 continue;
             };
-            for Added { of, name, what } in part.metrics {
-                let size = match what {
+            for Added {
+                owner,
+                name,
+                additions,
+            } in part.metrics
+            {
+                let size = match additions {
                     What::Mean(metric) => metric.mean().abs() / count as f64,
                     What::Sum(sum) => sum.abs() / count as f64 * self.rows as f64,
                     What::Cells { .. } => continue,
                 };
-                let id = (of, name);
+                let id = (owner, name);
                 let known = self
                     .metric_magnitudes
                     .iter_mut()

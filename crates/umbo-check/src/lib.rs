@@ -139,11 +139,11 @@ pub fn check(
         verdict => !verdict.is_equivalent() || verdict == Verdict::SizeDependent,
     };
     // All ranks make the same runs.
-    let what = format_args!("a check of equivalence on {rows} examples");
+    let purpose = format_args!("a check of equivalence on {rows} examples");
     let rows = rows as u64;
     let differ = |(findings, _): &(Vec<Finding>, _)| findings.iter().any(differs);
     let ((mut findings, mut evidence), look_closer) =
-        strategy.any_rank(&what, "the number of its rows", rows, collected, differ)?;
+        strategy.any_rank(&purpose, "the number of its rows", rows, collected, differ)?;
     if look_closer {
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;

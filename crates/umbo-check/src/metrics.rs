@@ -15,21 +15,26 @@ const REMEDY: &str = "add the sum over the examples of the part, with their numb
 /// Adds a finding for each metric.
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
     let mut known: Vec<Id> = Vec::new();
-    for Added { of, name, what } in evidence.runs().flatten().flat_map(|part| &part.metrics) {
+    for Added {
+        owner,
+        name,
+        additions,
+    } in evidence.runs().flatten().flat_map(|part| &part.metrics)
+    {
         if known
             .iter()
-            .any(|(number, known)| number == of && known == name)
+            .any(|(number, known)| number == owner && known == name)
         {
             continue;
         }
-        let id = (*of, name.clone());
-        let of_sum = matches!(what, What::Sum(_));
+        let id = (*owner, name.clone());
+        let of_sum = matches!(additions, What::Sum(_));
         let case = Case {
             evidence,
             id: &id,
             of_sum,
         };
-        findings.push(match *what {
+        findings.push(match *additions {
             What::Cells { near, .. } => cells::judge(&case, near),
             What::Mean(_) | What::Sum(_) => case.judge(),
         });

@@ -164,30 +164,30 @@ pub(super) struct Proportion {
     pub residual: f64,
 }
 
-/// The least-squares factor between `vector` and `of`; nothing if `of` is zero.
+/// The least-squares factor between `vector` and `other`; none if `other` is zero.
 pub(super) fn proportion(
     vector: &LinearCombination<'_>,
-    of: &LinearCombination<'_>,
+    other: &LinearCombination<'_>,
     elements: usize,
 ) -> Option<Proportion> {
-    let mut both = 0.0;
-    let mut own = 0.0;
-    let mut others = 0.0;
+    let mut product = 0.0;
+    let mut square = 0.0;
+    let mut other_square = 0.0;
     for element in 0..elements {
         let a = vector.at(element);
-        let b = of.at(element);
-        both += a * b;
-        own += a * a;
-        others += b * b;
+        let b = other.at(element);
+        product += a * b;
+        square += a * a;
+        other_square += b * b;
     }
-    if !(others > 0.0 && own > 0.0) {
+    if !(other_square > 0.0 && square > 0.0) {
         return None;
     }
-    let factor = both / others;
-    let rest = (own - factor * both).max(0.0);
+    let factor = product / other_square;
+    let rest = (square - factor * product).max(0.0);
     Some(Proportion {
         factor,
-        residual: (rest / own).sqrt(),
+        residual: (rest / square).sqrt(),
     })
 }
 

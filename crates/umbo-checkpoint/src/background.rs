@@ -242,13 +242,15 @@ mod tests {
     /// Tests code that the writing thread calls, such as the sink of the log.
     #[test]
     fn the_thread_that_writes_does_not_wait_for_itself() {
-        let own: Arc<OnceLock<Background>> = Arc::default();
-        let of_write = Arc::downgrade(&own);
+        let background_cell: Arc<OnceLock<Background>> = Arc::default();
+        let for_writer = Arc::downgrade(&background_cell);
         let (sender, receiver) = channel();
-        let background = own.get_or_init(|| {
+        let background = background_cell.get_or_init(|| {
             Background::new(Box::new(move |_, _| {
-                let own = of_write.upgrade().expect("its test goes on");
-                let background = own.get().expect("it writes, so that it is there");
+                let background_cell = for_writer.upgrade().expect("its test goes on");
+                let background = background_cell
+                    .get()
+                    .expect("it writes, so that it is there");
                 sender
                     .send([background.save(8, copy).map(drop), background.wait()])
                     .expect("its test listens");

@@ -58,8 +58,8 @@ impl Checkpoint {
 
     /// Adds an object. Its name must differ from those of the others.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
-        let own = self.strategy.id();
-        let fits = |of| of == own || (of == 0 && object.kind() == "variable");
+        let strategy = self.strategy.id();
+        let fits = |owner| owner == strategy || (owner == 0 && object.kind() == "variable");
         if !object.strategy().is_none_or(fits) {
             let problem =
                 "made by another strategy than the checkpoint; make a checkpoint for each";
@@ -139,9 +139,10 @@ impl Checkpoint {
                 .transpose()?;
             Ok((ready, values, quiet, default, file.own()?.steps.0))
         });
-        let what = &"the restoring of a checkpoint";
+        let purpose = &"the restoring of a checkpoint";
         let ((ready, values, mut quiet, default, steps), _) =
-            self.strategy.any_rank(what, "", 0, prepared, |_| false)?;
+            self.strategy
+                .any_rank(purpose, "", 0, prepared, |_| false)?;
         // From here on nothing is refused.
         let mut positions = Vec::new();
         self.changing(&quiet, default.as_ref(), &values, |changes| {
@@ -219,8 +220,9 @@ impl Checkpoint {
     /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's
     /// own.
     fn default_of(&self, entries: &Entries) -> Option<Strategy> {
-        let own = self.strategy.id();
-        let others = |object: &Arc<dyn Saveable>| object.strategy().is_some_and(|of| of != own);
+        let strategy = self.strategy.id();
+        let others =
+            |object: &Arc<dyn Saveable>| object.strategy().is_some_and(|owner| owner != strategy);
         entries
             .values()
             .any(others)
@@ -235,17 +237,17 @@ impl Checkpoint {
         change: impl FnOnce(&RestoreAccess<'_>) -> Result<R>,
     ) -> Result<R> {
         let strategy = self.strategy.id();
-        let both = |own: &WriteAccess<'_>, default: Option<&WriteAccess<'_>>| {
+        let both = |own_access: &WriteAccess<'_>, default: Option<&WriteAccess<'_>>| {
             change(&RestoreAccess {
                 values,
-                own,
+                own_access,
                 default,
                 strategy,
             })
         };
-        quiet.changing(|own| match default {
-            Some(default) => default.changing(|default| both(own, Some(default))),
-            None => both(own, None),
+        quiet.changing(|own_access| match default {
+            Some(default) => default.changing(|default| both(own_access, Some(default))),
+            None => both(own_access, None),
         })
     }
 
@@ -322,10 +324,10 @@ fn saved_object<'a>(
         return Ok(None);
     };
     if saved.kind != kind {
-        let here = with_article(kind);
-        let there = with_article(&saved.kind);
+        let added = with_article(kind);
+        let saved_kind = with_article(&saved.kind);
         mismatches.push(format!(
-            "kind: '{name}' is {here} here, {there} in the file"
+            "kind: '{name}' is {added} here, {saved_kind} in the file"
         ));
         return Ok(None);
     }
@@ -341,14 +343,14 @@ fn report_unexpected(
 ) -> Result<()> {
     let mut reported = Vec::new();
     for (name, saved) in file.objects()? {
-        let here = entries.get(name).map(|object| object.kind());
-        if here.is_none() {
+        let added_kind = entries.get(name).map(|object| object.kind());
+        if added_kind.is_none() {
             let kind = with_article(&saved.kind);
             mismatches.push(format!(
                 "unexpected: the file has {kind} '{name}', which was not added"
             ));
         }
-        if here != Some(&saved.kind[..]) {
+        if added_kind != Some(&saved.kind[..]) {
             reported.push(name);
         }
     }

@@ -97,12 +97,12 @@ impl CheckpointFile {
             // A tensor without elements also has a checksum.
             loop {
                 let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
-                let here = offset;
+                let piece_offset = offset;
                 let count = to.len() as u64;
                 let checksum = is_compared.then(Hasher::new);
                 pieces.push(ReadPiece {
                     tensor,
-                    offset: here,
+                    offset: piece_offset,
                     to,
                     checksum,
                     outcome: Ok(()),

@@ -161,9 +161,9 @@ impl Manager {
             }
             Ok(due)
         };
-        let what = &"whether a checkpoint is due";
+        let purpose = &"whether a checkpoint is due";
         if !strategy
-            .any_rank(what, "the step", step, is_due(), |due| *due)?
+            .any_rank(purpose, "the step", step, is_due(), |due| *due)?
             .1
         {
             let earlier_failure = self
@@ -274,8 +274,8 @@ impl Manager {
             0 => folder::set_aside(self.shelf.folder().path()),
             _ => Ok(None),
         };
-        let what = &"making room for a new training";
-        let (target, _) = strategy.any_rank(what, "the step", step, moved, |_| false)?;
+        let purpose = &"making room for a new training";
+        let (target, _) = strategy.any_rank(purpose, "the step", step, moved, |_| false)?;
         self.checkpoint
             .homes
             .add(self.shelf.folder().identity().clone());
@@ -387,9 +387,9 @@ impl Manager {
             };
             // One rank may have found damage while another one was refused by the system.
             let is_final = !shelf::may_pass_over(&error, strategy.is_strict());
-            let what = &"what became of a checkpoint";
+            let purpose = &"what became of a checkpoint";
             if strategy
-                .any_rank(what, "the step", step, Ok(()), |()| is_final)?
+                .any_rank(purpose, "the step", step, Ok(()), |()| is_final)?
                 .1
             {
                 return Err(error);
@@ -413,13 +413,13 @@ impl Manager {
             .ok()
             .and_then(step)
             .map_or(0, |step| step + 1);
-        let what = format_args!(
+        let purpose = format_args!(
             "the {which} checkpoint in '{}'",
             self.shelf.folder().path().display()
         );
         let name = "the step of that checkpoint";
         let strategy = self.checkpoint.strategy();
-        let (found, _) = strategy.any_rank(&what, name, agreed, found, |_| false)?;
+        let (found, _) = strategy.any_rank(&purpose, name, agreed, found, |_| false)?;
         Ok(found)
     }
 

@@ -130,12 +130,12 @@ pub(super) fn save_of(path: &Path, file: &Path) -> Option<u64> {
         rest = rest.strip_suffix(ending.to_str()?)?.strip_suffix('.')?;
     }
     let (number, places) = rest.split_at_checked(DIGITS)?;
-    let (part, of) = places.strip_prefix('-')?.split_once("-of-")?;
+    let (part, count) = places.strip_prefix('-')?.split_once("-of-")?;
     let is_count = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_number = number
         .bytes()
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    (is_number && is_count(part) && is_count(of)).then_some(())?;
+    (is_number && is_count(part) && is_count(count)).then_some(())?;
     u64::from_str_radix(number, 16).ok()
 }
 

@@ -30,7 +30,8 @@ pub struct CheckpointFile {
     tensors: HashMap<String, TensorInfo>,
     /// The dtypes of tensors that the format does not know. They are listed in `tensors` as bytes.
     foreign: HashMap<String, String>,
-    own: Option<OwnMetadata>,
+    /// The metadata of Umbo, if Umbo has written the file.
+    metadata: Option<OwnMetadata>,
     /// The parts of the ranks after the first, if several ranks have saved it.
     parts: Vec<CheckpointFile>,
 }
@@ -44,9 +45,9 @@ impl CheckpointFile {
     pub fn open(path: &Path) -> Result<CheckpointFile> {
         let mut file = CheckpointFile::open_one(path)?;
         let parts = file
-            .own
+            .metadata
             .as_ref()
-            .map(|own| own.checkpoint.parts.clone())
+            .map(|metadata| metadata.checkpoint.parts.clone())
             .unwrap_or_default();
         // Parts are beside the file itself, even if the path is a symbolic link.
         let place = match parts.is_empty() {
@@ -62,7 +63,7 @@ impl CheckpointFile {
                         _ => error,
                     },
                 )?;
-            if part.own.as_ref().map(|own| own.crc32) != Some(crc32) {
+            if part.metadata.as_ref().map(|metadata| metadata.crc32) != Some(crc32) {
                 return Err(damaged(
                     path,
                     format!("its part '{name}' is that of another save"),
@@ -76,13 +77,16 @@ impl CheckpointFile {
 
     /// A manager's notes in the file at `path`, whether its parts are there or not.
     pub(super) fn notes_at(path: &Path) -> Result<Option<ManagerNotes>> {
-        let own = CheckpointFile::open_one(path)?.own;
-        Ok(own.and_then(|own| own.checkpoint.manager))
+        let metadata = CheckpointFile::open_one(path)?.metadata;
+        Ok(metadata.and_then(|metadata| metadata.checkpoint.manager))
     }
 
     /// Checks that all parts have the tensors that the file says they have.
     fn check_shardings(&self) -> Result<()> {
-        let sharded = self.own.iter().flat_map(|own| &own.checkpoint.sharded);
+        let sharded = self
+            .metadata
+            .iter()
+            .flat_map(|metadata| &metadata.checkpoint.sharded);
         for (name, SavedSharding { boundaries, .. }) in sharded {
             let dtype = self.tensors.get(name).map(|info| info.dtype);
             let fits = |(part, pair): (&CheckpointFile, &[usize])| {
@@ -147,7 +151,7 @@ impl CheckpointFile {
             );
             return Err(damaged(path, problem));
         }
-        let own = OwnMetadata::read(path, &header)?;
+        let own_metadata = OwnMetadata::read(path, &header)?;
         let ParsedHeader { metadata, foreign } = header;
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
@@ -158,7 +162,7 @@ impl CheckpointFile {
             data,
             tensors,
             foreign,
-            own,
+            metadata: own_metadata,
             parts: Vec::new(),
         })
     }
@@ -170,8 +174,8 @@ impl CheckpointFile {
 
     /// Umbo's entry. Fails if the file was not written by Umbo with everything that training needs.
     pub(super) fn own(&self) -> Result<&CheckpointMetadata> {
-        let own = self.own.as_ref().map(|own| &own.checkpoint);
-        own.ok_or_else(|| {
+        let metadata = self.metadata.as_ref().map(|metadata| &metadata.checkpoint);
+        metadata.ok_or_else(|| {
             let path = self.path.display();
             let problem = format!(
                 "'{path}' is a safetensors file without the metadata of a checkpoint; its \
@@ -183,7 +187,7 @@ impl CheckpointFile {
 
     /// A manager's notes in the file.
     pub(super) fn notes(&self) -> Option<&ManagerNotes> {
-        self.own.as_ref()?.checkpoint.manager.as_ref()
+        self.metadata.as_ref()?.checkpoint.manager.as_ref()
     }
 
     /// The names of all tensors, sorted.
@@ -214,7 +218,7 @@ impl CheckpointFile {
     }
 
     fn sharding(&self, name: &str) -> Option<&SavedSharding> {
-        self.own.as_ref()?.checkpoint.sharded.get(name)
+        self.metadata.as_ref()?.checkpoint.sharded.get(name)
     }
 
     /// Umbo's entries for the objects of the file.
@@ -225,22 +229,25 @@ impl CheckpointFile {
     /// A property that each rank has saved for itself, of all of them in their order. If only the
     /// first one has it, the ranks have it in common.
     pub(super) fn properties_of_ranks(&self, object: &str, name: &str) -> Vec<&Json> {
-        let own = self.files().filter_map(|file| file.own.as_ref());
-        own.filter_map(|own| own.checkpoint.objects.get(object)?.properties.get(name))
+        self.files()
+            .filter_map(|file| {
+                let objects = &file.metadata.as_ref()?.checkpoint.objects;
+                objects.get(object)?.properties.get(name)
+            })
             .collect()
     }
 
-    /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be
-    /// read. If it is missing, or has another dtype or shape, a mismatch is noted.
+    /// Adds the tensor `name`, for the object called `full_name`, to `wanted`, with which it will
+    /// be read. If it is missing, or has another dtype or shape, a mismatch is noted.
     pub(super) fn want(
         &self,
-        (name, here): (&str, &str),
+        (name, full_name): (&str, &str),
         dtype: DType,
         shape: Shape,
         wanted: &mut WantedTensors,
         mismatches: &mut Vec<String>,
     ) -> Result<Option<PendingTensor>> {
-        if !self.fits(name, here, dtype, shape, mismatches) {
+        if !self.fits(name, full_name, dtype, shape, mismatches) {
             return Ok(None);
         }
         match self.sharding(name) {
@@ -276,12 +283,12 @@ impl CheckpointFile {
             .map(Some)
     }
 
-    /// Whether there is a tensor `name` of this dtype and shape, for the object called `here`.
+    /// Whether there is a tensor `name` of this dtype and shape, for the object called `full_name`.
     /// Differences are noted.
     fn fits(
         &self,
         name: &str,
-        here: &str,
+        full_name: &str,
         dtype: DType,
         shape: Shape,
         mismatches: &mut Vec<String>,
@@ -290,9 +297,9 @@ impl CheckpointFile {
             mismatches.push(format!("missing: the file has no tensor '{name}'"));
             return false;
         };
-        let called = match name == here {
+        let called = match name == full_name {
             true => format!("'{name}'"),
-            false => format!("'{here}' (in the file '{name}')"),
+            false => format!("'{full_name}' (in the file '{name}')"),
         };
         let before = mismatches.len();
         let foreign = self.foreign.get(name);
@@ -346,7 +353,7 @@ impl CheckpointFile {
 
     /// The expected checksum of a tensor in this file itself, if the file has one.
     pub(super) fn checksum_of(&self, name: &str) -> Option<Crc32> {
-        self.own.as_ref()?.checksum_of(name)
+        self.metadata.as_ref()?.checksum_of(name)
     }
 
     /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names

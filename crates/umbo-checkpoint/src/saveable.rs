@@ -100,7 +100,7 @@ impl<'a> PreparedRestore<'a> {
 /// values that were read.
 pub struct RestoreAccess<'a> {
     pub(super) values: &'a Values,
-    pub(super) own: &'a WriteAccess<'a>,
+    pub(super) own_access: &'a WriteAccess<'a>,
     pub(super) default: Option<&'a WriteAccess<'a>>,
     pub(super) strategy: u64,
 }
@@ -117,7 +117,7 @@ impl RestoreAccess<'_> {
             Some(default) if variable.spec().strategy != self.strategy => {
                 default.replace(variable, value)
             }
-            _ => self.own.replace(variable, value),
+            _ => self.own_access.replace(variable, value),
         }
     }
 }
@@ -126,14 +126,14 @@ impl RestoreAccess<'_> {
 /// variables their own.
 #[derive(Default)]
 pub struct Names {
-    of: HashMap<usize, String>,
+    names_by_key: HashMap<usize, String>,
     variables: HashMap<String, Variable>,
 }
 
 impl Names {
     /// Gives `variable` a name, unless it has one. Fails if another variable has this name.
     pub(super) fn add(&mut self, variable: &Variable, name: &str) -> Result<()> {
-        if self.of.contains_key(&variable.key()) {
+        if self.names_by_key.contains_key(&variable.key()) {
             return Ok(());
         }
         if let Some(other) = self.variables.get(name) {
@@ -143,14 +143,14 @@ impl Names {
             );
             return Err(Error::invalid("checkpoint", problem));
         }
-        self.of.insert(variable.key(), name.to_owned());
+        self.names_by_key.insert(variable.key(), name.to_owned());
         self.variables.insert(name.to_owned(), variable.clone());
         Ok(())
     }
 
     /// The name of a variable.
     pub fn name(&self, variable: &Variable) -> Result<&str> {
-        self.of
+        self.names_by_key
             .get(&variable.key())
             .map(String::as_str)
             .ok_or_else(|| Error::Internal(format!("{variable:?} has no name in the checkpoint")))
@@ -320,8 +320,8 @@ impl ObjectReader<'_> {
     /// Notes that all tensors of the object are expected, because it was mentioned.
     pub fn take_all(&mut self) {
         let names = self.file.names();
-        let own = names.into_iter().filter(|name| owns(self.object, name));
-        self.taken.extend(own.map(str::to_owned));
+        let object_names = names.into_iter().filter(|name| owns(self.object, name));
+        self.taken.extend(object_names.map(str::to_owned));
     }
 
     /// Whether the file has this part of the object.
@@ -350,10 +350,10 @@ impl ObjectReader<'_> {
             return self.later(Some(part), dtype, shape);
         };
         let name = full_name(self.object, Some(part));
-        let own = sharding.own();
-        let tensor = self
-            .file
-            .read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
+        let own_range = sharding.own();
+        let tensor =
+            self.file
+                .read_part_expecting(&name, (dtype, shape), &own_range, self.mismatches)?;
         self.taken.insert(name);
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }

@@ -82,7 +82,7 @@ impl Snapshot {
     pub(super) fn write_part(mut self, strategy: &Strategy, path: &Path) -> Result<WrittenPart> {
         let ranks = Arc::clone(strategy.ranks());
         let is_first = ranks.rank() == 0;
-        let own = Place::of(path).and_then(|place| {
+        let prepared = Place::of(path).and_then(|place| {
             // These are the saves of the checkpoint that is to be replaced. They are listed before
             // any rank writes.
             let known: Vec<u64> = match is_first {
@@ -94,14 +94,15 @@ impl Snapshot {
             // Parts are beside the file itself, even if the path is a symbolic link.
             Ok((place.path, known, checksums, header))
         });
-        let checksum = own
+        let checksum = prepared
             .as_ref()
             .map_or(0, |(.., header)| u64::from(header.crc32.0));
         let call = Call {
             numbers: [checksum, 0],
             ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint")
         };
-        let (collective, (path, known, checksums, header)) = ranks.start_collective(call, own)?;
+        let (collective, (path, known, checksums, header)) =
+            ranks.start_collective(call, prepared)?;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
         drop(collective);
@@ -195,11 +196,11 @@ pub(super) fn replace(file: AtomicFile) -> Result<()> {
 
 fn start_collective<T>(
     ranks: &Arc<Ranks>,
-    what: &dyn std::fmt::Display,
-    here: Result<T>,
+    purpose: &dyn std::fmt::Display,
+    prepared: Result<T>,
 ) -> Result<T> {
     ranks
-        .start_collective(Call::to(CollectiveKind::State, what), here)
+        .start_collective(Call::to(CollectiveKind::State, purpose), prepared)
         .map(|(_, value)| value)
 }
 

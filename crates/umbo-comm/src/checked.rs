@@ -59,7 +59,7 @@ impl CheckedCommunicator {
     /// Checks that a call is valid: that counts fit the memory, and that a rank receives from
     /// itself as many bytes as it sends to itself.
     fn check(&self, call: &EngineCall<'_>) -> Result<()> {
-        let own = self.rank();
+        let rank = self.rank();
         let size = self.size();
         match call {
             EngineCall::AllToAll {
@@ -70,11 +70,11 @@ impl CheckedCommunicator {
             } => {
                 self.check_counts(send_counts, &send.sizes(), "send_bytes")?;
                 self.check_counts(receive_counts, &receive.sizes(), "receive_bytes")?;
-                let sent = send_counts[own];
-                let received = receive_counts[own];
+                let sent = send_counts[rank];
+                let received = receive_counts[rank];
                 if sent != received {
                     let problem =
-                        format!("rank {own} sends itself {sent} bytes and receives {received}");
+                        format!("rank {rank} sends itself {sent} bytes and receives {received}");
                     return Err(Error::invalid("receive_bytes", problem));
                 }
             }
@@ -85,10 +85,10 @@ impl CheckedCommunicator {
             } => {
                 self.check_counts(counts, &receive.sizes(), "bytes")?;
                 let sizes = send.sizes();
-                if !sizes.contains(&counts[own]) {
-                    let due = counts[own];
+                if !sizes.contains(&counts[rank]) {
+                    let due = counts[rank];
                     let there = sizes.end();
-                    let problem = format!("rank {own} sends {there} bytes; {due} are expected");
+                    let problem = format!("rank {rank} sends {there} bytes; {due} are expected");
                     return Err(Error::invalid("bytes", problem));
                 }
             }

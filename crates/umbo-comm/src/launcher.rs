@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn daemons_and_batch_scripts_of_slurm_are_no_ranks() {
         let daemon = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
-        let own = [("PMI_RANK", "3"), ("PMI_SIZE", "4")];
+        let daemon_variables = [("PMI_RANK", "3"), ("PMI_SIZE", "4")];
         assert_eq!(
-            of(&[daemon, own].concat()).unwrap(),
+            of(&[daemon, daemon_variables].concat()).unwrap(),
             Some(LaunchedRank { rank: 3, size: 4 })
         );
         assert_eq!(

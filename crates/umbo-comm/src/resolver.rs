@@ -48,17 +48,17 @@ impl ClusterResolver {
 
     fn with_launcher(mut self, launched: Option<LaunchedRank>) -> Result<ClusterResolver> {
         match (self.place, launched) {
-            (Some(own), Some(launched)) if own != launched => Err(invalid!(
+            (Some(configured), Some(launched)) if configured != launched => Err(invalid!(
                 VARIABLE,
                 "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what \
                  is wrong",
-                own.rank,
-                own.size,
+                configured.rank,
+                configured.size,
                 launched.rank,
                 launched.size
             )),
-            (own, launched) => {
-                self.place = launched.or(own);
+            (configured, launched) => {
+                self.place = launched.or(configured);
                 Ok(self)
             }
         }
@@ -113,14 +113,14 @@ impl ClusterResolver {
 
     /// The rank by the cluster. Chiefs come first, then workers; no other job has ranks.
     fn place_in_cluster(&self) -> Option<LaunchedRank> {
-        let own = self.task_type.as_ref()?;
+        let task_type = self.task_type.as_ref()?;
         let index = self.task_index?;
         let mut ranks = TRAINING.iter().flat_map(|&job| {
             let tasks = self.jobs.get(job).into_iter().flatten();
             tasks.map(move |(&index, _)| (job, index))
         });
         let size = ranks.clone().count();
-        let rank = ranks.position(|(job, task)| own.as_str() == job && task == index)?;
+        let rank = ranks.position(|(job, task)| task_type.as_str() == job && task == index)?;
         Some(LaunchedRank { rank, size })
     }
 

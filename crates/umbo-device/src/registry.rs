@@ -54,17 +54,22 @@ fn place_of(gpu: DeviceId) -> Result<GpuAddress> {
 
 /// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was
 /// used. For other devices there is nothing to store.
-fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool) -> Result<bool> {
+fn needs_note(
+    device: DeviceId,
+    argument: &'static str,
+    since: &str,
+    is_given: bool,
+) -> Result<bool> {
     REGISTRY.require(device)?;
     if device.kind != DeviceKind::Gpu {
         return match is_given {
             false => Ok(false),
-            true => Err(invalid!(what, "{device} has no {what}s; give NULL")),
+            true => Err(invalid!(argument, "{device} has no {argument}s; give NULL")),
         };
     }
     if cuda::gpu::any_open(device.index..device.index + 1).is_some() {
         return Err(Error::precondition(format!(
-            "device: {device} was used already, and {since}; give a {what} before the first use"
+            "device: {device} was used already, and {since}; give a {argument} before the first use"
         )));
     }
     Ok(true)

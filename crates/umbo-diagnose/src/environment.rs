@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn the_number_of_the_process_can_be_in_the_path() {
-        let of = |text: &str| path(OsStr::new(text), 42).display().to_string();
-        assert_eq!(of("trace-%p.json"), "trace-42.json");
-        assert_eq!(of("/tmp/%d/trace.json"), "/tmp/%d/trace.json");
+        let expanded = |text: &str| path(OsStr::new(text), 42).display().to_string();
+        assert_eq!(expanded("trace-%p.json"), "trace-42.json");
+        assert_eq!(expanded("/tmp/%d/trace.json"), "/tmp/%d/trace.json");
     }
 }

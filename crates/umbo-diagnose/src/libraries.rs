@@ -325,15 +325,15 @@ mod tests {
 
     #[test]
     fn kernels_that_are_older_than_the_processor_are_named() {
-        let of = |kernels, has| open_blas(kernels, true).old_kernels(has);
-        let text = of("Prescott", Vectors::Avx512).unwrap();
+        let old_kernels = |kernels, has| open_blas(kernels, true).old_kernels(has);
+        let text = old_kernels("Prescott", Vectors::Avx512).unwrap();
         assert!(
             text.contains("its Prescott kernels, which use SSE on a processor that has AVX-512"),
             "{text}"
         );
         assert!(text.contains("OPENBLAS_CORETYPE=SkylakeX"), "{text}");
         assert!(
-            of("Sandybridge", Vectors::Avx2)
+            old_kernels("Sandybridge", Vectors::Avx2)
                 .unwrap()
                 .contains("OPENBLAS_CORETYPE=Haswell")
         );
@@ -347,11 +347,11 @@ mod tests {
             ("Prescott", Vectors::Sse),
             ("Prescott", Vectors::Avx),
         ] {
-            assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
+            assert_eq!(old_kernels(kernels, has), None, "{kernels} on {has:?}");
         }
         // One step behind is worth a comparison, and no more.
-        let of = |kernels, has| open_blas(kernels, true).lesser_kernels(has);
-        let text = of("Haswell", Vectors::Avx512).unwrap();
+        let lesser_kernels = |kernels, has| open_blas(kernels, true).lesser_kernels(has);
+        let text = lesser_kernels("Haswell", Vectors::Avx512).unwrap();
         let expected = "its Haswell kernels, which use AVX2 on a processor that has AVX-512: \
                         matrix products take up to twice as long";
         assert!(text.contains(expected), "{text}");
@@ -359,7 +359,7 @@ mod tests {
             text.ends_with("Compare with OPENBLAS_CORETYPE=SkylakeX"),
             "{text}"
         );
-        let text = of("neoversen1", Vectors::Sve).unwrap();
+        let text = lesser_kernels("neoversen1", Vectors::Sve).unwrap();
         assert!(text.contains("NEON on a processor that has SVE"), "{text}");
         for (kernels, has) in [
             ("Prescott", Vectors::Avx512),
@@ -369,7 +369,7 @@ mod tests {
             ("neoversen1", Vectors::Neon),
             ("neoversev1", Vectors::Sve),
         ] {
-            assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
+            assert_eq!(lesser_kernels(kernels, has), None, "{kernels} on {has:?}");
         }
         // A library with one set of kernels cannot be told to use others.
         let text = open_blas("NEHALEM", false)

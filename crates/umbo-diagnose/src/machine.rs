@@ -60,7 +60,7 @@ impl Watch {
         let before = self.time?;
         let now = usage::processors().filter(|_| nanoseconds >= SHORTEST)?;
         let busy = now.busy.saturating_sub(before.busy);
-        let others = busy.saturating_sub(now.own.saturating_sub(before.own));
+        let others = busy.saturating_sub(now.own_time.saturating_sub(before.own_time));
         let others = others as f64 / nanoseconds as f64;
         Some(Load {
             others: others.min(now.processors.into()),

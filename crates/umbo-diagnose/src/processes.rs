@@ -36,7 +36,7 @@ impl Usage {
     /// The processor time since then of threads that are neither the library's nor among `callers`,
     /// the thread that used most first, and that of all other threads together, in nanoseconds.
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
-        let (mut others, mut own) = (Vec::new(), 0);
+        let (mut others, mut of_callers) = (Vec::new(), 0);
         let of_library = own_threads::numbers();
         for ThreadTime {
             thread,
@@ -48,7 +48,7 @@ impl Usage {
                 continue;
             };
             if callers.contains(&thread) || of_library.contains(&thread) {
-                own += nanoseconds;
+                of_callers += nanoseconds;
                 continue;
             }
             // A thread has the name of the thread that started it, until it gets one of its own.
@@ -63,6 +63,6 @@ impl Usage {
             });
         }
         others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
-        (others, own)
+        (others, of_callers)
     }
 }

@@ -247,30 +247,35 @@ impl Step {
         let mut central = step.central;
         central[compute] = 0;
         central[wait] = 0;
-        let mut own: Vec<ByPhase<u64>> = replicas.iter().map(time_in_callback).collect();
+        let mut in_callback: Vec<ByPhase<u64>> = replicas.iter().map(time_in_callback).collect();
         // The functions of merge calls run on the calling thread, which usually runs replica 0 as
         // well. The time that it spends on them is work for all replicas.
         for phase in [Phase::Reduce, Phase::Update, Phase::Exchange].map(|phase| phase as usize) {
-            let of_others = own.iter().skip(1).map(|own| own[phase]).min().unwrap_or(0);
-            if let Some(first) = own.first_mut() {
+            let of_others = in_callback
+                .iter()
+                .skip(1)
+                .map(|in_callback| in_callback[phase])
+                .min()
+                .unwrap_or(0);
+            if let Some(first) = in_callback.first_mut() {
                 let for_all = first[phase].saturating_sub(of_others);
                 first[phase] -= for_all;
                 central[phase] += for_all;
             }
         }
         let total = |spent: &ByPhase<u64>| spent.iter().sum::<u64>();
-        let times: Vec<ReplicaTimes> = own
+        let times: Vec<ReplicaTimes> = in_callback
             .iter()
             .zip(replicas)
-            .map(|(own, replica)| {
-                let busy = total(own) - own[wait];
+            .map(|(in_callback, replica)| {
+                let busy = total(in_callback) - in_callback[wait];
                 let waited = step.run.saturating_sub(total(&central) + busy);
                 let spent = std::array::from_fn(|phase| match phase {
                     phase if phase == wait => waited,
-                    phase => step.before[phase] + central[phase] + own[phase],
+                    phase => step.before[phase] + central[phase] + in_callback[phase],
                 });
                 let ready = replica.clocks.map(|clocks| clocks.ready);
-                let unhampered = own[compute].saturating_sub(ready.unwrap_or(0));
+                let unhampered = in_callback[compute].saturating_sub(ready.unwrap_or(0));
                 ReplicaTimes {
                     spent,
                     busy,
@@ -425,8 +430,8 @@ fn median(mut all: Vec<u64>) -> u64 {
 }
 
 /// `1 step`, `2 steps`.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Nanoseconds as a readable text: three significant digits and a unit.

@@ -213,8 +213,8 @@ mod tests {
     fn stepping_aside_leaves_what_is_allowed() {
         let before = current_thread_processors().unwrap();
         assert!(!step_aside(|_| true));
-        let here = current_processor().unwrap();
-        let moved = step_aside(|processor| processor == here);
+        let busy = current_processor().unwrap();
+        let moved = step_aside(|processor| processor == busy);
         assert_eq!(moved, before.count() > 1);
         assert_eq!(current_thread_processors().unwrap(), before);
     }

@@ -28,7 +28,7 @@ const LONGEST_FREE: u64 = 32_000_000_000;
 /// The binding of the calling thread.
 #[derive(Debug)]
 pub struct Binding {
-    own: CpuSet,
+    preferred: CpuSet,
     all: CpuSet,
     /// None if there is nothing to decide, because the thread may run on all processors anyway, or
     /// because the program has placed it.
@@ -36,12 +36,17 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Binds the calling thread, which belongs to the library, to `own` of the processors `all`.
+    /// Binds the calling thread, which belongs to the library, to the `preferred` of the processors
+    /// `all`.
     /// Errors are those of [`thread::bind`].
-    pub fn new(own: CpuSet, all: CpuSet) -> Result<Binding> {
-        thread::bind(&own)?;
-        let pace = (own != all).then(|| Pace::new(clock::coarse(), clock::ready()));
-        Ok(Binding { own, all, pace })
+    pub fn new(preferred: CpuSet, all: CpuSet) -> Result<Binding> {
+        thread::bind(&preferred)?;
+        let pace = (preferred != all).then(|| Pace::new(clock::coarse(), clock::ready()));
+        Ok(Binding {
+            preferred,
+            all,
+            pace,
+        })
     }
 
     /// The processor to which the thread is bound, if it is only one. Without a binding, it is the
@@ -50,7 +55,7 @@ impl Binding {
         if self.is_free() {
             return affinity::current_processor();
         }
-        let mut processors = self.own.processors();
+        let mut processors = self.preferred.processors();
         processors.next().filter(|_| processors.next().is_none())
     }
 
@@ -75,9 +80,9 @@ impl Binding {
             return false;
         }
         let (before, after) = if was_free {
-            (&self.all, &self.own)
+            (&self.all, &self.preferred)
         } else {
-            (&self.own, &self.all)
+            (&self.preferred, &self.all)
         };
         // If the program has placed the thread itself, its choice is kept.
         if !affinity::is_bound_to(before) || affinity::bind_current_thread(after).is_err() {
@@ -87,10 +92,10 @@ impl Binding {
         log::keep(Level::Debug, || {
             let name = thread::current_name();
             match was_free {
-                true => format!("{name} is bound to processor {} again", self.own),
+                true => format!("{name} is bound to processor {} again", self.preferred),
                 false => format!(
                     "{name} may run on processors {} for a while: others use {}, its own",
-                    self.all, self.own
+                    self.all, self.preferred
                 ),
             }
         });
@@ -223,25 +228,25 @@ mod tests {
         if all.count() < 2 || clock::ready() == 0 && !said() {
             return;
         }
-        let own: CpuSet = all.processors().take(1).collect();
+        let preferred: CpuSet = all.processors().take(1).collect();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                affinity::bind_current_thread(&own).unwrap();
+                affinity::bind_current_thread(&preferred).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             });
             scope.spawn(|| {
-                let mut binding = Binding::new(own.clone(), all.clone()).unwrap();
-                assert_eq!(binding.processor(), own.processors().next());
+                let mut binding = Binding::new(preferred.clone(), all.clone()).unwrap();
+                assert_eq!(binding.processor(), preferred.processors().next());
                 while !binding.update() {
                     std::hint::spin_loop();
                 }
                 assert!(binding.is_free() && affinity::is_bound_to(&all));
                 stop.store(true, Ordering::Relaxed);
                 // If the program has placed the thread, it stays there.
-                affinity::bind_current_thread(&own).unwrap();
+                affinity::bind_current_thread(&preferred).unwrap();
                 binding.pace = Some(Pace {
                     is_free: true,
                     ..Pace::new(0, clock::ready())
@@ -250,7 +255,7 @@ mod tests {
                     binding.update();
                     std::thread::yield_now();
                 }
-                assert!(affinity::is_bound_to(&own));
+                assert!(affinity::is_bound_to(&preferred));
             });
         });
     }

@@ -154,14 +154,14 @@ impl Estimates {
         self.alone(bytes) > nanoseconds(Spin::BOUNDED.duration())
     }
 
-    /// Notes that one thread moved `bytes` bytes of an operation of `of` bytes in this time.
-    pub fn moved(&self, bytes: usize, of: usize, time: Duration) {
+    /// Notes that one thread moved `bytes` of the `operation_bytes` of an operation in this time.
+    pub fn moved(&self, bytes: usize, operation_bytes: usize, time: Duration) {
         if self.is_fixed() || bytes == 0 {
             return;
         }
         let sample = (u128::from(nanoseconds(time)) << 20) / bytes as u128;
         let sample = u64::try_from(sample).unwrap_or(u64::MAX).max(1);
-        let pace = &self.paces[class(of)];
+        let pace = &self.paces[class(operation_bytes)];
         let known = pace.load(Ordering::Relaxed);
         let known = if known == 0 { FIRST_PACE } else { known };
         pace.store(nearer(known, sample, 4), Ordering::Relaxed);

@@ -40,9 +40,9 @@ pub fn shut_down() -> Result<()> {
             alive.join("; ")
         )));
     }
-    let in_use = |what: &str| {
+    let in_use = |purpose: &str| {
         Error::precondition(format!(
-            "the threads for {what} are in use by another call; call this after it has returned"
+            "the threads for {purpose} are in use by another call; call this after it has returned"
         ))
     };
     let Some(computing) = computing::idle() else {

@@ -140,9 +140,9 @@ impl Signal {
         if ready() || spin != Spin::NEVER && spin.until(&mut ready) {
             return true;
         }
-        let own = current();
+        let own_thread = current();
         loop {
-            *self.sleeper.lock() = Some(own.clone());
+            *self.sleeper.lock() = Some(own_thread.clone());
             self.asleep.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             let done = ready();

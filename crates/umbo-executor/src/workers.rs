@@ -292,7 +292,7 @@ impl EnteredWorkers {
         let started = Instant::now();
         let mut done = 0;
         // SAFETY: the body and the queues outlive this call.
-        let own = panic::catch_unwind(AssertUnwindSafe(|| unsafe { job.work(0, &mut done) }));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| unsafe { job.work(0, &mut done) }));
         let moved = bytes as u128 * u128::from(done) / u128::from(division.count());
         ESTIMATES.moved(moved as usize, bytes, started.elapsed());
         // Nothing is left for those that have not begun.
@@ -307,7 +307,7 @@ impl EnteredWorkers {
         drop(long_operation);
         let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
         ESTIMATES.woke(woken, started - job.given, begun);
-        if let Some(payload) = own.err().or(job.panic.into_inner()) {
+        if let Some(payload) = outcome.err().or(job.panic.into_inner()) {
             panic::resume_unwind(payload);
         }
     }

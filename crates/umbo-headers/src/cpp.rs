@@ -12,10 +12,10 @@ const OTHERS: [(&str, &str); 4] = [
     ("struct", "structure"),
 ];
 
-/// The C++ enum, called `own`, of a C enum, and the function that makes the one of the other. What
-/// constants begin with is left out of their names.
-pub fn enumeration(name: &str, own: &str, start: &str, items: &[Declaration]) -> String {
-    let mut text = format!("enum class {own} : std::int32_t {{\n");
+/// The C++ enum, called `cpp_name`, of a C enum, and the function that makes the one of the other.
+/// The prefix of the constants is left out of their names.
+pub fn enumeration(name: &str, cpp_name: &str, start: &str, items: &[Declaration]) -> String {
+    let mut text = format!("enum class {cpp_name} : std::int32_t {{\n");
     for Declaration { name: constant, .. } in items.iter().filter(|item| item.is_constant_of(name))
     {
         let short = constant
@@ -27,7 +27,7 @@ pub fn enumeration(name: &str, own: &str, start: &str, items: &[Declaration]) ->
         text.push_str(&format!("    {short} = {constant},\n"));
     }
     text + &format!(
-        "}};\n\nconstexpr {name} to_c({own} which) noexcept {{\n    return \
+        "}};\n\nconstexpr {name} to_c({cpp_name} which) noexcept {{\n    return \
          static_cast<{name}>(which);\n}}\n"
     )
 }
@@ -52,21 +52,21 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String>
         }
         "const char " => {
             let to_c = format!("{given}.c_str()");
-            let own = format!("{raw} == nullptr ? \"\" : {raw}");
-            ["std::string".to_owned(), "{}".to_owned(), to_c, own]
+            let from_c = format!("{raw} == nullptr ? \"\" : {raw}");
+            ["std::string".to_owned(), "{}".to_owned(), to_c, from_c]
         }
         _ => match kind.strip_prefix("umbo_") {
-            Some(own) => {
-                let own = format!("umbo::{own}");
+            Some(cpp_name) => {
+                let cpp_name = format!("umbo::{cpp_name}");
                 // One that is no constant is 0.
                 let start = if value.starts_with("UMBO_ENUM_VALUE") {
                     ""
                 } else {
                     &value
                 };
-                let start = format!("{own}{{{start}}}");
-                let from_c = format!("{own}{{{raw}}}");
-                [own, start, format!("to_c({given})"), from_c]
+                let start = format!("{cpp_name}{{{start}}}");
+                let from_c = format!("{cpp_name}{{{raw}}}");
+                [cpp_name, start, format!("to_c({given})"), from_c]
             }
             None => return Err(format!("C++ has no '{}'", field.declaration)),
         },
@@ -86,9 +86,9 @@ pub fn options(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, St
 
 /// The function that makes the C struct of the C++ struct.
 pub fn conversion(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
-    let own = name.trim_start_matches("umbo_");
+    let cpp_name = name.trim_start_matches("umbo_");
     let mut text = format!(
-        "inline {name} raw_options(const {own} &how) noexcept {{\n    auto raw = \
+        "inline {name} raw_options(const {cpp_name} &how) noexcept {{\n    auto raw = \
          {name}_default();\n"
     );
     for field in &fields[1..] {
@@ -100,8 +100,8 @@ pub fn conversion(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String,
 
 /// The function that makes the C++ struct of the C struct.
 pub fn reading(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
-    let own = name.trim_start_matches("umbo_");
-    let mut text = format!("inline {own} from_c(const {name} &raw) {{\n    {own} own;\n");
+    let cpp_name = name.trim_start_matches("umbo_");
+    let mut text = format!("inline {cpp_name} from_c(const {name} &raw) {{\n    {cpp_name} own;\n");
     for field in &fields[1..] {
         let (name, [_, _, _, read]) = member(field, zeros)?;
         text.push_str(&format!("    own.{name} = {read};\n"));

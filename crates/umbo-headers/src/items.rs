@@ -33,7 +33,7 @@ impl Declaration {
     /// Whether it is a constant of the enum with this name.
     pub fn is_constant_of(&self, name: &str) -> bool {
         match &self.kind {
-            DeclarationKind::Constant { of, .. } => of.as_deref() == Some(name),
+            DeclarationKind::Constant { enumeration, .. } => enumeration.as_deref() == Some(name),
             _ => false,
         }
     }
@@ -42,7 +42,10 @@ impl Declaration {
 /// The kinds of declarations.
 pub enum DeclarationKind {
     /// A constant with its value, and its type if that is not one of Rust's own.
-    Constant { value: String, of: Option<String> },
+    Constant {
+        value: String,
+        enumeration: Option<String>,
+    },
     /// A struct that is known by its name only.
     Opaque,
     /// A struct with its fields.
@@ -83,8 +86,8 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
             .ok_or_else(|| format!("{name}: C has no such thing"))?;
         match (&mut kind, source) {
             (DeclarationKind::Struct(fields), Source::Struct(source)) => complete(fields, source)?,
-            (DeclarationKind::Constant { of, .. }, Source::Const(source)) => {
-                *of = enum_of(&source.ty)
+            (DeclarationKind::Constant { enumeration, .. }, Source::Const(source)) => {
+                *enumeration = enum_of(&source.ty)
             }
             _ => {}
         }
@@ -236,7 +239,7 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
             name.to_owned(),
             DeclarationKind::Constant {
                 value: value.to_owned(),
-                of: None,
+                enumeration: None,
             },
         ));
     }
@@ -262,11 +265,11 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
             },
         ));
     }
-    let (of, name) = definition.rsplit_once(' ')?;
-    let kind = if of.starts_with("struct ") {
+    let (target, name) = definition.rsplit_once(' ')?;
+    let kind = if target.starts_with("struct ") {
         DeclarationKind::Opaque
     } else {
-        DeclarationKind::Alias(of.to_owned())
+        DeclarationKind::Alias(target.to_owned())
     };
     Some((name.to_owned(), kind))
 }
@@ -301,8 +304,8 @@ fn complete(fields: &mut [Field], source: &ItemStruct) -> Result<(), String> {
 }
 
 /// The value of a default, as C writes it.
-fn value(of: &Expr) -> Result<String, String> {
-    match of {
+fn value(expression: &Expr) -> Result<String, String> {
+    match expression {
         Expr::Lit(ExprLit {
             lit: Lit::Int(number),
             ..
@@ -311,13 +314,17 @@ fn value(of: &Expr) -> Result<String, String> {
             lit: Lit::Float(number),
             ..
         }) => Ok(number.to_string()),
-        Expr::Unary(of) if matches!(of.op, UnOp::Neg(_)) => Ok(format!("-{}", value(&of.expr)?)),
-        Expr::Binary(of) if matches!(of.op, BinOp::Shl(_)) => {
-            Ok(format!("{} << {}", value(&of.left)?, value(&of.right)?))
+        Expr::Unary(expression) if matches!(expression.op, UnOp::Neg(_)) => {
+            Ok(format!("-{}", value(&expression.expr)?))
         }
+        Expr::Binary(expression) if matches!(expression.op, BinOp::Shl(_)) => Ok(format!(
+            "{} << {}",
+            value(&expression.left)?,
+            value(&expression.right)?
+        )),
         // C converts by itself.
-        Expr::Cast(of) => value(&of.expr),
-        Expr::Path(of) => of
+        Expr::Cast(expression) => value(&expression.expr),
+        Expr::Path(expression) => expression
             .path
             .get_ident()
             .map(ToString::to_string)
@@ -327,8 +334,8 @@ fn value(of: &Expr) -> Result<String, String> {
 }
 
 /// The type of a constant, if it is one of the C layer's.
-fn enum_of(of: &Type) -> Option<String> {
-    Some(of.to_token_stream().to_string()).filter(|of| of.starts_with("umbo_"))
+fn enum_of(source: &Type) -> Option<String> {
+    Some(source.to_token_stream().to_string()).filter(|name| name.starts_with("umbo_"))
 }
 
 /// The lines of documentation.

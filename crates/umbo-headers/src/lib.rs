@@ -147,11 +147,11 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
         } else if let Some(words) = directive(line, "enum ") {
             let mut words = words.split(' ');
-            let [name, own, start] = std::array::from_fn(|_| words.next().unwrap_or_default());
+            let [name, cpp_name, start] = std::array::from_fn(|_| words.next().unwrap_or_default());
             let declares = |items: &&Vec<Declaration>| items.iter().any(|item| item.name == name);
             let items = sources.values().find(declares);
             let items = items.ok_or_else(|| format!("{name} is not there"))?;
-            text.push_str(&cpp::enumeration(name, own, start, items));
+            text.push_str(&cpp::enumeration(name, cpp_name, start, items));
         } else if let Some(name) = directive(line, "conversion ") {
             text.push_str(&cpp::conversion(name, fields(name)?, zeros)?);
         } else if let Some(name) = directive(line, "reading ") {
@@ -228,7 +228,9 @@ fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
     let mut zeros = Zeros::new();
     for Declaration { name, kind, .. } in items() {
         let zero = match kind {
-            DeclarationKind::Alias(of) if of == "int32_t" => format!("UMBO_ENUM_VALUE({name}, 0)"),
+            DeclarationKind::Alias(target) if target == "int32_t" => {
+                format!("UMBO_ENUM_VALUE({name}, 0)")
+            }
             DeclarationKind::Callback { .. } => "NULL".to_owned(),
             _ => continue,
         };
@@ -237,11 +239,11 @@ fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
     for Declaration { name, kind, .. } in items() {
         if let DeclarationKind::Constant {
             value,
-            of: Some(of),
+            enumeration: Some(enumeration),
         } = kind
             && value == "0"
         {
-            zeros.insert(of.clone(), name.clone());
+            zeros.insert(enumeration.clone(), name.clone());
         }
     }
     // Those that are fields of others: they do not begin with their size.
@@ -268,9 +270,16 @@ fn has_size(fields: &[Field]) -> bool {
 fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<(), String> {
     let mut is_first = true;
     for item in items {
-        if let DeclarationKind::Constant { of: Some(of), .. } = &item.kind {
-            if !items.iter().any(|item| item.name == *of) {
-                return Err(format!("{}: its type {of} is in another file", item.name));
+        if let DeclarationKind::Constant {
+            enumeration: Some(enumeration),
+            ..
+        } = &item.kind
+        {
+            if !items.iter().any(|item| item.name == *enumeration) {
+                return Err(format!(
+                    "{}: its type {enumeration} is in another file",
+                    item.name
+                ));
             }
             continue;
         }

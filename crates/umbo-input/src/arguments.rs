@@ -5,14 +5,14 @@ use std::ops::RangeBounds;
 
 use umbo_base::error::Result;
 
-/// Converts `count` to a number in `range`. Returns INVALID_ARGUMENT, with `what` in the message,
-/// if it is outside.
+/// Converts `count` to a number in `range`. Returns INVALID_ARGUMENT, with `expected` in the
+/// message, if it is outside.
 pub(crate) fn in_range<N: TryFrom<i64>>(
     argument: &'static str,
     count: i64,
     range: impl RangeBounds<i64>,
-    what: impl Display,
+    expected: impl Display,
 ) -> Result<N> {
     let number = N::try_from(count).ok().filter(|_| range.contains(&count));
-    number.ok_or_else(|| invalid!(argument, "{count}; it is {what}"))
+    number.ok_or_else(|| invalid!(argument, "{count}; it is {expected}"))
 }

@@ -182,7 +182,8 @@ mod tests {
     fn every_byte_arrives_and_no_other_is_touched() {
         let from: Vec<u8> = (0..400).map(|index| index as u8).collect();
         let lengths = [0, 1, 63, 64, 65, 127, 128, 129, 300];
-        let lengths = Instructions::all().flat_map(|of| lengths.map(|bytes| (of, bytes)));
+        let lengths =
+            Instructions::all().flat_map(|instructions| lengths.map(|bytes| (instructions, bytes)));
         for start in [0, 1, 17, 63, 64] {
             for (instructions, bytes) in lengths.clone() {
                 let mut to = vec![255u8; 512];

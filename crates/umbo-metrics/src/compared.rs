@@ -18,14 +18,15 @@ impl Additions for Metrics {
             return Ok(Vec::new());
         }
         let is_empty = |slot: &AddedToEntry| {
-            (slot.sum, slot.weight, slot.hits, slot.of) == (0.0, 0.0, 0, 0) && slot.cells.is_empty()
+            (slot.sum, slot.weight, slot.hits, slot.predictions) == (0.0, 0.0, 0, 0)
+                && slot.cells.is_empty()
         };
         let added = entries
             .iter()
             .zip(&part.slots)
             .filter(|(_, slot)| !is_empty(slot));
         let added = added.map(|(entry, slot)| {
-            let what = match entry.kind {
+            let additions = match entry.kind {
                 MetricKind::Sum => What::Sum(slot.sum),
                 MetricKind::Mean => What::Mean(Metric {
                     sum: slot.sum,
@@ -34,7 +35,7 @@ impl Additions for Metrics {
                 MetricKind::Count => What::Sum(slot.hits as f64),
                 MetricKind::Accuracy { .. } => What::Mean(Metric {
                     sum: slot.hits as f64,
-                    weight: slot.of as f64,
+                    weight: slot.predictions as f64,
                 }),
                 MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
                     let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
@@ -48,9 +49,9 @@ impl Additions for Metrics {
                 }
             };
             Ok(Added {
-                of: self.number,
+                owner: self.number,
                 name: entry.name.as_str().to_owned(),
-                what,
+                additions,
             })
         });
         added.collect()

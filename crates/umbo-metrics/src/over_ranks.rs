@@ -22,7 +22,7 @@ impl Totals for Metrics {
                 to.float(slot.sum)?;
                 to.float(slot.weight)?;
                 to.number(slot.hits as u64)?;
-                to.number(slot.of as u64)?;
+                to.number(slot.predictions as u64)?;
                 to.number(slot.cells.len() as u64)?;
                 let mut bytes = memory::list(slot.cells.len() * size_of::<u32>(), "cells")?;
                 bytes.extend(slot.cells.iter().flat_map(|cell| cell.to_le_bytes()));
@@ -41,7 +41,7 @@ impl Totals for Metrics {
                 })?;
                 let mut slot = AddedToEntry::new(entry.kind);
                 (slot.sum, slot.weight) = (from.float()?, from.float()?);
-                (slot.hits, slot.of) = (from.number()? as i64, from.number()? as i64);
+                (slot.hits, slot.predictions) = (from.number()? as i64, from.number()? as i64);
                 let cells = from.count()?;
                 slot.cells = memory::list(cells, "cells")?;
                 let bytes = from.bytes(cells * size_of::<u32>())?;

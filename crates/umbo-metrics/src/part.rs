@@ -37,7 +37,7 @@ pub(super) struct AddedToEntry {
     pub weight: f64,
     /// The count, for a count or an accuracy.
     pub hits: i64,
-    pub of: i64,
+    pub predictions: i64,
     /// For each example that was added to a matrix or histogram, the number of its cell. So the
     /// cost of a step depends on the number of its examples, and not on the number of cells.
     pub cells: Vec<u32>,
@@ -61,14 +61,14 @@ impl AddedToEntry {
             sum: 0.0,
             weight: 0.0,
             hits: 0,
-            of: 0,
+            predictions: 0,
             cells: Vec::new(),
             outside: None,
         }
     }
 
     fn clear(&mut self) {
-        (self.sum, self.weight, self.hits, self.of) = (0.0, 0.0, 0, 0);
+        (self.sum, self.weight, self.hits, self.predictions) = (0.0, 0.0, 0, 0);
         self.cells.clear();
     }
 
@@ -87,12 +87,12 @@ impl AddedToEntry {
             }
             MetricKind::Count | MetricKind::Accuracy { .. } => {
                 let hits = whole(sum, "sum")?;
-                let of = whole(weight, "weight")?;
-                if self.kind != MetricKind::Count && hits > of {
-                    return Err(invalid!("sum", "{hits} right predictions of {of}"));
+                let predictions = whole(weight, "weight")?;
+                if self.kind != MetricKind::Count && hits > predictions {
+                    return Err(invalid!("sum", "{hits} right predictions of {predictions}"));
                 }
                 self.hits = self.hits.saturating_add(hits);
-                self.of = self.of.saturating_add(of);
+                self.predictions = self.predictions.saturating_add(predictions);
             }
             kind @ (MetricKind::Confusion { .. } | MetricKind::Auc { .. }) => {
                 let name = kind.name();
@@ -127,12 +127,12 @@ impl AddedToEntry {
             memory::reserve(&mut self.cells, count, "labels")?;
         }
         let hits = self.hits;
-        let of = self.of;
+        let predictions = self.predictions;
         let cells = self.cells.len();
         self.outside = None;
         let added = self.add_rows(predicted, labels, count);
         if added.is_err() || (is_strict && self.outside.is_some()) {
-            (self.hits, self.of) = (hits, of);
+            (self.hits, self.predictions) = (hits, predictions);
             self.cells.truncate(cells);
         }
         added.map(|()| self.outside)
@@ -214,7 +214,7 @@ impl AddedToEntry {
                 check_class(predicted, classes, "predicted", row)?;
                 check_class(label, classes, "labels", row)?;
                 self.hits += i64::from(predicted == label);
-                self.of += 1;
+                self.predictions += 1;
             }
             MetricKind::Confusion { classes } => {
                 let column = check_class(predicted, classes.into(), "predicted", row)? as u32;

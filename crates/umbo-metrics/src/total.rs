@@ -20,7 +20,7 @@ pub enum Total {
         /// The count, or how many predictions were right.
         hits: i64,
         /// How many predictions there were.
-        of: i64,
+        predictions: i64,
     },
     /// The cells of a matrix or histogram, row by row.
     Cells(Vec<i64>),
@@ -73,7 +73,10 @@ impl Total {
                 sum: 0.0,
                 weight: 0.0,
             },
-            MetricKind::Count | MetricKind::Accuracy { .. } => Total::Counts { hits: 0, of: 0 },
+            MetricKind::Count | MetricKind::Accuracy { .. } => Total::Counts {
+                hits: 0,
+                predictions: 0,
+            },
             MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
                 let cells = kind.cells().map_or(0, |[rows, columns]| rows * columns);
                 Total::Cells(memory::filled(cells, 0, "cells of a metric")?)
@@ -85,7 +88,7 @@ impl Total {
     pub(super) fn copy(&self) -> Result<Total> {
         Ok(match self {
             &Total::Numbers { sum, weight } => Total::Numbers { sum, weight },
-            &Total::Counts { hits, of } => Total::Counts { hits, of },
+            &Total::Counts { hits, predictions } => Total::Counts { hits, predictions },
             Total::Cells(cells) => {
                 let mut copy = memory::list(cells.len(), "cells of a metric")?;
                 copy.extend_from_slice(cells);
@@ -97,7 +100,7 @@ impl Total {
     pub(super) fn clear(&mut self) {
         match self {
             Total::Numbers { sum, weight } => (*sum, *weight) = (0.0, 0.0),
-            Total::Counts { hits, of } => (*hits, *of) = (0, 0),
+            Total::Counts { hits, predictions } => (*hits, *predictions) = (0, 0),
             Total::Cells(cells) => cells.fill(0),
         }
     }
@@ -109,9 +112,9 @@ impl Total {
                 *sum += slot.sum;
                 *weight += slot.weight;
             }
-            Total::Counts { hits, of } => {
+            Total::Counts { hits, predictions } => {
                 *hits = hits.saturating_add(slot.hits);
-                *of = of.saturating_add(slot.of);
+                *predictions = predictions.saturating_add(slot.predictions);
             }
             Total::Cells(cells) => {
                 slot.cells
@@ -128,9 +131,9 @@ impl Total {
                 sum: *sum,
                 weight: *weight,
             },
-            Total::Counts { hits, of } => Metric {
+            Total::Counts { hits, predictions } => Metric {
                 sum: *hits as f64,
-                weight: *of as f64,
+                weight: *predictions as f64,
             },
             Total::Cells(cells) => match kind {
                 MetricKind::Confusion { classes } => {

@@ -10,7 +10,7 @@ pub struct ProcessorTime {
     /// With anything, other guests of the same host included, in nanoseconds.
     pub busy: u64,
     /// With this process, in nanoseconds.
-    pub own: u64,
+    pub own_time: u64,
     /// How many processors these are.
     pub processors: u32,
 }
@@ -22,9 +22,9 @@ mod tests {
 
     #[test]
     fn the_calling_thread_is_among_the_threads() {
-        let own = threads::number();
-        if self::threads().any(|time| time.thread == own) {
-            assert_eq!(thread_name(own), Some(threads::name()));
+        let thread = threads::number();
+        if self::threads().any(|time| time.thread == thread) {
+            assert_eq!(thread_name(thread), Some(threads::name()));
         }
         assert_eq!(thread_name(u32::MAX), None);
     }

@@ -148,8 +148,8 @@ impl Region {
         if self.bytes == 0 {
             return Ok(inspect(&[]));
         }
-        let here = self.tensor()?.on_host()?;
-        let view = here.reading()?;
+        let on_host = self.tensor()?.on_host()?;
+        let view = on_host.reading()?;
         let bytes = view.as_bytes();
         bytes
             .map(inspect)
@@ -378,7 +378,7 @@ mod tests {
 
     /// An operator with an operand, which changes the element at an address.
     struct Change {
-        what: String,
+        name: String,
         apply: unsafe fn(*mut u8, f64),
         operand: f64,
         /// Whether it changes no number.
@@ -400,10 +400,11 @@ mod tests {
                 }
                 for operand in $operands {
                     let apply_to: fn($type, $type) -> $type = $apply;
-                    let of = |number: f64| apply_to(from(number), from(operand)) == from(number);
-                    let what = format!("{} {} {operand}", stringify!($type), $operator);
-                    let is_identity = [0.0, 1.0, 2.0, 3.0, 5.0, 93.0].into_iter().all(of);
-                    all.push(Change { what, apply, operand, is_identity });
+                    let is_kept =
+                        |number: f64| apply_to(from(number), from(operand)) == from(number);
+                    let name = format!("{} {} {operand}", stringify!($type), $operator);
+                    let is_identity = [0.0, 1.0, 2.0, 3.0, 5.0, 93.0].into_iter().all(is_kept);
+                    all.push(Change { name, apply, operand, is_identity });
                 }
             })+
             all
@@ -491,7 +492,7 @@ mod tests {
                 .1;
             let memory = GuardedMemory::new(64, DeviceId::HOST).unwrap();
             for Change {
-                what,
+                name,
                 apply,
                 operand,
                 is_identity,
@@ -512,7 +513,7 @@ mod tests {
                     for offset in [-256, -size, 64, 64 + size] {
                         change(offset);
                         let breach = guarded.breach().unwrap();
-                        assert!(breach.is_some(), "{what}, {kind}, {offset}");
+                        assert!(breach.is_some(), "{name}, {kind}, {offset}");
                         guarded.raise().unwrap();
                         seen += 1;
                     }
@@ -520,7 +521,7 @@ mod tests {
                     let elements = if signals { 1 } else { 16 / size };
                     (0..elements).for_each(|element| change(element * size));
                     let changed = guarded.region.first_changed().unwrap();
-                    assert!(changed.is_some(), "{what}, {kind}, within");
+                    assert!(changed.is_some(), "{name}, {kind}, within");
                     guarded.poison().unwrap();
                     tried += 1;
                 }

@@ -109,14 +109,16 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         return to.copy_from(&dense);
     }
     let bytes = from.span_bytes();
-    let here = from.on_device();
-    let there = to.tensor.on_device();
+    let source_device = from.on_device();
+    let target_device = to.tensor.on_device();
     // SAFETY: as above.
     unsafe {
         match (source, target) {
-            (None, Some(target)) => target.upload(from.address(), there, bytes),
-            (Some(source), None) => source.download(here, to.tensor.address(), bytes),
-            (Some(source), Some(target)) => target.copy_from(source, here, there, bytes),
+            (None, Some(target)) => target.upload(from.address(), target_device, bytes),
+            (Some(source), None) => source.download(source_device, to.tensor.address(), bytes),
+            (Some(source), Some(target)) => {
+                target.copy_from(source, source_device, target_device, bytes)
+            }
             (None, None) => to.copy_from(from),
         }
     }

@@ -97,8 +97,8 @@ fn made_up_handles_are_recognised() {
 }
 
 fn bits_of_an_address() -> u64 {
-    let here = 0u8;
-    ptr::from_ref(&here).addr() as u64
+    let local = 0u8;
+    ptr::from_ref(&local).addr() as u64
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn threads_retain_one_object() {
                 scope.spawn(move || {
                     let handle: *mut umbo_tensor = ptr::without_provenance_mut(bits as usize);
                     for _ in 0..50 {
-                        let own = another(handle, "tensor").unwrap();
-                        assert!(borrow(own, "tensor", |_| ()).is_ok());
-                        release(own, "tensor").unwrap();
+                        let reference = another(handle, "tensor").unwrap();
+                        assert!(borrow(reference, "tensor", |_| ()).is_ok());
+                        release(reference, "tensor").unwrap();
                     }
                 });
             }

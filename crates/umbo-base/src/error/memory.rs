@@ -9,30 +9,30 @@ use std::fmt;
 
 use crate::error::{Error, Result, Shortage};
 
-/// The error if there is no memory for `count` of `what`.
+/// The error if there is no memory for `count` items, which `name` names.
 #[cold]
-pub fn exhausted(count: usize, what: impl fmt::Display) -> Error {
-    let items = what.to_string();
+pub fn exhausted(count: usize, name: impl fmt::Display) -> Error {
+    let items = name.to_string();
     Error::ResourceExhausted(Shortage::Items { count, items })
 }
 
 /// Reserves memory for `more` elements in a list, so that adding them cannot fail. If there is no
 /// memory, returns RESOURCE_EXHAUSTED and leaves the list unchanged.
-pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: impl fmt::Display) -> Result<()> {
-    list.try_reserve(more).map_err(|_| exhausted(more, what))
+pub fn reserve<T>(list: &mut Vec<T>, more: usize, name: impl fmt::Display) -> Result<()> {
+    list.try_reserve(more).map_err(|_| exhausted(more, name))
 }
 
 /// An empty list with capacity for `count` elements. RESOURCE_EXHAUSTED if there is no memory.
-pub fn list<T>(count: usize, what: impl fmt::Display) -> Result<Vec<T>> {
+pub fn list<T>(count: usize, name: impl fmt::Display) -> Result<Vec<T>> {
     let mut list = Vec::new();
     list.try_reserve_exact(count)
-        .map_err(|_| exhausted(count, what))?;
+        .map_err(|_| exhausted(count, name))?;
     Ok(list)
 }
 
 /// A list of `count` times this value. RESOURCE_EXHAUSTED if there is no memory.
-pub fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>> {
-    let mut all = list(count, what)?;
+pub fn filled<T: Clone>(count: usize, value: T, name: impl fmt::Display) -> Result<Vec<T>> {
+    let mut all = list(count, name)?;
     all.resize(count, value);
     Ok(all)
 }
@@ -41,9 +41,9 @@ pub fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Resu
 /// memory. If not, the error is that of the first item that failed.
 pub fn collect<T>(
     items: impl ExactSizeIterator<Item = Result<T>>,
-    what: impl fmt::Display,
+    name: impl fmt::Display,
 ) -> Result<Vec<T>> {
-    let mut all = list(items.len(), what)?;
+    let mut all = list(items.len(), name)?;
     for item in items {
         all.push(item?);
     }

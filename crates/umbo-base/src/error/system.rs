@@ -8,18 +8,18 @@ use umbo_system::failure::Failure;
 use crate::error::{Error, Shortage};
 
 impl Error {
-    /// The error for an operation that the system has refused. `what` names the file and the
+    /// The error for an operation that the system has refused. `operation` names the file and the
     /// operation.
     ///
     /// If the path itself is wrong, it is INVALID_ARGUMENT for `path`. It is never DATA_LOSS: if
     /// the system did not return a file's bytes, nothing is known about them.
-    pub fn of_system(what: impl Display, cause: &io::Error) -> Error {
-        let message = format!("{what}: {cause}");
+    pub fn of_system(operation: impl Display, cause: &io::Error) -> Error {
+        let message = format!("{operation}: {cause}");
         match Failure::of(cause) {
             Failure::NotFound => Error::NotFound(message),
             Failure::NotPermitted => Error::PermissionDenied(message),
             Failure::Exhausted => {
-                let operation = what.to_string();
+                let operation = operation.to_string();
                 let reason = cause.to_string();
                 Error::ResourceExhausted(Shortage::Refused { operation, reason })
             }

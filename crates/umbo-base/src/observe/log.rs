@@ -166,10 +166,10 @@ const MOST_LOGGED: usize = 64;
 fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
-    let own = hasher.finish();
+    let hash = hasher.finish();
     let place = logged.len();
-    (place <= MOST_LOGGED && !logged.contains(&own)).then(|| {
-        logged.push(own);
+    (place <= MOST_LOGGED && !logged.contains(&hash)).then(|| {
+        logged.push(hash);
         place
     })
 }

@@ -112,10 +112,10 @@ fn close(open: Open) {
     let duration = clock::now().saturating_sub(start);
     if let Some(phase) = phase {
         LOCAL.with(|local| {
-            let own = duration.saturating_sub(local.inside.get());
+            let own_time = duration.saturating_sub(local.inside.get());
             local.inside.set(inside.saturating_add(duration));
             let spent = &local.spent[phase as usize];
-            spent.set(spent.get() + own);
+            spent.set(spent.get() + own_time);
         });
     }
     if is_traced() {

@@ -27,11 +27,11 @@ pub fn is_on() -> bool {
 pub fn warn_or_fail(
     is_strict: bool,
     error: impl FnOnce(String) -> Error,
-    what: impl FnOnce() -> String,
+    message: impl FnOnce() -> String,
 ) -> Result<()> {
     if is_strict || is_on() {
-        return Err(error(format!("strict mode: {}", what())));
+        return Err(error(format!("strict mode: {}", message())));
     }
-    log::log(Level::Warning, what);
+    log::log(Level::Warning, message);
     Ok(())
 }

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn one_switches_on_and_nothing_else_does() {
-        let of = |text: Option<&str>| {
+        let is_on = |text: Option<&str>| {
             let value = OnceLock::from(text.map(str::to_owned));
             Switch {
                 variable: "",
@@ -70,13 +70,13 @@ mod tests {
             }
             .is_on()
         };
-        assert!(of(Some("1")));
+        assert!(is_on(Some("1")));
         for text in ["", "0", "2", "true", " 1", "on", "-1"]
             .map(Some)
             .into_iter()
             .chain([None])
         {
-            assert!(!of(text), "{text:?}");
+            assert!(!is_on(text), "{text:?}");
         }
     }
 }

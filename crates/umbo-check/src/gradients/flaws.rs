@@ -24,7 +24,7 @@ impl GradientCase<'_> {
             let stale = |element: usize| again[element].is_nan() && !once[element].is_nan();
             let first_stale = (0..once.len()).find(|&element| stale(element))?;
             let count = (0..once.len()).filter(|&element| stale(element)).count();
-            let what = match count {
+            let elements = match count {
                 1 => format!(
                     "{} of replica {replica}'s buffer is",
                     self.place(first_stale)
@@ -39,12 +39,12 @@ impl GradientCase<'_> {
             let added_to = |element| stale(element) && once[element] != 0.0;
             let text = match (0..once.len()).any(added_to) {
                 true => format!(
-                    "{what} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that \
-                     what an earlier step left there is added in; view it with UMBO_GRADIENT_ADD, \
-                     which zeroes it"
+                    "{elements} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
+                     that what an earlier step left there is added in; view it with \
+                     UMBO_GRADIENT_ADD, which zeroes it"
                 ),
                 false => format!(
-                    "{what} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
+                    "{elements} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
                      that what an earlier step left there counts; write all elements, or view it \
                      with UMBO_GRADIENT_ADD, which zeroes it"
                 ),

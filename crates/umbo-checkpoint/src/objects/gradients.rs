@@ -61,15 +61,15 @@ impl Saveable for Gradients {
 
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let properties: Option<SavedGradients> = saved.properties();
-        let here = SavedReduction::from(self.loss_reduction());
-        let there = properties
+        let reduction = SavedReduction::from(self.loss_reduction());
+        let saved_reduction = properties
             .as_ref()
-            .map_or(here, |saved| saved.loss_reduction);
-        if there != here {
+            .map_or(reduction, |saved| saved.loss_reduction);
+        if saved_reduction != reduction {
             saved.differs(format!(
                 "its loss reduction is {} here, {} in the file",
-                here.in_words(),
-                there.in_words()
+                reduction.in_words(),
+                saved_reduction.in_words()
             ));
         }
         let mut sums = Vec::new();

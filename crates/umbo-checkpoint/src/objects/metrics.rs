@@ -68,9 +68,9 @@ impl Saveable for Metrics {
                     sum: Float(sum),
                     weight: Float(weight),
                 }),
-                Total::Counts { hits, of } => Some(SavedTotal::Counts {
+                Total::Counts { hits, predictions } => Some(SavedTotal::Counts {
                     hits: Count(hits as u64),
-                    predictions: Count(of as u64),
+                    predictions: Count(predictions as u64),
                 }),
                 Total::Cells(cells) => {
                     let shape = Shape::new(&kind.cells().unwrap_or_default())?;
@@ -112,12 +112,12 @@ fn read_metric(
     kind: MetricKind,
     metric: &SavedMetric,
 ) -> Result<Option<Total>> {
-    let here = SavedKind::from(kind);
-    if metric.kind != here {
-        let here = here.in_words();
-        let there = metric.kind.in_words();
+    let added_kind = SavedKind::from(kind);
+    if metric.kind != added_kind {
+        let added = added_kind.in_words();
+        let saved_kind = metric.kind.in_words();
         saved.differs(format!(
-            "metric '{name}' is {here} here, {there} in the file"
+            "metric '{name}' is {added} here, {saved_kind} in the file"
         ));
         saved.take(name);
         return Ok(None);
@@ -188,7 +188,7 @@ impl SavedTotal {
         match *self {
             SavedTotal::Counts { hits, predictions } => Some(Total::Counts {
                 hits: hits.0 as i64,
-                of: predictions.0 as i64,
+                predictions: predictions.0 as i64,
             }),
             SavedTotal::Numbers { .. } => None,
         }

@@ -132,11 +132,15 @@ impl MpiEngine {
         };
         (self.link.rank, self.link.size) = (natural(rank)?, natural(size)?);
         check_size(self.link.size)?;
-        let own = mpi.machine()?.to_ne_bytes();
-        let mut machines = vec![0; own.len() * self.link.size];
-        self.all_gather(&own, &mut machines, &vec![own.len(); self.link.size])?;
+        let machine = mpi.machine()?.to_ne_bytes();
+        let mut machines = vec![0; machine.len() * self.link.size];
+        self.all_gather(
+            &machine,
+            &mut machines,
+            &vec![machine.len(); self.link.size],
+        )?;
         let (machines, _) = machines.as_chunks();
-        let same = |rank: &usize| machines[*rank] == own;
+        let same = |rank: &usize| machines[*rank] == machine;
         self.node_rank = (0..self.link.rank).filter(same).count();
         self.node_size = (0..self.link.size).filter(same).count();
         Ok(())
@@ -192,7 +196,7 @@ impl MpiEngine {
         &self,
         call: &str,
         bytes: usize,
-        what: &str,
+        described: &str,
         deadline: Option<Instant>,
     ) -> Result<()> {
         let vote = self.synchronize(call, bytes as i64, deadline)?;
@@ -200,8 +204,8 @@ impl MpiEngine {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "ranks disagree about how many bytes are {what}: rank {} has {bytes}, others have {} \
-             to {}",
+            "ranks disagree about how many bytes are {described}: rank {} has {bytes}, others have \
+             {} to {}",
             self.link.rank, vote.least, vote.greatest
         )))
     }
@@ -216,13 +220,13 @@ impl MpiEngine {
         deadline: Option<Instant>,
         synchronize: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let (receives, own) = self.link.incoming(receive, counts);
+        let (receives, own_offset) = self.link.incoming(receive, counts);
         let sends = self.link.outgoing(&sent);
         let from = sent(self.link.rank);
         synchronize()?;
         // SAFETY: the parts lie in the slices, and do not overlap.
         unsafe { self.link.exchange(&sends, &receives, deadline) }?;
-        receive[own..][..from.len()].copy_from_slice(from);
+        receive[own_offset..][..from.len()].copy_from_slice(from);
         Ok(())
     }
 

@@ -64,8 +64,8 @@ functions! {
 }
 
 impl Functions {
-    /// Converts a code to an error that begins with `what`, unless the code is success.
-    pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
+    /// Converts a code to an error that begins with `operation`, unless the code is success.
+    pub fn check(&self, code: c_int, operation: impl Display) -> Result<()> {
         if code == SUCCESS {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Functions {
             .to_string_lossy();
         let text = if known { text.trim() } else { "without a text" };
         Err(Error::Unavailable(format!(
-            "{what}: MPI says {code}, {text}"
+            "{operation}: MPI says {code}, {text}"
         )))
     }
 
@@ -201,7 +201,7 @@ mod tests {
         SUCCESS
     }
 
-    unsafe extern "C" fn own(major: *mut c_int, minor: *mut c_int) -> c_int {
+    unsafe extern "C" fn abi_of_its_own(major: *mut c_int, minor: *mut c_int) -> c_int {
         // SAFETY: as above.
         unsafe { (major.write(-1), minor.write(-1)) };
         SUCCESS
@@ -225,7 +225,7 @@ mod tests {
             }
         };
         assert_eq!(said(Some(standard)), Ok(()));
-        assert!(said(Some(own)).unwrap_err().contains("-1.-1"));
+        assert!(said(Some(abi_of_its_own)).unwrap_err().contains("-1.-1"));
         assert!(said(Some(fails)).unwrap_err().contains("fails with 5"));
         assert!(
             said(None)

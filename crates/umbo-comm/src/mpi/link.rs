@@ -71,13 +71,13 @@ impl Link {
             .map_err(|error| self.cancel(error, pending))
     }
 
-    /// The parts to send to the ranks. `of` returns the bytes for each rank.
-    pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<MessagePart> {
+    /// The parts to send to the ranks. `bytes_for` returns the bytes for each rank.
+    pub fn outgoing<'a>(&self, bytes_for: impl Fn(usize) -> &'a [u8]) -> Vec<MessagePart> {
         let rank = self.rank;
         let size = self.size;
         let parts = (1..size).map(|step| {
             let peer = (rank + step) % size;
-            let bytes = of(peer);
+            let bytes = bytes_for(peer);
             MessagePart {
                 peer,
                 memory: LinkMemory::Sent(bytes.as_ptr()),
@@ -121,11 +121,12 @@ impl Link {
         deadline: Option<Instant>,
     ) -> Result<()> {
         for round in 0..sends.len().max(receives.len()).div_ceil(PEERS) {
-            let of = |length: usize| (round * PEERS).min(length)..((round + 1) * PEERS).min(length);
+            let batch_of =
+                |length: usize| (round * PEERS).min(length)..((round + 1) * PEERS).min(length);
             let mut pending = Vec::new();
-            let begun = receives[of(receives.len())]
+            let begun = receives[batch_of(receives.len())]
                 .iter()
-                .chain(&sends[of(sends.len())])
+                .chain(&sends[batch_of(sends.len())])
                 // SAFETY: the caller's promise. This returns only after MPI has released the parts.
                 .try_for_each(|part| unsafe { self.begin(part, &mut pending) });
             match begun {

@@ -10,28 +10,28 @@ const WHOLE: i64 = i64::MAX;
 /// How many bytes describe a failure: the code of its status, the length of the text, and the text.
 const FAILURE_BYTES: usize = 1024;
 
-/// Returns `own` if no rank has failed. All ranks call it. If some ranks have failed, all get an
-/// error: those with a failure of their own get that one, and the others get the first rank's
+/// Returns `outcome` if no rank has failed. All ranks call it. If some ranks have failed, all get
+/// an error: those with a failure of their own get that one, and the others get the first rank's
 /// failure, with its rank.
 ///
 /// Some failures, such as a wait that timed out, may be caused by another rank. Other failures come
 /// before them. A rank that has only such a failure gets the first rank's failure, too.
-pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
+pub fn agree<T>(base: &dyn Communicator, outcome: Result<T>) -> Result<T> {
     let rank = base.rank();
     let size = base.size();
-    let class = own.as_ref().err().map(class);
+    let class = outcome.as_ref().err().map(class);
     let number = class.map_or(WHOLE, |class| (class as usize * size + rank) as i64);
     let vote = match base.vote(number) {
         Ok(vote) => vote,
         // If this rank has failed itself, that failure came first.
-        Err(error) => return Err(own.err().unwrap_or(error)),
+        Err(error) => return Err(outcome.err().unwrap_or(error)),
     };
     if vote.least == WHOLE {
-        return own;
+        return outcome;
     }
     let first = usize::try_from(vote.least).unwrap_or(0) % size;
-    let common = exchange_error(base, first, own.as_ref().err());
-    match own {
+    let common = exchange_error(base, first, outcome.as_ref().err());
+    match outcome {
         Err(error) if first == rank || class == Some(Class::Own) => {
             Err(error.within(format!("rank {rank}")))
         }
@@ -58,9 +58,13 @@ fn class(error: &Error) -> Class {
 }
 
 /// The failure of rank `first`, which sends it to all other ranks.
-fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
+fn exchange_error(
+    base: &dyn Communicator,
+    first: usize,
+    own_error: Option<&Error>,
+) -> Result<Error> {
     let mut bytes = [0_u8; FAILURE_BYTES];
-    if let Some(error) = own.filter(|_| first == base.rank()) {
+    if let Some(error) = own_error.filter(|_| first == base.rank()) {
         let text = error.to_string();
         let length = text.floor_char_boundary(FAILURE_BYTES - 8);
         bytes[..4].copy_from_slice(&error.status().code().to_le_bytes());

@@ -40,12 +40,12 @@ impl NcclEngine {
         (receive, receives): PartsOf<'_>,
     ) -> Result<&'static dyn Backend> {
         let gpu = send.backend();
-        let own = self.membership.gpu;
-        if gpu.id() != receive.backend().id() || card(gpu) != card(own) {
+        let communicator_gpu = self.membership.gpu;
+        if gpu.id() != receive.backend().id() || card(gpu) != card(communicator_gpu) {
             return Err(Error::precondition(format!(
                 "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to \
                  be moved. Make it for the device of this rank's variables",
-                own.id(),
+                communicator_gpu.id(),
                 gpu.id(),
                 receive.backend().id()
             )));

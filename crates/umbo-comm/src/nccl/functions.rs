@@ -105,9 +105,9 @@ impl Functions {
         )))
     }
 
-    /// Converts a code: to an error that begins with `what`, unless the code is success or means
-    /// that the call continues.
-    pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
+    /// Converts a code to an error that begins with `operation`, unless the code is success or
+    /// means that the call continues.
+    pub fn check(&self, code: c_int, operation: impl Display) -> Result<()> {
         if code == SUCCESS || code == IN_PROGRESS {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl Functions {
             let last = (self.get_last_error)(std::ptr::null_mut());
             (text_of((self.get_error_string)(code)), text_of(last))
         };
-        let mut message = format!("{what}: NCCL says {code}");
+        let mut message = format!("{operation}: NCCL says {code}");
         for part in [meaning, last].into_iter().flatten() {
             message.push_str(", ");
             message.push_str(&part);

@@ -106,13 +106,18 @@ impl Epoch<'_> {
     ) -> Result<EpochReport> {
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let own = Arc::clone(&function);
+        let replica_function = Arc::clone(&function);
         let update = self.update.clone();
-        let step = with_update(own, update, Arc::clone(&seen), Arc::clone(metrics));
+        let step = with_update(
+            replica_function,
+            update,
+            Arc::clone(&seen),
+            Arc::clone(metrics),
+        );
         let mut report = EpochReport::default();
         while self.max_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
-            let at = |what: &str| format!("step {number} of the epoch: {what}");
+            let at = |event: &str| format!("step {number} of the epoch: {event}");
             // With several ranks, each rank learns in the run that one is out of time.
             let is_alone = self.strategy.ranks().is_alone();
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
@@ -136,7 +141,7 @@ impl Epoch<'_> {
                 true => first(&*function, &lent.element).map(|()| self.iterator.record_begun()),
                 false => Ok(()),
             };
-            let (what, done) = match checked {
+            let (cause, done) = match checked {
                 Ok(()) => {
                     let element = lent.element.clone();
                     (
@@ -150,7 +155,7 @@ impl Epoch<'_> {
                 let comes_again =
                     !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
                 let again = if comes_again { AGAIN } else { "" };
-                return Err(error.within(format!("step {number} {what}{again}")));
+                return Err(error.within(format!("step {number} {cause}{again}")));
             }
             drop(lent);
             let done = self
@@ -211,13 +216,13 @@ impl Epoch<'_> {
             (optimizer.strategy(), gradients.strategy())
         };
         let (optimizer, gradients) = self.update.as_ref().map(of_update).unzip();
-        for (of, argument) in [
+        for (strategy, argument) in [
             (self.iterator.distributed_for(), "iterator"),
             (optimizer, "optimizer"),
             (gradients, "gradients"),
             (self.metrics.map(Metrics::strategy), "options.metrics"),
         ] {
-            if of.is_some_and(|of| of != self.strategy.id()) {
+            if strategy.is_some_and(|owner| owner != self.strategy.id()) {
                 return Err(invalid!(
                     argument,
                     "made for another strategy than the one that trains; make it for this one"

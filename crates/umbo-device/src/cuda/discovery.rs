@@ -78,17 +78,17 @@ pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     })
 }
 
-/// Asks the driver about one device. `what` names the question in error messages.
+/// Asks the driver about one device. `question` names it in error messages.
 fn on_device<T>(
     ordinal: u32,
-    what: &str,
+    question: &str,
     ask: impl FnOnce(sys::CUdevice) -> Result<T, DriverError> + std::panic::UnwindSafe,
 ) -> Result<T> {
     let index = existing(ordinal)?;
     match guarded(|| ask(result::device::get(index)?)) {
         Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(failed(what, ordinal, &explain(error))),
-        None => Err(failed(what, ordinal, LACKING)),
+        Some(Err(error)) => Err(failed(question, ordinal, &explain(error))),
+        None => Err(failed(question, ordinal, LACKING)),
     }
 }
 
@@ -102,8 +102,8 @@ fn existing(ordinal: u32) -> Result<c_int> {
     index.ok_or_else(|| absent(&format!("; there are {count}")))
 }
 
-fn failed(what: &str, ordinal: u32, cause: &str) -> Error {
-    Error::Unavailable(format!("the {what} of GPU {ordinal}: {cause}"))
+fn failed(question: &str, ordinal: u32, cause: &str) -> Error {
+    Error::Unavailable(format!("the {question} of GPU {ordinal}: {cause}"))
 }
 
 /// Why a function of the driver could not be called.

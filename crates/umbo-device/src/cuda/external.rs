@@ -82,19 +82,19 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     })
 }
 
-/// The meaning of the driver's answer to the question whether `argument`, which is a `what`,
+/// The meaning of the driver's answer to the question whether `argument`, which is a `noun`,
 /// belongs to a card. It says that a handle or another value is wrong with the codes 1 and 400.
 fn judge(
     answer: Result<bool, DriverError>,
     ordinal: u32,
-    (argument, what): (&'static str, &str),
+    (argument, noun): (&'static str, &str),
     others: &str,
     right: impl FnOnce() -> String,
 ) -> Result<()> {
     let problem = match answer {
         Ok(true) => return Ok(()),
         Ok(false) => others.to_owned(),
-        Err(error) if matches!(error.0 as u32, 1 | 400) => format!("no {what}: {}", explain(error)),
+        Err(error) if matches!(error.0 as u32, 1 | 400) => format!("no {noun}: {}", explain(error)),
         Err(error) => {
             let why = explain(error);
             return Err(Error::Unavailable(format!(

@@ -59,9 +59,9 @@ pub(super) fn require_functions() -> Result<()> {
         };
         FUNCTIONS.into_iter().chain(streams).find(|name| !has(name))
     });
-    let lacking = |what: &str| {
+    let lacking = |function: &str| {
         Error::Unavailable(format!(
-            "the CUDA driver lacks {what}, which this library calls; install a newer driver"
+            "the CUDA driver lacks {function}, which this library calls; install a newer driver"
         ))
     };
     match missing {

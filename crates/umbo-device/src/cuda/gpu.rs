@@ -258,16 +258,23 @@ impl Gpu {
             return Ok(());
         }
         self.wait_for(other)?;
-        let own = self.card().context().cu_ctx();
-        let others = other.card().context().cu_ctx();
+        let own_context = self.card().context().cu_ctx();
+        let other_context = other.card().context().cu_ctx();
         self.stream.call("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
             self.stream
                 .noted(("copy from another GPU", "copy"), bytes, || unsafe {
-                    if own == others {
+                    if own_context == other_context {
                         return result::memcpy_dtod_async(to, from, bytes, self.stream());
                     }
-                    result::memcpy_peer_async(own, to, others, from, bytes, self.stream())
+                    result::memcpy_peer_async(
+                        own_context,
+                        to,
+                        other_context,
+                        from,
+                        bytes,
+                        self.stream(),
+                    )
                 })
         })?;
         let ordered = other.wait_for(self);

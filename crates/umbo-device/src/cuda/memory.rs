@@ -38,12 +38,14 @@ impl Gpu {
                     Ok((free, _)) => format!("; {free} are free"),
                     Err(_) => String::new(),
                 };
-                let of = match self.pool {
+                let share = match self.pool {
                     Some(_) => " from the memory pool that it was given",
                     None => "",
                 };
-                self.card()
-                    .failed(&format!("{bytes} bytes for {}{of}{left}", self.id()), error)
+                self.card().failed(
+                    &format!("{bytes} bytes for {}{share}{left}", self.id()),
+                    error,
+                )
             })
     }
 

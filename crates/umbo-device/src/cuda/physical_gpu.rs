@@ -270,10 +270,11 @@ pub struct EnteredContext {
 }
 
 impl EnteredContext {
-    /// Remembers which context is current, unless it is `own`.
-    fn leaving(own: Option<sys::CUcontext>) -> Result<EnteredContext, DriverError> {
+    /// Remembers which context is current, unless it is `entered`.
+    fn leaving(entered: Option<sys::CUcontext>) -> Result<EnteredContext, DriverError> {
         let before = result::ctx::get_current()?;
-        let left = (before.is_none() || before != own).then_some(before.unwrap_or(ptr::null_mut()));
+        let left =
+            (before.is_none() || before != entered).then_some(before.unwrap_or(ptr::null_mut()));
         Ok(EnteredContext {
             left,
             _of_this_thread: PhantomData,

@@ -303,13 +303,13 @@ fn check_gpu_count(count: u32) -> Result<()> {
     check_count(count, "a GPU", MAX_PER_CARD, "ones")
 }
 
-fn check_count(count: u32, what: &str, most: u32, parts: &str) -> Result<()> {
+fn check_count(count: u32, noun: &str, most: u32, parts: &str) -> Result<()> {
     if (1..=most).contains(&count) {
         return Ok(());
     }
     Err(invalid!(
         "count",
-        "{count}; {what} can be 1 to {most} logical {parts}"
+        "{count}; {noun} can be 1 to {most} logical {parts}"
     ))
 }
 

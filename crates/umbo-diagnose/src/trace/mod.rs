@@ -171,23 +171,23 @@ fn unwritable(path: &str, error: &std::io::Error) -> Error {
 pub(crate) fn record(entry: Entry) {
     let end = entry.event.start + entry.event.duration;
     // A thread that is about to end has no buffer any more, so its events are not traced.
-    let _ = OWN.try_with(|own| {
-        let Ok(mut own) = own.try_borrow_mut() else {
+    let _ = OWN.try_with(|buffered| {
+        let Ok(mut buffered) = buffered.try_borrow_mut() else {
             return;
         };
-        if own
+        if buffered
             .as_ref()
-            .is_none_or(|own| own.session != CURRENT.load(Ordering::Relaxed))
+            .is_none_or(|buffered| buffered.session != CURRENT.load(Ordering::Relaxed))
         {
-            *own = register();
+            *buffered = register();
         }
-        let Some(own) = &*own else { return };
+        let Some(buffered) = &*buffered else { return };
         let full = {
-            let mut events = own.buffer.events.lock();
+            let mut events = buffered.buffer.events.lock();
             events.push(entry);
             events.len() >= KEPT
         };
-        let last = own.last_write.load(Ordering::Relaxed);
+        let last = buffered.last_write.load(Ordering::Relaxed);
         if full || end.saturating_sub(last) > MOST_BEHIND {
             write(full);
         }

@@ -20,7 +20,7 @@ pub(crate) fn check_batches(
             .map(&mut |leaf| part_spec(leaf, replicas).map(ElementSpec::Leaf))
             .is_ok()
     };
-    let what: &dyn Fn() -> String = match properties.batched {
+    let message: &dyn Fn() -> String = match properties.batched {
         Some(Batched::Never) if replicas > 1 && has_rows() => &|| {
             format!(
                 "a dataset that nothing has batched is split over {replicas} replicas: its \
@@ -39,5 +39,9 @@ pub(crate) fn check_batches(
         },
         _ => return check_shuffled_batches(&properties.order, is_strict),
     };
-    strict::warn_or_fail(is_strict, |what| Error::invalid("dataset", what), what)
+    strict::warn_or_fail(
+        is_strict,
+        |message| Error::invalid("dataset", message),
+        message,
+    )
 }

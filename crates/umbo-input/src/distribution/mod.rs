@@ -127,8 +127,8 @@ pub fn distribute_dataset(
         _ if ranks.is_alone() => {}
         Sharding::Data => {}
         Sharding::Off => {
-            let own = LocalReplicas::of(strategy.replica_devices());
-            let distributed = distribute_to(dataset, own, options, is_strict)?;
+            let replicas = LocalReplicas::of(strategy.replica_devices());
+            let distributed = distribute_to(dataset, replicas, options, is_strict)?;
             return distributed.rank_synchronized(strategy, RankGroup::new(ranks, options));
         }
         Sharding::File => {
@@ -152,11 +152,11 @@ pub fn distribute_dataset(
 fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
     let (files, rows) = dataset.properties().files_for(ranks.size())?;
     let shares = balanced_sizes(rows, ranks.num_replicas());
-    let mut of_ranks = shares.as_slice();
+    let mut remaining = shares.as_slice();
     for (rank, &replicas) in ranks.replicas().iter().enumerate() {
-        let (own, others) = of_ranks.split_at(replicas);
-        of_ranks = others;
-        if own.iter().all(|&share| share == 0) {
+        let (shares_of_rank, following) = remaining.split_at(replicas);
+        remaining = following;
+        if shares_of_rank.iter().all(|&share| share == 0) {
             let all = ranks.num_replicas();
             return Err(invalid!(
                 "sharding",
@@ -181,10 +181,11 @@ fn distribute_files(
     let replicas = strategy.num_replicas();
     let first = ranks.first_replica();
     let mut share = FileShare::new(ranks.size(), ranks.rank());
-    let own = dataset.share_of_files(&mut share)?;
-    let own = own.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
+    let own_share = dataset.share_of_files(&mut share)?;
+    let own_share =
+        own_share.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
     let distributed =
-        distribute_per_replica_batches(&own, replicas, strategy.replica_devices(), options)?;
+        distribute_per_replica_batches(&own_share, replicas, strategy.replica_devices(), options)?;
     distributed.rank_synchronized(strategy, RankGroup::new(ranks, options).reading(files))
 }
 

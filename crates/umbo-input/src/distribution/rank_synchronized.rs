@@ -110,7 +110,7 @@ impl RankSynchronizedPass {
 
 impl IteratorStage<Value> for RankSynchronizedPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let own = self.take();
+        let prepared = self.take();
         let has = self.taken.is_some();
         let RankGroup {
             ranks,
@@ -137,7 +137,7 @@ impl IteratorStage<Value> for RankSynchronizedPass {
             numbers,
             ..Call::to(CollectiveKind::Input, &self.group).agreeing(&quantities)
         };
-        let (collective, ()) = ranks.start_collective(call, own)?;
+        let (collective, ()) = ranks.start_collective(call, prepared)?;
         let mut any = false;
         let mut all = true;
         for [has, _] in collective.numbers() {

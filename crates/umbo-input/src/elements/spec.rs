@@ -169,22 +169,22 @@ impl ElementSpec {
     }
 
     /// Checks that `value` matches this spec. If not, returns INVALID_ARGUMENT with a message that
-    /// begins with `what`.
-    pub(crate) fn check(&self, value: &Value, what: &'static str) -> Result<()> {
+    /// begins with `argument`.
+    pub(crate) fn check(&self, value: &Value, argument: &'static str) -> Result<()> {
         match (self, value) {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) if leaf.fits(tensor) => Ok(()),
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(invalid!(
-                what,
+                argument,
                 "{} where the element spec says {leaf}; all elements look as the spec says, which \
                  is given with the function",
                 described(tensor)
             )),
             (ElementSpec::Nest(specs), Value::Nest(nest)) if specs.is_like(nest) => {
                 let mut pairs = specs.items().iter().zip(nest.items());
-                pairs.try_for_each(|(spec, item)| spec.check(item, what))
+                pairs.try_for_each(|(spec, item)| spec.check(item, argument))
             }
             (spec, other) => Err(invalid!(
-                what,
+                argument,
                 "{} of {} where the element spec says {spec}; all elements look as the spec says, \
                  which is given with the function",
                 other.kind_name(),

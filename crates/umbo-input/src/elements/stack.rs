@@ -32,18 +32,18 @@ impl Stack {
     /// zeros.
     fn stack(
         elements: &[Value],
-        of: LeafOf<'_>,
+        leaf_of: LeafOf<'_>,
         slot: &mut LeafBuffer<'_>,
         window: &mut Window,
         pads: bool,
     ) -> Result<()> {
-        let (shape, differ) = batch_shape(elements, of, pads)?;
-        slot.own(of(&elements[0])?.dtype(), shape, 0)?;
+        let (shape, differ) = batch_shape(elements, leaf_of, pads)?;
+        slot.own(leaf_of(&elements[0])?.dtype(), shape, 0)?;
         if differ {
             slot.own_tensor().fill_zeros()?;
         }
         for (position, element) in elements.iter().enumerate() {
-            let source = of(element)?;
+            let source = leaf_of(element)?;
             if differ {
                 let (layout, offset) = corner(slot.tensor(), position, &source.shape())?;
                 window.copy(
@@ -91,8 +91,8 @@ impl Make for Stack {
 
 /// The shape of the batch: the number of elements, and then the largest size of each dimension.
 /// Also returns whether elements differ in shape.
-fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape, bool)> {
-    let first = of(&elements[0])?;
+fn batch_shape(elements: &[Value], leaf_of: LeafOf<'_>, pads: bool) -> Result<(Shape, bool)> {
+    let first = leaf_of(&elements[0])?;
     let shape = first.shape();
     let rank = first.shape().rank();
     let mut sizes = [0; MAX_RANK + 1];
@@ -100,7 +100,7 @@ fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape,
     sizes[1..=rank].copy_from_slice(&shape);
     let mut differ = false;
     for (position, element) in elements.iter().enumerate() {
-        let tensor = of(element)?;
+        let tensor = leaf_of(element)?;
         let is_like = tensor.shape() == shape;
         let fits = is_like || (pads && tensor.shape().rank() == rank);
         if tensor.dtype() != first.dtype() || !fits {

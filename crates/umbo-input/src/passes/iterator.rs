@@ -342,14 +342,14 @@ impl PassIterator {
     }
 
     /// Waits for this thread's turn, and then has exclusive access to the pass.
-    fn take(&self, what: &str) -> Result<(InsideGuard, FairMutexGuard<'_, NextElement>)> {
-        Ok((self.enter(what)?, self.work.lock()))
+    fn take(&self, action: &str) -> Result<(InsideGuard, FairMutexGuard<'_, NextElement>)> {
+        Ok((self.enter(action)?, self.work.lock()))
     }
 
-    fn enter(&self, what: &str) -> Result<InsideGuard> {
+    fn enter(&self, action: &str) -> Result<InsideGuard> {
         if reentrancy::is_inside(self.node) {
             return Err(Error::precondition(format!(
-                "the iterator is {what} by a function that it has called itself (a generator, a \
+                "the iterator is {action} by a function that it has called itself (a generator, a \
                  mapped function, the release of an element): the call would wait for itself; use \
                  another iterator there"
             )));

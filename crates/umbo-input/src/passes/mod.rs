@@ -199,9 +199,9 @@ mod tests {
         }
     }
 
-    fn drawn(random: &mut ChaCha8Rng, what: &mut String) -> Dataset {
+    fn drawn(random: &mut ChaCha8Rng, stages: &mut String) -> Dataset {
         let mut dataset = source(random);
-        *what += &format!("{:?}", dataset.description().stages());
+        *stages += &format!("{:?}", dataset.description().stages());
         let mut batches = false;
         for _ in 0..random.random_range(1..6) {
             let n = random.random_range(0..5);
@@ -230,7 +230,7 @@ mod tests {
             }
             .unwrap();
         }
-        *what = format!("{:?}", dataset.description().stages());
+        *stages = format!("{:?}", dataset.description().stages());
         dataset
     }
 
@@ -246,8 +246,8 @@ mod tests {
     }
 
     /// The pass, of a dataset that shares nothing with others.
-    fn begun(seed: u64, what: &mut String) -> Box<dyn IteratorStage<Value>> {
-        let dataset = drawn(&mut ChaCha8Rng::seed_from_u64(seed), what);
+    fn begun(seed: u64, stages: &mut String) -> Box<dyn IteratorStage<Value>> {
+        let dataset = drawn(&mut ChaCha8Rng::seed_from_u64(seed), stages);
         let mut pass = dataset.start().unwrap();
         pass.announce(&Given::at_once());
         pass
@@ -259,9 +259,9 @@ mod tests {
         log::set_sink(Level::Warning, Box::new(|_, _| {}));
         let mut whole_rounds = 0;
         for seed in 0..2000 {
-            let mut what = String::new();
-            let mut fast = begun(seed, &mut what);
-            let mut slow = begun(seed, &mut what);
+            let mut stages = String::new();
+            let mut fast = begun(seed, &mut stages);
+            let mut slow = begun(seed, &mut stages);
             let mut random = ChaCha8Rng::seed_from_u64(seed + 1_000_000);
             for _ in 0..8 {
                 let count = random.random_range(0..40);
@@ -271,7 +271,7 @@ mod tests {
                 let skipped = fast.skip(&mut left, &Stop::default());
                 let requested = skip_each(&mut *slow, &mut expected, &Stop::default());
                 let words = |done: Result<()>| done.map_err(|error| error.to_string());
-                let case = format!("{seed}: {what}, {count}");
+                let case = format!("{seed}: {stages}, {count}");
                 assert_eq!(
                     (words(skipped), left),
                     (words(requested), expected),

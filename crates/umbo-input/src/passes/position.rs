@@ -209,11 +209,11 @@ impl<'a> StateReader<'a> {
     }
 
     /// The next number, which is at most `most`.
-    pub(crate) fn at_most(&mut self, most: u64, what: &str) -> Result<u64> {
+    pub(crate) fn at_most(&mut self, most: u64, quantity: &str) -> Result<u64> {
         let number = self.number()?;
         if number > most {
             return Err(unfit(&format!(
-                "{what} is {number}, and {most} is the most"
+                "{quantity} is {number}, and {most} is the most"
             )));
         }
         Ok(number)
@@ -225,8 +225,8 @@ impl<'a> StateReader<'a> {
     }
 
     /// The next number, as a position among at most `most` places.
-    pub(crate) fn index(&mut self, most: usize, what: &str) -> Result<usize> {
-        self.at_most(most as u64, what)
+    pub(crate) fn index(&mut self, most: usize, quantity: &str) -> Result<usize> {
+        self.at_most(most as u64, quantity)
             .map(|number| number as usize)
     }
 
@@ -291,14 +291,15 @@ impl Description {
             quantities.push((name, stage.to_string()));
         }
         for &(stage, seed, before) in self.seeds.iter().rev() {
-            let of = |what: &str| format!("{what} of the pipeline's '{}'", self.stages[stage]);
+            let quantity_name =
+                |quantity: &str| format!("{quantity} of the pipeline's '{}'", self.stages[stage]);
             let value = |number: u64| match restored {
                 true => "that of a saved position".to_owned(),
                 false => number.to_string(),
             };
-            quantities.push((of("the seed"), value(seed)));
+            quantities.push((quantity_name("the seed"), value(seed)));
             quantities.push((
-                of("the number of iterators that were made before"),
+                quantity_name("the number of iterators that were made before"),
                 value(before),
             ));
         }

@@ -140,9 +140,9 @@ impl Write for Text {
 }
 
 /// Refuses a position with other stages.
-fn compare(saved: &[Signature], own: &[Signature]) -> Result<()> {
-    let count = saved.len().max(own.len());
-    let difference = (0..count).find(|&stage| saved.get(stage) != own.get(stage));
+fn compare(saved: &[Signature], expected: &[Signature]) -> Result<()> {
+    let count = saved.len().max(expected.len());
+    let difference = (0..count).find(|&stage| saved.get(stage) != expected.get(stage));
     let Some(stage) = difference else {
         return Ok(());
     };
@@ -155,7 +155,7 @@ fn compare(saved: &[Signature], own: &[Signature]) -> Result<()> {
          {stage} is {}, that of the iterator is {}; restore it into an iterator of the pipeline \
          that it was saved of",
         name(saved.get(stage)),
-        name(own.get(stage))
+        name(expected.get(stage))
     )))
 }
 
@@ -218,8 +218,9 @@ mod tests {
     #[test]
     fn the_first_difference_is_named() {
         let saved = write(&batches(3), &[1, 2]).unwrap();
-        let refused = |own: &Description| read(&saved, own).unwrap_err().to_string();
-        for (own, difference) in [
+        let refused =
+            |description: &Description| read(&saved, description).unwrap_err().to_string();
+        for (description, difference) in [
             (
                 batches(4),
                 "stage 0 is 'batch(size: 3)', that of the iterator is 'batch(size: 4)'",
@@ -229,7 +230,7 @@ mod tests {
                 "stage 0 is 'batch(size: 3)', that of the iterator is 'shuffle'",
             ),
         ] {
-            let message = refused(&own);
+            let message = refused(&description);
             assert!(message.contains(difference), "{message}");
         }
         let mut longer = batches(3);
@@ -243,9 +244,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        let own = batches(3);
-        let saved = write(&own, &[1, u64::MAX]).unwrap();
-        assert_eq!(read(&saved, &own).unwrap(), [1, u64::MAX]);
+        let description = batches(3);
+        let saved = write(&description, &[1, u64::MAX]).unwrap();
+        assert_eq!(read(&saved, &description).unwrap(), [1, u64::MAX]);
         let deep = "[".repeat(100_000);
         let deep_position = format!("{{\"iterator_position\":{deep}");
         for text in [
@@ -260,7 +261,7 @@ mod tests {
             &saved.replace("crc32", "crc"),
             &saved.replace("\"crc32\"", "\"more\":1,\"crc32\""),
         ] {
-            let refused = read(text, &own).unwrap_err().to_string();
+            let refused = read(text, &description).unwrap_err().to_string();
             assert!(refused.contains("not a saved position"), "{refused}");
         }
         for (from, to) in [
@@ -271,7 +272,7 @@ mod tests {
             ("[1,", "[ 1,"),
         ] {
             assert!(saved.contains(from), "{saved}");
-            let refused = read(&saved.replace(from, to), &own).unwrap_err();
+            let refused = read(&saved.replace(from, to), &description).unwrap_err();
             assert!(refused.to_string().contains("damaged"), "{refused}");
         }
     }
@@ -338,20 +339,21 @@ mod tests {
             numbers in proptest::collection::vec(any::<u64>(), 0..40),
         ) {
             let stages: Vec<&str> = stages.iter().map(String::as_str).collect();
-            let own = pipeline(&stages);
-            prop_assert_eq!(read(&write(&own, &numbers).unwrap(), &own).unwrap(), numbers);
+            let description = pipeline(&stages);
+            let saved = write(&description, &numbers).unwrap();
+            prop_assert_eq!(read(&saved, &description).unwrap(), numbers);
         }
 
         /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or
         /// escapes.
         #[test]
         fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
-            let own = batches(3);
-            let mut bytes = write(&own, &[3, 1, 4, 1, 5]).unwrap().into_bytes();
+            let description = batches(3);
+            let mut bytes = write(&description, &[3, 1, 4, 1, 5]).unwrap().into_bytes();
             let place = place % bytes.len();
             bytes[place] = with;
             if let Ok(text) = String::from_utf8(bytes)
-                && let Ok(numbers) = read(&text, &own)
+                && let Ok(numbers) = read(&text, &description)
             {
                 prop_assert_eq!(numbers, [3, 1, 4, 1, 5]);
             }

@@ -137,15 +137,15 @@ pub(crate) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8])
     Ok(got)
 }
 
-/// Fills `target`. Messages name its contents by `what`.
+/// Fills `target`. Messages name its contents by `section`.
 pub(crate) fn fill(
     path: &Path,
     stream: &mut impl Read,
     target: &mut [u8],
-    what: &str,
+    section: &str,
 ) -> Result<()> {
     if read_up_to(path, stream, target)? < target.len() {
-        return Err(damaged(path, format!("the file ends within {what}")));
+        return Err(damaged(path, format!("the file ends within {section}")));
     }
     Ok(())
 }

@@ -38,20 +38,25 @@ impl FileShare {
 /// The files of datasets that follow one another. Either all of the datasets are made of files, or
 /// none is.
 pub(crate) fn joined(inputs: &[&DatasetProperties]) -> Option<Files> {
-    let of: Vec<&Files> = inputs
+    let file_lists: Vec<&Files> = inputs
         .iter()
         .filter_map(|input| input.files.as_ref())
         .collect();
     let mixed = "concatenate with what is not made of files";
     Some(Files {
-        count: of.iter().map(|files| files.count).sum(),
-        names: agreement(&of.iter().map(|files| files.names).collect::<Vec<_>>()),
-        first: of.first()?.first.clone(),
+        count: file_lists.iter().map(|files| files.count).sum(),
+        names: agreement(
+            &file_lists
+                .iter()
+                .map(|files| files.names)
+                .collect::<Vec<_>>(),
+        ),
+        first: file_lists.first()?.first.clone(),
         rows: None,
-        whole: of
+        whole: file_lists
             .iter()
             .find_map(|files| files.whole)
-            .or_else(|| (of.len() < inputs.len()).then_some(mixed)),
+            .or_else(|| (file_lists.len() < inputs.len()).then_some(mixed)),
     })
 }
 

@@ -99,8 +99,8 @@ impl Dataset {
             elements_in_turn,
             shuffle_files,
         } = options;
-        let what = format_args!("between 1 and {MAX_AT_ONCE}");
-        let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
+        let range = format_args!("between 1 and {MAX_AT_ONCE}");
+        let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, range)?;
         let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
         let source = FileSource {
             paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),
@@ -117,9 +117,9 @@ impl Dataset {
         };
         spec.check_describes_elements("element_spec")?;
         let source = Arc::new(FileSource { spec, ..source });
-        let own = Arc::new((0..paths.len()).collect());
+        let selected = Arc::new((0..paths.len()).collect());
         let list = FileList {
-            own,
+            selected,
             share: None,
             order: source.shuffle.map(Shuffle::all),
             source,
@@ -133,7 +133,7 @@ impl Dataset {
 struct FileList {
     source: Arc<FileSource>,
     /// The indices of the files that are read.
-    own: Arc<Vec<usize>>,
+    selected: Arc<Vec<usize>>,
     /// The index of the share that is read and the number of shares, if not the whole list is
     /// read.
     share: Option<(usize, usize)>,
@@ -213,32 +213,32 @@ impl Operation for FileList {
     }
 
     fn share(&self, share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
-        let mut own = memory::list(self.own.len(), "numbers of files")?;
-        own.extend(self.own.iter().filter(|_| share.has_next()));
+        let mut selected = memory::list(self.selected.len(), "numbers of files")?;
+        selected.extend(self.selected.iter().filter(|_| share.has_next()));
         let source = Arc::clone(&self.source);
         let order = source.shuffle.map(Shuffle::all);
         let share = Some(share.place());
         Ok(Some(Arc::new(FileList {
             source,
-            own: Arc::new(own),
+            selected: Arc::new(selected),
             share,
             order,
         })))
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
-        let count = self.own.len() as u64;
+        let count = self.selected.len() as u64;
         let numbers = slices::in_order(count);
         let order = match &self.order {
             Some(shuffle) => shuffle.pass(Cardinality::Exact(count), numbers),
             None => numbers,
         };
-        let places = self.source.at_once.min(self.own.len());
+        let places = self.source.at_once.min(self.selected.len());
         let mut open = memory::list(places, "open files")?;
         open.resize_with(places, || None);
         Ok(Box::new(FilesPass {
             source: Arc::clone(&self.source),
-            own: Arc::clone(&self.own),
+            selected: Arc::clone(&self.selected),
             place: PendingItem::of(&*order),
             order,
             open,
@@ -260,7 +260,7 @@ impl Operation for FileList {
         let source = &*self.source;
         let takes_turns = source.at_once > 1;
         let signature = Signature::new("files")
-            .with("files", self.own.len())
+            .with("files", self.selected.len())
             .with("files_at_once", source.at_once)
             .with("elements_in_turn", takes_turns.then_some(source.in_turn))
             .with("element_spec", &source.spec);
@@ -276,7 +276,7 @@ impl Operation for FileList {
 
 struct FilesPass {
     source: Arc<FileSource>,
-    own: Arc<Vec<usize>>,
+    selected: Arc<Vec<usize>>,
     order: Box<dyn IteratorStage<u64>>,
     /// The position of the file to open next, held if there was no memory to open it.
     place: PendingItem<u64>,
@@ -303,7 +303,7 @@ struct OpenFile {
 impl FilesPass {
     /// Opens the file at position `place` among those that are read.
     fn opened(&self, place: u64) -> Result<OpenFile> {
-        let number = self.own.get(place as usize).copied();
+        let number = self.selected.get(place as usize).copied();
         let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
         let dataset = self.source.fitting(number)?;
         let description = dataset.description();
@@ -399,12 +399,12 @@ impl IteratorStage<Value> for FilesPass {
             if !from.flag()? {
                 continue;
             }
-            let most = (self.own.len() as u64).saturating_sub(1);
+            let most = (self.selected.len() as u64).saturating_sub(1);
             let place = from.at_most(most, "the number of a file")?;
             let pipeline = from.number()?;
             let mut file = self.opened(place)?;
             if u64::from(file.pipeline.0) != pipeline {
-                let path = self.source.paths[self.own[place as usize]].display();
+                let path = self.source.paths[self.selected[place as usize]].display();
                 return Err(unfit(&format!(
                     "'{path}' was made another dataset of, or has changed"
                 )));

@@ -202,10 +202,10 @@ pub const CODES: [(&str, DType); 13] = [
     ("b1", DType::Bool),
 ];
 
-fn lacking(path: &Path, what: &str) -> Error {
+fn lacking(path: &Path, problem: &str) -> Error {
     let path = path.display();
     Error::Unimplemented(format!(
-        "'{path}': {what}; integers, floats and bool are read"
+        "'{path}': {problem}; integers, floats and bool are read"
     ))
 }
 

@@ -102,10 +102,10 @@ fn position(path: &Path, arrays: &Arrays, name: &str, argument: &str) -> Result<
 fn refused(path: &Path, error: ZipError) -> Error {
     match error {
         ZipError::Io(error) => failed(path, &error),
-        ZipError::UnsupportedArchive(what) => {
-            Error::Unimplemented(format!("'{}': {what}", path.display()))
+        ZipError::UnsupportedArchive(problem) => {
+            Error::Unimplemented(format!("'{}': {problem}", path.display()))
         }
-        ZipError::InvalidArchive(what) => wrong(path, format!("not a .npz file: {what}")),
+        ZipError::InvalidArchive(problem) => wrong(path, format!("not a .npz file: {problem}")),
         error => damaged(path, error),
     }
 }

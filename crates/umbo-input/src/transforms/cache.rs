@@ -59,7 +59,7 @@ impl Reorder for Cache {
     ) -> Box<dyn IteratorStage<T>> {
         let mut pass = CachePass {
             first: Arc::clone(&self.0),
-            own: None,
+            restored: None,
             complete: None,
             given: None,
             cardinality,
@@ -83,7 +83,7 @@ struct CachePass<T> {
     first: FirstRound,
     /// In a restored pass, this replaces the dataset's cache: it holds what was cached where the
     /// position was saved, if anything was.
-    own: Option<Option<Arc<CachedRound<T>>>>,
+    restored: Option<Option<Arc<CachedRound<T>>>>,
     /// A complete round of this pass. The dataset caches it once its end was given.
     complete: Option<Arc<CachedRound<T>>>,
     /// When the items are given, once an iterator has the pass.
@@ -113,7 +113,7 @@ impl<T: Item> CachePass<T> {
 
     /// The cached round that the next round yields.
     fn kept(&self) -> Option<Arc<CachedRound<T>>> {
-        let kept = self.own.clone().unwrap_or_else(|| self.of_dataset());
+        let kept = self.restored.clone().unwrap_or_else(|| self.of_dataset());
         kept.or_else(|| self.complete.clone())
     }
 
@@ -125,7 +125,7 @@ impl<T: Item> CachePass<T> {
         self.failed = false;
         self.replaying = self.kept();
         // The dataset may have cached it, or the round of another pass.
-        if self.own.is_none() && self.of_dataset().is_some() {
+        if self.restored.is_none() && self.of_dataset().is_some() {
             self.complete = None;
         }
     }
@@ -142,7 +142,7 @@ impl<T: Item> CachePass<T> {
         let is_it =
             |kept: &Arc<CachedRound<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
         if let Some(kept) = self.of_dataset().filter(is_it) {
-            self.own = Some(Some(kept));
+            self.restored = Some(Some(kept));
             return Ok(());
         }
         if !self.cardinality.admits(count) {
@@ -165,7 +165,7 @@ impl<T: Item> CachePass<T> {
             origin: StateWriter::default(),
         };
         kept.origin.read(origin);
-        self.own = Some(Some(Arc::new(kept)));
+        self.restored = Some(Some(Arc::new(kept)));
         Ok(())
     }
 }
@@ -264,7 +264,7 @@ impl<T: Item> IteratorStage<T> for CachePass<T> {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        (self.own, self.complete) = (Some(None), None);
+        (self.restored, self.complete) = (Some(None), None);
         if from.flag()? {
             let count = from.elements(MOST_AGAIN)?;
             let origin = from.nested()?;
@@ -315,7 +315,7 @@ impl<T: Item> IteratorStage<T> for CachePass<T> {
 
     fn announce(&mut self, given: &Given) {
         // In a restored pass, a cached round was given where the position was saved.
-        if let Some(kept) = self.own.as_ref().and_then(|_| self.kept()) {
+        if let Some(kept) = self.restored.as_ref().and_then(|_| self.kept()) {
             let _ = self.first.set(kept);
         }
         self.given = Some(given.clone());

@@ -58,12 +58,12 @@ impl Dataset {
         function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
         options: MapOptions,
     ) -> Result<Dataset> {
-        let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
+        let range = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
         let calls = in_range(
             "parallel_call_count",
             options.parallel_calls,
             0..=MAX_PARALLEL_CALLS,
-            what,
+            range,
         )?;
         let spec = options
             .element_spec

@@ -29,8 +29,8 @@ const MAX_DEPTH: i64 = 4096;
 
 /// Checks a number of elements to make ahead, which is at least `least`.
 pub(crate) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Result<usize> {
-    let what = format_args!("the elements to make ahead, between {least} and {MAX_DEPTH}");
-    in_range(argument, depth, least..=MAX_DEPTH, what)
+    let range = format_args!("the elements to make ahead, between {least} and {MAX_DEPTH}");
+    in_range(argument, depth, least..=MAX_DEPTH, range)
 }
 
 /// The items of a pass that has not begun. Up to `depth` of them are made ahead. With 0 they are

@@ -257,8 +257,8 @@ impl IteratorStage<Value> for RebatchPass {
                 slot.view(source, layout, offset)
             }
             (Some(first), _) => {
-                let of: LeafOf<'_> = &|batch| leaves.tensor(batch, leaf);
-                join(of(first.batch)?, pieces(), of, rows, slot, window)
+                let leaf_of: LeafOf<'_> = &|batch| leaves.tensor(batch, leaf);
+                join(leaf_of(first.batch)?, pieces(), leaf_of, rows, slot, window)
             }
         });
         let element = filled.map(|()| buffer.value());
@@ -333,7 +333,7 @@ fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
 fn join<'a>(
     first: &Tensor,
     pieces: impl Iterator<Item = RowPiece<'a>>,
-    of: LeafOf<'_>,
+    leaf_of: LeafOf<'_>,
     rows: usize,
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
@@ -346,7 +346,7 @@ fn join<'a>(
     let target = slot.tensor();
     let mut position = 0;
     for RowPiece { batch, start, stop } in pieces {
-        let source = of(batch)?;
+        let source = leaf_of(batch)?;
         let next = position + stop - start;
         let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, next, 1)?;

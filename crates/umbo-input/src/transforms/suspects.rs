@@ -141,14 +141,14 @@ impl OrderFacts {
         };
         parts.told = true;
         drop(parts);
-        let what = || {
+        let message = || {
             format!(
                 "{words} of a dataset that is shuffled anew in each pass: each part has an order \
                  of its own, so that they have elements in common, as of training and test; \
                  shuffle with keep_order_each_pass, or shuffle the parts"
             )
         };
-        strict::warn_or_fail(false, |what| Error::invalid("dataset", what), what)
+        strict::warn_or_fail(false, |message| Error::invalid("dataset", message), message)
     }
 }
 
@@ -218,26 +218,34 @@ pub(crate) fn check_shuffled_batches(order: &OrderFacts, is_strict: bool) -> Res
     if !order.has_shuffled_batches {
         return Ok(());
     }
-    let what = || {
+    let message = || {
         "batches are shuffled, and not the elements in them: each batch has the same elements in \
          every pass; shuffle before batch"
             .to_owned()
     };
-    strict::warn_or_fail(is_strict, |what| Error::invalid("dataset", what), what)
+    strict::warn_or_fail(
+        is_strict,
+        |message| Error::invalid("dataset", message),
+        message,
+    )
 }
 
 /// Warns if nothing is left of a dataset of `elements` in batches.
 pub(crate) fn check_remainder(batch: BatchParameters, elements: Cardinality) -> Result<()> {
     match elements {
         Cardinality::Exact(count @ 1..) if batch.batches(count) == 0 => {
-            let what = || {
+            let message = || {
                 format!(
                     "nothing is left of a dataset of {count} elements in batches of {}, since a \
                      smaller last batch is dropped; make smaller batches, or keep the remainder",
                     batch.size
                 )
             };
-            strict::warn_or_fail(false, |what| Error::invalid("element_count", what), what)
+            strict::warn_or_fail(
+                false,
+                |message| Error::invalid("element_count", message),
+                message,
+            )
         }
         _ => Ok(()),
     }

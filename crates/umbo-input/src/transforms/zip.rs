@@ -128,14 +128,18 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
     let longest = known.max();
     match (shortest, longest) {
         (Some((least, short)), Some((most, long))) if least != most => {
-            let what = || {
+            let message = || {
                 format!(
                     "datasets of different lengths are zipped: dataset {short} has {least} \
                      elements, dataset {long} has {most}; what lies behind the end of the shorter \
                      is left out"
                 )
             };
-            strict::warn_or_fail(false, |what| Error::invalid("datasets", what), what)
+            strict::warn_or_fail(
+                false,
+                |message| Error::invalid("datasets", message),
+                message,
+            )
         }
         _ => Ok(()),
     }

@@ -64,10 +64,10 @@ pub(crate) fn check_combined(
     if from.0 != DType::Bool {
         return Ok(());
     }
-    let what = if subtracts { "subtracted" } else { "added" };
+    let operation = if subtracts { "subtracted" } else { "added" };
     Err(invalid!(
         "dtype",
-        "bool values cannot be {what}; convert them to numbers first"
+        "bool values cannot be {operation}; convert them to numbers first"
     ))
 }
 

@@ -82,7 +82,10 @@ impl KernelLauncher<'_> {
             CopyEntry::new(from, to).widest(to.dtype.size() as u64)
         };
         for width in WIDTHS {
-            let copies = pairs.iter().map(wide).filter(|(_, own)| *own == width);
+            let copies = pairs
+                .iter()
+                .map(wide)
+                .filter(|(_, pair_width)| *pair_width == width);
             let copies = copies.map(|(copy, _)| copy);
             // SAFETY: the caller's promise.
             unsafe { self.queue_copies(&format!("umbo_copy_{width}"), copies, &[])? };

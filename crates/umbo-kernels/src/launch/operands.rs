@@ -41,7 +41,7 @@ pub struct TableRows<'a> {
     /// The elements of one row.
     pub elements: u64,
     /// How many rows the table has.
-    pub of: usize,
+    pub table_rows: usize,
 }
 
 /// The update of one variable.

@@ -167,11 +167,11 @@ fn check(update: &DeviceUpdate<'_>) -> Result<()> {
         let problem = "rows are updated by sums of their own, one for each, and not by LAMB";
         return Err(Error::invalid("rows", problem));
     }
-    let exist = numbers.last().is_none_or(|&last| last < rows.of);
+    let exist = numbers.last().is_none_or(|&last| last < rows.table_rows);
     if !exist || !numbers.is_sorted_by(|before, after| before < after) {
         let problem = format!(
             "they must ascend, none twice, within the {} of the table",
-            rows.of
+            rows.table_rows
         );
         return Err(Error::invalid("rows", problem));
     }

@@ -586,9 +586,9 @@ mod tests {
     fn check<G: GradientElement>(all: &[&[G]], factor: f64, divisor: f64) -> bool {
         let elements = all[0].len();
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
-        let part = |of: &&[G]| Contribution {
+        let part = |gradient: &&[G]| Contribution {
             // SAFETY: the view is used while the numbers live, and nobody writes them.
-            gradient: unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }
+            gradient: unsafe { View::new(gradient.as_ptr().cast(), G::DTYPE, layout) }
                 .span()
                 .unwrap(),
             factor,
@@ -609,7 +609,7 @@ mod tests {
             for (index, found) in found.into_iter().enumerate() {
                 let exact = all
                     .iter()
-                    .fold(-0.0, |sum, of| sum + factor * wide(of[index]));
+                    .fold(-0.0, |sum, gradient| sum + factor * wide(gradient[index]));
                 let expected = (exact * divisor.recip()) as f32 * 0.75;
                 assert!(
                     found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),

@@ -295,10 +295,13 @@ impl<'a> UpdatePass<'a> {
     /// have them.
     pub(super) fn check_rows(&self, PassRows { numbers, elements }: PassRows<'_>) {
         // This includes the row before, which may be another worker's.
-        let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
+        let rows = &numbers[self.range.start.saturating_sub(1)..self.range.end];
         let table = self.weights.elements();
-        assert!(own.is_sorted_by(|before, after| before < after));
-        assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
+        assert!(rows.is_sorted_by(|before, after| before < after));
+        assert!(
+            rows.last()
+                .is_none_or(|last| (last + 1) * elements <= table)
+        );
     }
 
     /// The instructions that the pass uses.
@@ -439,7 +442,12 @@ mod tests {
 
     #[test]
     fn instruction_sets_and_ranges_give_the_same_bits() {
-        let all = |of, part| (all_updated::<f32>(of, part), all_updated::<f64>(of, part));
+        let all = |instructions, part| {
+            (
+                all_updated::<f32>(instructions, part),
+                all_updated::<f64>(instructions, part),
+            )
+        };
         let expected = all(Instructions::of(InstructionSet::Baseline).unwrap(), 1000);
         for instructions in Instructions::all() {
             for part in [1, 5, 33, 1000] {

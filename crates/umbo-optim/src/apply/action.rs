@@ -206,7 +206,7 @@ impl ApplyAction {
     ) -> Result<Exchange<'r>> {
         let sources = GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
         let count = self.gradients.variables().len();
-        let what = format_args!("an update by gradients of {count} variables");
+        let purpose = format_args!("an update by gradients of {count} variables");
         let options = |add: &mut AddQuantity<'_>| {
             add(&"the option flush of the apply", self.options.flush.into());
             add(
@@ -214,7 +214,7 @@ impl ApplyAction {
                 self.options.measure_norm.into(),
             );
         };
-        Exchange::begin(ranks, &self.gradients, &sources, &what, &options)
+        Exchange::begin(ranks, &self.gradients, &sources, &purpose, &options)
     }
 
     /// Prepares the addition of this run's gradients to those of earlier runs.

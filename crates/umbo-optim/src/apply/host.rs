@@ -330,10 +330,14 @@ fn collect(
     contributions: &mut Vec<Contribution<'static>>,
 ) {
     sources.collect(item.index, contributions);
-    for of in contributions.iter_mut().filter(|_| item.count > 1) {
+    for contribution in contributions.iter_mut().filter(|_| item.count > 1) {
         // SAFETY: the gradients of the item's variables are contiguous in one block: they were
         // selected so.
-        of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
+        contribution.gradient = unsafe {
+            contribution
+                .gradient
+                .over(item.count * contribution.gradient.elements())
+        };
     }
 }
 
@@ -351,7 +355,7 @@ pub(crate) fn with_pass<R>(
     let update = item.update.as_ref()?;
     let sources = means.sources;
     let variable = &sources.variables()[index];
-    let own = item.own(variable);
+    let own_range = item.own(variable);
     let (whole, of_first) = means.operands(update);
     let slots: &[SpanMut<'_>];
     let instructions = Instructions::chosen();
@@ -362,15 +366,15 @@ pub(crate) fn with_pass<R>(
     unsafe {
         let (weights, all_slots);
         (weights, slots) = match item.count {
-            1 => (whole.part(&own), of_first),
+            1 => (whole.part(&own_range), of_first),
             _ => {
                 all_slots = array::from_fn::<_, MOST_SLOTS, _>(|slot| {
-                    of_first.get(slot).unwrap_or(whole).over(own.len())
+                    of_first.get(slot).unwrap_or(whole).over(own_range.len())
                 });
-                (whole.over(own.len()), &all_slots[..of_first.len()])
+                (whole.over(own_range.len()), &all_slots[..of_first.len()])
             }
         };
-        let copies = copies.map(|copy| copy.map(|copy| copy.part(&own)));
+        let copies = copies.map(|copy| copy.map(|copy| copy.part(&own_range)));
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
             (Some(merged), _) => {
@@ -383,7 +387,7 @@ pub(crate) fn with_pass<R>(
             (None, Some(gradient)) => {
                 contributions.clear();
                 contributions.push(Contribution {
-                    gradient: gradient.part(&own),
+                    gradient: gradient.part(&own_range),
                     factor: 1.0,
                 });
                 UpdatePass::new(instructions, &weights, slots, contributions, 1.0)
@@ -397,7 +401,7 @@ pub(crate) fn with_pass<R>(
         let pass = pass
             .clipped(means.clipping)
             .with_l2(update.l2)
-            .from_element(own.start);
+            .from_element(own_range.start);
         Some(run(
             update,
             pass.with_copies(&copies, streaming)

@@ -15,7 +15,7 @@ pub(crate) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let variable = &sources.variables()[index];
     let contributions = sources.contributions;
     let step = sources.shown_step();
-    let what = format!("the gradient of {variable:?}");
+    let gradient = format!("the gradient of {variable:?}");
     let way_out = "nothing was changed. Have such applies skipped, or run the step again with \
                    other gradients";
     let problem = match first(contributions, index, variable) {
@@ -25,12 +25,12 @@ pub(crate) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
             value,
         }) => {
             format!(
-                "{what} is not finite: step {step}, replica {replica}, element {place:?} is \
+                "{gradient} is not finite: step {step}, replica {replica}, element {place:?} is \
                  {value}; {way_out}"
             )
         }
         None => format!(
-            "{what}, or its norm, is not finite in step {step}, though what each replica \
+            "{gradient}, or its norm, is not finite in step {step}, though what each replica \
              submitted in this step is: the sum is too large, or an accumulated run was not \
              finite; {way_out}"
         ),

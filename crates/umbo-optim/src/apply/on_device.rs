@@ -255,6 +255,6 @@ fn rows_of<'a>(sources: &'a GradientSources<'_>, index: usize) -> Option<TableRo
     sources.rows(index).map(|merged| TableRows {
         numbers: merged.rows(),
         elements: merged.row_elements() as u64,
-        of: sources.variables()[index].shape()[0],
+        table_rows: sources.variables()[index].shape()[0],
     })
 }

@@ -64,7 +64,7 @@ impl<'a> GradientSources<'a> {
             .gradients
             .replicas
             .first()
-            .map(|own| &own.buffers[index]);
+            .map(|replica| &replica.buffers[index]);
         if let (true, Some(GradientBuffer::Dense(dense))) = (divides, buffer)
             && self.gradients.dtype(index) == variable.dtype()
             && let Some(receive_buffer) = dense.receive_buffer()

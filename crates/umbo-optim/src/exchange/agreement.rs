@@ -109,8 +109,9 @@ pub(crate) fn add_settings(
             .iter()
             .flat_map(|update| &update.scalars.running)
         {
-            let of = format_args!("a scalar that the updates of '{name}' so far have come to");
-            add(&of, (*scalar).into());
+            let quantity =
+                format_args!("a scalar that the updates of '{name}' so far have come to");
+            add(&quantity, (*scalar).into());
         }
     }
 }

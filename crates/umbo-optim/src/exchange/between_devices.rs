@@ -44,8 +44,8 @@ impl Shards {
     ) -> Result<Buffers> {
         let (send, receive) = self.counts(0);
         let gradients = self.gathered_counts(0);
-        let own = gradients[self.rank];
-        let send = DeviceMemory::new(backend, send.iter().sum::<usize>().max(own))?;
+        let own_bytes = gradients[self.rank];
+        let send = DeviceMemory::new(backend, send.iter().sum::<usize>().max(own_bytes))?;
         let received: usize = receive.iter().sum();
         let gradients: usize = gradients.iter().sum();
         let receive = DeviceMemory::new(backend, received.max(gradients))?;
@@ -105,18 +105,18 @@ impl Shards {
         send: &DeviceMemory,
         receive: &DeviceMemory,
     ) -> Result<()> {
-        let own = self.of(self.rank, 0);
+        let own_ranges = self.of(self.rank, 0);
         let mut place = places(send.address());
         let contribution = |(gradient, factor)| DeviceContribution { gradient, factor };
         let received = self
             .received(0, sources, places(receive.address()))
             .into_iter();
         let received: Vec<Vec<_>> = received
-            .map(|of| of.into_iter().map(contribution).collect())
+            .map(|contributions| contributions.into_iter().map(contribution).collect())
             .collect();
         let mut sums = Vec::new();
         let mut gradients = Vec::new();
-        for (ShardRange { item, range, .. }, contributions) in own.iter().zip(&received) {
+        for (ShardRange { item, range, .. }, contributions) in own_ranges.iter().zip(&received) {
             let item = &self.items[*item];
             let to = place(item.dtype, range.len());
             let gradient = Gradient {

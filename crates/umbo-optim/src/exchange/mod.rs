@@ -88,13 +88,13 @@ struct PreparedExchange {
 }
 
 impl<'a> Exchange<'a> {
-    /// Starts the collective `what` on `gradients`; `sources` are this rank's contributions. The
-    /// `further` quantities must be equal on all ranks, too.
+    /// Starts the collective for `purpose` on `gradients`; `sources` are this rank's contributions.
+    /// The `further` quantities must be equal on all ranks, too.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
         sources: &GradientSources<'_>,
-        what: &dyn fmt::Display,
+        purpose: &dyn fmt::Display,
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
         let variables = gradients.variables();
@@ -102,7 +102,7 @@ impl<'a> Exchange<'a> {
             && variables
                 .iter()
                 .all(|variable| !variable.device().is_host_memory());
-        let own = Participation::write(sources);
+        let participation = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed = gradients
             .agreement
@@ -119,11 +119,11 @@ impl<'a> Exchange<'a> {
             agreement: agreement(&(agreed, runs, agreement_of(further))),
             quantities: &quantities,
             numbers: [u64::from(on_devices), 0],
-            length: own.as_ref().map_or(0, Vec::len),
-            ..Call::to(CollectiveKind::Gradients, what)
+            length: participation.as_ref().map_or(0, Vec::len),
+            ..Call::to(CollectiveKind::Gradients, purpose)
         };
-        let (mut collective, own) = ranks.start_collective(call, own)?;
-        let participation = Participation::read(&collective.all_gather(&own)?)?;
+        let (mut collective, participation) = ranks.start_collective(call, participation)?;
+        let participation = Participation::read(&collective.all_gather(&participation)?)?;
         let are_sharded = variables
             .iter()
             .all(|variable| variable.sharding().is_some());
@@ -167,8 +167,9 @@ impl<'a> Exchange<'a> {
         let quantities = |add: &mut AddQuantity<'_>| {
             add_selected(apply.work, apply.plan, apply.sources, add);
         };
-        let what = "the exchange of gradients";
-        let (mut collective, prepared) = start(self.ranks, what, numbers, &quantities, prepared)?;
+        let purpose = "the exchange of gradients";
+        let (mut collective, prepared) =
+            start(self.ranks, purpose, numbers, &quantities, prepared)?;
         let PreparedExchange { rows, shards, .. } = prepared;
         let any_measures = collective.numbers().any(|[measures, _]| measures != 0);
         let any_lacks = collective.numbers().any(|[_, lacks]| lacks != 0);
@@ -248,8 +249,8 @@ impl<'a> Exchange<'a> {
                 .gather_row_state(self.ranks, apply.state, apply.plan, apply.rule),
             false => Ok(()),
         });
-        let what = "the exchange of dense gradients";
-        let call = Call::to(CollectiveKind::Gradients, &what);
+        let purpose = "the exchange of dense gradients";
+        let call = Call::to(CollectiveKind::Gradients, &purpose);
         let (collective, ()) = self.ranks.start_collective(call, taken)?;
         Ok(collective)
     }
@@ -290,8 +291,8 @@ impl<'a> Exchange<'a> {
         let chosen = |other: usize| other == index;
         let mut memory = ExchangeMemory::default();
         let prepared = self.prepare_inspection(sources, index, &mut memory);
-        let what = "the exchange of a gradient";
-        let (mut collective, prepared) = start(self.ranks, what, [0; 2], &|_| {}, prepared)?;
+        let purpose = "the exchange of a gradient";
+        let (mut collective, prepared) = start(self.ranks, purpose, [0; 2], &|_| {}, prepared)?;
         let PreparedExchange { rows, shards, .. } = prepared;
         if sources.is_row_sparse(index) {
             let rows = collective.all_gather(&rows)?;
@@ -331,13 +332,13 @@ impl<'a> Exchange<'a> {
 /// Starts a collective with what was `prepared`.
 fn start<'a>(
     ranks: &'a Ranks,
-    what: &'static str,
+    purpose: &'static str,
     numbers: [u64; 2],
     quantities: &Quantities<'_>,
     prepared: Result<PreparedExchange>,
 ) -> Result<(Collective<'a>, PreparedExchange)> {
     let length = prepared.as_ref().map_or(0, |prepared| prepared.rows.len());
-    let call = Call::to(CollectiveKind::Gradients, &what).agreeing(quantities);
+    let call = Call::to(CollectiveKind::Gradients, &purpose).agreeing(quantities);
     ranks.start_collective(
         Call {
             numbers,

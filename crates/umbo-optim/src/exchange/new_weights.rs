@@ -40,12 +40,12 @@ impl Shards {
     ) -> Result<()> {
         let mut sums = self.sums.as_slice();
         for (part, item) in self.items.iter().zip(divided(items)) {
-            let own;
-            (own, sums) = sums.split_at(Chunks::tiles(part.sharding.own().len()).count());
+            let own_sums;
+            (own_sums, sums) = sums.split_at(Chunks::tiles(part.sharding.own().len()).count());
             with_pass(means, item, &mut Vec::new(), false, |update, pass| {
                 update
                     .scalars
-                    .sums(&pass.with_tile_sums(own.as_flattened()));
+                    .sums(&pass.with_tile_sums(own_sums.as_flattened()));
             });
         }
         let totals = self.total_sums(collective, memory)?;
@@ -107,12 +107,12 @@ impl Shards {
         contributions: &[Mutex<Vec<Contribution<'static>>>],
         send: &mut AlignedBytes,
     ) {
-        let own = self.of(self.rank, round);
+        let own_ranges = self.of(self.rank, round);
         let slots = means.rule.slots().len();
         let mut to = send.bytes_mut();
         let mut places = Vec::new();
         let mut pieces = Pieces::default();
-        for ShardRange { item, range, .. } in own {
+        for ShardRange { item, range, .. } in own_ranges {
             let dtype = self.items[*item].dtype;
             places.push(take(&mut to, dtype, range.len()));
             pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
@@ -120,7 +120,7 @@ impl Shards {
         pieces.for_each_range(contributions.len(), &|range| {
             let contributions = &mut *contributions[range.worker()].lock();
             for (at, part) in range.parts() {
-                let ShardRange { item, range, .. } = &own[at];
+                let ShardRange { item, range, .. } = &own_ranges[at];
                 with_pass(means, items[*item], contributions, false, |update, pass| {
                     let pass = pass.trying(&places[at], range.start, &part);
                     means.rule.update(&update.scalars, &pass);
@@ -145,8 +145,8 @@ pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
             continue;
         };
         let variable = &means.sources.variables()[item.index];
-        let own = item.own(variable);
-        for range in [0..own.start, own.end..landed.elements()] {
+        let own_range = item.own(variable);
+        for range in [0..own_range.start, own_range.end..landed.elements()] {
             pieces.push(range.len(), BLOCK, 2 * landed.dtype().size());
             others.push((variable, update, landed, range.start));
         }

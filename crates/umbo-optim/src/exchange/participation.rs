@@ -94,9 +94,11 @@ impl Participation {
         })?;
         let Contributions { replicas, step } = sources.contributions;
         to.number(replicas.len() as u64)?;
-        for own in replicas {
-            to.float(own.weight())?;
-            Bits::write(&mut to, variables, |index| own.viewed.in_step(index, step))?;
+        for replica in replicas {
+            to.float(replica.weight())?;
+            Bits::write(&mut to, variables, |index| {
+                replica.viewed.in_step(index, step)
+            })?;
         }
         Ok(to.done())
     }

@@ -78,8 +78,8 @@ fn shard_ranges(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<Shar
     let mut round = 0;
     let mut left = most;
     let mut first_tile = 0;
-    for (item, of) in items.iter().enumerate() {
-        let mut rest = of.sharding.of(rank);
+    for (item, sharded) in items.iter().enumerate() {
+        let mut rest = sharded.sharding.of(rank);
         while !rest.is_empty() {
             if left < rest.len().min(TILE) {
                 (round, left) = (round + 1, most);
@@ -213,11 +213,11 @@ impl Shards {
         sources: &GradientSources<'_>,
         mut next: impl FnMut(DType, usize) -> P,
     ) -> Vec<Vec<(P, f64)>> {
-        let own = self.of(self.rank, round);
+        let own_ranges = self.of(self.rank, round);
         let mut all: Vec<Vec<(P, f64)>> = Vec::new();
-        all.resize_with(own.len(), Vec::new);
+        all.resize_with(own_ranges.len(), Vec::new);
         for from in self.participation.ranks() {
-            for (shard_range, places) in own.iter().zip(&mut all) {
+            for (shard_range, places) in own_ranges.iter().zip(&mut all) {
                 let item = &self.items[shard_range.item];
                 for factor in item.factors(from, sources) {
                     places.push((next(item.sent.dtype(), shard_range.range.len()), factor));
@@ -253,7 +253,7 @@ impl Shards {
         let tiles = |shard_range: &ShardRange| shard_range.range.len().div_ceil(TILE);
         let of_ranks = self.shard_ranges.iter();
         of_ranks
-            .map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD)
+            .map(|ranges| ranges.iter().map(tiles).sum::<usize>() * SUMS * WORD)
             .collect()
     }
 
@@ -327,7 +327,7 @@ impl ShardedVariable {
             WireForm::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
             WireForm::Contributions(_) => from
                 .writers(self.index)
-                .map(|of| sources.factor(of.weight))
+                .map(|writer| sources.factor(writer.weight))
                 .collect(),
         }
     }

@@ -14,15 +14,15 @@ pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tenso
     } = kept;
     let dtype = variable.dtype();
     let shape = variable.shape();
-    let what = format_args!("the state '{name}' of {variable:?}");
+    let purpose = format_args!("the state '{name}' of {variable:?}");
     let prepare = || {
-        let own = match (variable.sharding(), kept.is_whole()) {
+        let own_part = match (variable.sharding(), kept.is_whole()) {
             (Some(sharding), true) => part_of(tensor, &sharding.own())?,
             _ => tensor.clone(),
         };
-        let mut send = zeros(own.bytes())?;
+        let mut send = zeros(own_part.bytes())?;
         let receive = zeros(shape.bytes(dtype)?)?;
-        own.copy_to_host(&mut send)?;
+        own_part.copy_to_host(&mut send)?;
         Ok((send, receive))
     };
     let quantities = |add: &mut AddQuantity<'_>| {
@@ -32,7 +32,7 @@ pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tenso
     };
     let call = Call {
         numbers: [u64::from(!kept.is_whole()), 0],
-        ..Call::to(CollectiveKind::State, &what).agreeing(&quantities)
+        ..Call::to(CollectiveKind::State, &purpose).agreeing(&quantities)
     };
     let (mut collective, (send, mut receive)) = ranks.start_collective(call, prepare())?;
     let is_divided = collective.numbers().any(|[is_part, _]| is_part != 0);

@@ -130,8 +130,17 @@ impl SparseRows {
 
     /// The rows of variable `index`, in the order of the replicas.
     pub fn of_variable(&self, index: usize) -> impl Iterator<Item = RowSource<'_>> + Clone {
-        let of_variable = self.0.iter().filter(move |of| of.index == index);
-        of_variable.map(|of| (of.replica, &of.rows, of.factor))
+        let contributions = self
+            .0
+            .iter()
+            .filter(move |contribution| contribution.index == index);
+        contributions.map(|contribution| {
+            (
+                contribution.replica,
+                &contribution.rows,
+                contribution.factor,
+            )
+        })
     }
 }
 

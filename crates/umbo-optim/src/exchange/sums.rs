@@ -41,16 +41,21 @@ impl Shards {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let place = take(&mut to, DType::Float64, range.len());
-                        let own = contributions.iter().map(|of: &Contribution<'static>| {
-                            let gradient = of.gradient.part(range);
-                            Contribution {
-                                gradient,
-                                factor: of.factor,
-                            }
-                        });
-                        let own: Vec<_> = own.collect();
+                        let own_parts =
+                            contributions
+                                .iter()
+                                .map(|contribution: &Contribution<'static>| {
+                                    let gradient = contribution.gradient.part(range);
+                                    Contribution {
+                                        gradient,
+                                        factor: contribution.factor,
+                                    }
+                                });
+                        let own_parts: Vec<_> = own_parts.collect();
                         // SAFETY: this function has exclusive access to the send memory.
-                        unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
+                        unsafe {
+                            add_up(&place, accumulated.map(|sum| sum.part(range)), &own_parts)
+                        };
                     }
                     continue;
                 };
@@ -86,7 +91,7 @@ impl Shards {
                 Incoming::Host(&mut receive.bytes_mut()[..received]),
                 &receive_counts,
             )?;
-            let own = self.of(self.rank, round);
+            let own_ranges = self.of(self.rank, round);
             let mut to = send.bytes_mut();
             let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
@@ -104,7 +109,7 @@ impl Shards {
                         .part(range)
                 })
             };
-            let places: Vec<_> = own.iter().map(place).collect();
+            let places: Vec<_> = own_ranges.iter().map(place).collect();
             self.add_up(round, sources, receive, &places);
             if gathers {
                 let received = self.all_gather(collective, round, send, receive)?;
@@ -141,8 +146,8 @@ impl Shards {
     ) -> Result<Vec<(usize, &'r ShardRange, Span<'r>)>> {
         let counts = self.gathered_counts(round);
         let to = Incoming::Host(&mut receive.bytes_mut()[..counts.iter().sum()]);
-        let own = Outgoing::Host(&send.bytes()[..counts[self.rank]]);
-        collective.all_gather_into(own, to, &counts)?;
+        let outgoing = Outgoing::Host(&send.bytes()[..counts[self.rank]]);
+        collective.all_gather_into(outgoing, to, &counts)?;
         let mut from = receive.bytes();
         Ok(self.gathered(round, |dtype, elements| {
             let bytes = elements * dtype.size();
@@ -160,8 +165,8 @@ impl Shards {
         ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
     ) -> Result<Vec<[f64; SUMS]>> {
         let counts = self.sum_counts();
-        let own = counts[self.rank];
-        let tiles = send.bytes_mut()[..own].chunks_exact_mut(SUMS * WORD);
+        let own_bytes = counts[self.rank];
+        let tiles = send.bytes_mut()[..own_bytes].chunks_exact_mut(SUMS * WORD);
         for (place, sums) in tiles.zip(&self.sums) {
             for (place, sum) in place.chunks_exact_mut(WORD).zip(sums) {
                 place.copy_from_slice(&sum.load(Ordering::Relaxed).to_ne_bytes());
@@ -169,7 +174,7 @@ impl Shards {
         }
         let all: usize = counts.iter().sum();
         collective.all_gather_into(
-            Outgoing::Host(&send.bytes()[..own]),
+            Outgoing::Host(&send.bytes()[..own_bytes]),
             Incoming::Host(&mut receive.bytes_mut()[..all]),
             &counts,
         )?;
@@ -201,11 +206,13 @@ impl Shards {
         let received = self.received(round, sources, |dtype, elements| {
             take(&mut from, dtype, elements)
         });
-        let terms: Vec<Vec<Contribution<'_>>> =
-            received.iter().map(|of| contributions(of)).collect();
+        let terms: Vec<Vec<Contribution<'_>>> = received
+            .iter()
+            .map(|contribution| contributions(contribution))
+            .collect();
         let mut pieces = Pieces::default();
-        let own = self.of(self.rank, round);
-        for (shard_range, terms) in own.iter().zip(&terms) {
+        let own_ranges = self.of(self.rank, round);
+        for (shard_range, terms) in own_ranges.iter().zip(&terms) {
             let item = &self.items[shard_range.item];
             let bytes = terms.len() * item.wire_size() + item.dtype.size();
             pieces.push(shard_range.range.len(), TILE, bytes);
@@ -217,7 +224,7 @@ impl Shards {
                     range,
                     first_tile,
                     ..
-                } = &own[at];
+                } = &own_ranges[at];
                 let mut terms = terms[at].as_slice();
                 let item = &self.items[*item];
                 let Some(to) = &places[at] else { continue };

@@ -127,13 +127,13 @@ impl Accumulation {
     /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows
     /// were merged.
     pub(crate) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let VariableSum::Dense(of) = &mut self.sums[index] else {
+        let VariableSum::Dense(dense) = &mut self.sums[index] else {
             return Ok(());
         };
         let slab = &mut self.sum_slab;
         let shape = variable.shape();
         let device = variable.device();
-        reserve(&mut of.sum, slab, DType::Float64, shape, device)
+        reserve(&mut dense.sum, slab, DType::Float64, shape, device)
     }
 
     /// Reserves contiguous memory on the variable's device for the gradient of variable `index`,
@@ -188,7 +188,7 @@ impl Accumulation {
     /// none here.
     pub(crate) fn memory(&self, index: usize) -> Option<&Tensor> {
         match &self.sums[index] {
-            VariableSum::Dense(of) => of.sum.as_ref(),
+            VariableSum::Dense(dense) => dense.sum.as_ref(),
             VariableSum::Rows(_) => None,
         }
     }

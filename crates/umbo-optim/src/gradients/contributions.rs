@@ -33,10 +33,10 @@ impl<'a> Contributions<'a> {
 
     /// Whether all replicas, which are on `devices`, submitted.
     pub(crate) fn check_submitted(&self, devices: &[DeviceId]) -> Result<()> {
-        let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
+        let missing = |state: &Replica| state.submitted.load(Ordering::Acquire) != self.step;
         let replicas = self.replicas.iter().zip(devices).enumerate();
         let names: Vec<String> = replicas
-            .filter(|(_, (own, _))| missing(own))
+            .filter(|(_, (state, _))| missing(state))
             .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
             .collect();
         if names.is_empty() {
@@ -51,12 +51,13 @@ impl<'a> Contributions<'a> {
 
     /// The sum of the weights, in replica order.
     pub(crate) fn total_weight(&self) -> f64 {
-        self.replicas.iter().map(|own| own.weight()).sum()
+        self.replicas.iter().map(|replica| replica.weight()).sum()
     }
 
     /// Whether each replica wrote either all of these variables or none.
     pub(crate) fn are_alike(self, variables: &Range<usize>) -> bool {
-        let wrote = |own: &CachePadded<Replica>| own.viewed.any_and_all(variables, self.step);
+        let wrote =
+            |replica: &CachePadded<Replica>| replica.viewed.any_and_all(variables, self.step);
         self.replicas.iter().map(wrote).all(|(any, all)| any == all)
     }
 
@@ -95,10 +96,10 @@ impl<'a> Contributions<'a> {
         index: usize,
     ) -> impl Iterator<Item = (usize, f64, &'a GradientBuffer)> + Clone {
         let replicas = self.replicas.iter().enumerate();
-        replicas.filter_map(move |(replica, own)| {
-            let wrote = own.viewed.in_step(index, self.step);
-            let weight = own.weight();
-            (wrote && weight != 0.0).then(|| (replica, weight, &own.buffers[index]))
+        replicas.filter_map(move |(replica, state)| {
+            let wrote = state.viewed.in_step(index, self.step);
+            let weight = state.weight();
+            (wrote && weight != 0.0).then(|| (replica, weight, &state.buffers[index]))
         })
     }
 }

@@ -52,11 +52,11 @@ impl Gradients {
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows have
     /// no buffers: they are made on request.)
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
-        let Some(own) = self.replicas.get(replica) else {
+        let Some(state) = self.replicas.get(replica) else {
             return Ok(());
         };
-        own.is_trial.store(true, Ordering::Release);
-        for buffer in &own.buffers {
+        state.is_trial.store(true, Ordering::Release);
+        for buffer in &state.buffers {
             if let GradientBuffer::Dense(DenseBuffer { tensor, guard, .. }) = buffer {
                 // SAFETY: the replica, whose buffer it is, has not begun.
                 unsafe { tensor.assume_exclusive() }.fill(value)?;
@@ -68,19 +68,20 @@ impl Gradients {
 
     /// The contribution of `replica` in `step`.
     pub fn contributed(&self, step: u64, replica: usize) -> ReplicaContribution {
-        let Some(own) = self.replicas.get(replica) else {
+        let Some(state) = self.replicas.get(replica) else {
             return ReplicaContribution {
                 weight: None,
                 written: Vec::new(),
             };
         };
-        let submitted = own.submitted.load(Ordering::Acquire) == step;
-        let buffers = own.buffers.iter().enumerate();
+        let submitted = state.submitted.load(Ordering::Acquire) == step;
+        let buffers = state.buffers.iter().enumerate();
         ReplicaContribution {
-            weight: submitted.then(|| own.weight()),
+            weight: submitted.then(|| state.weight()),
             written: buffers
                 .map(|(index, buffer)| {
-                    own.viewed
+                    state
+                        .viewed
                         .in_step(index, step)
                         .then(|| written(buffer, step))
                 })
@@ -92,7 +93,7 @@ impl Gradients {
     pub fn restore(&self, before: Before) {
         self.replicas
             .iter()
-            .for_each(|own| own.is_trial.store(false, Ordering::Release));
+            .for_each(|replica| replica.is_trial.store(false, Ordering::Release));
         self.step.restore(&before.0);
     }
 }

@@ -91,11 +91,12 @@ impl Gradients {
                 gradient.layout().strides()
             ));
         }
-        let own = self.devices[context.replica()];
-        if memory_of(gradient.device()) != memory_of(own) {
+        let own_device = self.devices[context.replica()];
+        if memory_of(gradient.device()) != memory_of(own_device) {
             return Err(invalid!(
                 "view",
-                "its memory is {}'s, but this replica is on {own}; attach memory of that device",
+                "its memory is {}'s, but this replica is on {own_device}; attach memory of that \
+                 device",
                 gradient.device()
             ));
         }
@@ -131,7 +132,7 @@ impl Gradients {
         if !self.lends.load(Ordering::Acquire) {
             return;
         }
-        for buffer in self.replicas.iter().flat_map(|own| &own.buffers) {
+        for buffer in self.replicas.iter().flat_map(|replica| &replica.buffers) {
             if let GradientBuffer::Dense(dense) = buffer {
                 drop(dense.lent.take_unless(|step| self.counts(step)));
             }

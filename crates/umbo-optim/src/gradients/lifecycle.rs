@@ -32,8 +32,8 @@ impl Gradients {
     /// replaced silently. Contributions of weight 0 do not count.
     pub(crate) fn check_applied(&self) -> Result<()> {
         let (step, phase) = self.step.last();
-        let contributed = |own: &CachePadded<Replica>| {
-            own.submitted.load(Ordering::Acquire) == step && own.weight() != 0.0
+        let contributed = |replica: &CachePadded<Replica>| {
+            replica.submitted.load(Ordering::Acquire) == step && replica.weight() != 0.0
         };
         if phase != StepPhase::Ready
             || self.step.has_failed_apply(step)
@@ -125,7 +125,11 @@ impl Gradients {
     /// count as those of a failed step.
     pub(crate) fn consume(&self) {
         self.step.consume();
-        let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
+        let first = self
+            .replicas
+            .iter()
+            .take(1)
+            .flat_map(|replica| &replica.buffers);
         first
             .filter_map(GradientBuffer::guard)
             .for_each(Guard::is_in_use);

@@ -144,8 +144,8 @@ impl Gradients {
             )));
         }
         for (replica, &device) in devices.iter().enumerate() {
-            let own = Replica::new(replica, device, &variables, &options, is_strict)?;
-            replicas.push(CachePadded::new(own));
+            let state = Replica::new(replica, device, &variables, &options, is_strict)?;
+            replicas.push(CachePadded::new(state));
         }
         Ok(Arc::new(Gradients {
             strategy,
@@ -195,20 +195,20 @@ impl Gradients {
     /// Whether all replicas' own gradients of variable `index` lie right behind those of the
     /// variable before, which there is, and are as many elements.
     pub(crate) fn follows(&self, index: usize) -> bool {
-        self.replicas.iter().all(|own| {
+        self.replicas.iter().all(|replica| {
             let [GradientBuffer::Dense(before), GradientBuffer::Dense(this)] =
-                &own.buffers[index - 1..=index]
+                &replica.buffers[index - 1..=index]
             else {
                 return false;
             };
-            let [elements, of_this] = [before, this].map(|of| of.tensor.shape().elements());
+            let [elements, of_this] = [before, this].map(|buffer| buffer.tensor.shape().elements());
             elements == of_this && of_this <= SMALLEST_CHUNK && this.follows(before)
         })
     }
 
     /// Whether replicas contribute rows of variable `index`, which there is.
     pub fn is_row_sparse(&self, index: usize) -> bool {
-        let buffer = self.replicas.first().map(|own| &own.buffers[index]);
+        let buffer = self.replicas.first().map(|replica| &replica.buffers[index]);
         matches!(buffer, Some(GradientBuffer::Rows(_)))
     }
 

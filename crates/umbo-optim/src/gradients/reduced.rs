@@ -106,7 +106,7 @@ impl CommitAction for InspectGradient<'_> {
         let weight = contributions.total_weight() + gradients.accumulation().weight;
         let is_left_out = self.is_left_out();
         let mut sources = GradientSources::new(gradients, contributions, weight, unscale);
-        let what = format_args!("a look at the gradient of {variable:?}");
+        let purpose = format_args!("a look at the gradient of {variable:?}");
         let further = |add: &mut AddQuantity<'_>| {
             add(&"the variable", variable.name().as_str().into());
             add(&"the factor that undoes the loss scale", unscale.into());
@@ -116,7 +116,7 @@ impl CommitAction for InspectGradient<'_> {
             None
         } else {
             Some(Exchange::begin(
-                self.ranks, gradients, &sources, &what, &further,
+                self.ranks, gradients, &sources, &purpose, &further,
             )?)
         };
         sources.weigh(exchange.as_ref().map_or(weight, Exchange::total_weight));

@@ -127,7 +127,7 @@ impl DenseBuffer {
     /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the
     /// gradients to write.
     pub(crate) fn receive_buffer(&self) -> Option<&Tensor> {
-        Some(self.own()).filter(|own| own.device().is_host_memory())
+        Some(self.own()).filter(|tensor| tensor.device().is_host_memory())
     }
 
     /// The elements that an apply of `step` reads, if they lie in host memory.

@@ -59,7 +59,7 @@ struct RowsPiece {
 /// A write outside the memory that a replica was given.
 pub(crate) struct Outside {
     /// The name of that memory.
-    pub(crate) what: &'static str,
+    pub(crate) part_name: &'static str,
     /// How many bytes it has.
     pub(crate) bytes: usize,
     pub(crate) breach: String,
@@ -141,10 +141,10 @@ impl RowPieces {
     pub(crate) fn breach(&self) -> Result<Option<Outside>> {
         for (part, _, guard) in self.guards() {
             if let Some(breach) = guard.breach()? {
-                let what = PARTS[part];
+                let part_name = PARTS[part];
                 let bytes = guard.region.bytes();
                 return Ok(Some(Outside {
-                    what,
+                    part_name,
                     bytes,
                     breach,
                 }));

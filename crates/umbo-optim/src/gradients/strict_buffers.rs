@@ -55,13 +55,13 @@ impl Gradients {
     pub(crate) fn check_strictly(
         &self,
         replica: usize,
-        own: &Replica,
+        state: &Replica,
         step: u64,
         weight: f64,
     ) -> Result<()> {
-        self.check_red_zones(replica, own, step)?;
-        for (index, buffer) in own.buffers.iter().enumerate() {
-            let is_viewed = own.viewed.in_step(index, step);
+        self.check_red_zones(replica, state, step)?;
+        for (index, buffer) in state.buffers.iter().enumerate() {
+            let is_viewed = state.viewed.in_step(index, step);
             let unwritten = match buffer {
                 GradientBuffer::Dense(DenseBuffer {
                     guard: Some(guard), ..
@@ -91,12 +91,12 @@ impl Gradients {
                 }
                 _ => None,
             };
-            if let Some(what) = unwritten {
+            if let Some(elements) = unwritten {
                 let variable = &self.variables()[index];
                 return Err(mistake(format!(
                     "replica {replica} submits a gradient of {variable:?} of which it has not \
-                     written {what}; write all of what is viewed with UMBO_GRADIENT_OVERWRITE and \
-                     of the rows that are added, or view with UMBO_GRADIENT_ADD, which begins \
+                     written {elements}; write all of what is viewed with UMBO_GRADIENT_OVERWRITE \
+                     and of the rows that are added, or view with UMBO_GRADIENT_ADD, which begins \
                      with zeros"
                 )));
             }
@@ -105,9 +105,9 @@ impl Gradients {
     }
 
     /// Refuses what a replica has written outside of its buffers.
-    fn check_red_zones(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
-        for (index, buffer) in own.buffers.iter().enumerate() {
-            if !own.viewed.in_step(index, step) {
+    fn check_red_zones(&self, replica: usize, state: &Replica, step: u64) -> Result<()> {
+        for (index, buffer) in state.buffers.iter().enumerate() {
+            if !state.viewed.in_step(index, step) {
                 continue;
             }
             let variable = &self.variables()[index];
@@ -127,7 +127,13 @@ impl Gradients {
                 }),
                 GradientBuffer::Dense(_) => None,
                 GradientBuffer::Rows(rows) => rows.pieces().breach()?.map(|found| {
-                    outside(replica, found.what, variable, found.bytes, &found.breach)
+                    outside(
+                        replica,
+                        found.part_name,
+                        variable,
+                        found.bytes,
+                        &found.breach,
+                    )
                 }),
             };
             if let Some(error) = breach {
@@ -154,7 +160,7 @@ impl Gradients {
     pub(crate) fn poison_buffers(&self) {
         let strict = self.replicas.iter().filter(|_| self.is_strict());
         let guards = strict
-            .flat_map(|own| &own.buffers)
+            .flat_map(|replica| &replica.buffers)
             .filter_map(GradientBuffer::guard);
         for guard in guards.filter(|guard| !guard.is_poisoned()) {
             // Memory that could not be filled with the pattern is not checked later.
@@ -163,29 +169,35 @@ impl Gradients {
     }
 }
 
-fn outside(replica: usize, what: &str, variable: &Variable, bytes: usize, breach: &str) -> Error {
+fn outside(
+    replica: usize,
+    part_name: &str,
+    variable: &Variable,
+    bytes: usize,
+    breach: &str,
+) -> Error {
     mistake(format!(
-        "replica {replica} has written outside of its {what} of {variable:?}, which has {bytes} \
-         bytes: {breach}"
+        "replica {replica} has written outside of its {part_name} of {variable:?}, which has \
+         {bytes} bytes: {breach}"
     ))
 }
 
 impl Gradients {
     /// Checks one replica's contribution, at the end of its callback.
     fn check_submitted(&self, replica: usize, step: u64) -> Result<()> {
-        let own = &self.replicas[replica];
-        self.check_red_zones(replica, own, step)?;
+        let state = &self.replicas[replica];
+        self.check_red_zones(replica, state, step)?;
         // A gradient that was lent to a step that ended without this replica is gone.
-        if own.submitted.load(Ordering::Acquire) != step || !self.step.is_in_flight(step) {
+        if state.submitted.load(Ordering::Acquire) != step || !self.step.is_in_flight(step) {
             return Ok(());
         }
-        for (index, buffer) in own.buffers.iter().enumerate() {
+        for (index, buffer) in state.buffers.iter().enumerate() {
             if let GradientBuffer::Dense(
                 dense @ DenseBuffer {
                     guard: Some(guard), ..
                 },
             ) = buffer
-                && own.viewed.in_step(index, step)
+                && state.viewed.in_step(index, step)
                 && Region::of(&dense.written(step)).fingerprint()?
                     != guard.fingerprint.load(Ordering::Acquire)
             {

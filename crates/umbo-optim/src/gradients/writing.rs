@@ -95,13 +95,13 @@ impl Gradients {
     ) -> Result<AddedRows> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
-        let GradientBuffer::Rows(own) = buffer else {
+        let GradientBuffer::Rows(buffer_of_rows) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {variable:?} were not made for rows; say so when they are made \
                  (row_sparse), or view and write them"
             )));
         };
-        let added = own.add(variable, step, rows)?;
+        let added = buffer_of_rows.add(variable, step, rows)?;
         viewed.note(index, step);
         Ok(added)
     }
@@ -144,8 +144,8 @@ impl Gradients {
         step: u64,
         index: usize,
     ) -> Result<(&GradientBuffer, &Viewed)> {
-        let own = self.replica_in_step(replica, step)?;
-        let Some(buffer) = own.buffers.get(index) else {
+        let state = self.replica_in_step(replica, step)?;
+        let Some(buffer) = state.buffers.get(index) else {
             let problem = format!(
                 "{index} is not in [0, {}), the variables that the gradients were made of, in \
                  that order",
@@ -153,13 +153,13 @@ impl Gradients {
             );
             return Err(Error::out_of_range("index", problem));
         };
-        if own.submitted.load(Ordering::Acquire) == step {
+        if state.submitted.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(
                 "replica {replica} has submitted its gradients in this step; view and write them \
                  before"
             )));
         }
-        Ok((buffer, &own.viewed))
+        Ok((buffer, &state.viewed))
     }
 
     /// Submits the contribution of replica `replica` in this step, with `weight`: usually the
@@ -168,44 +168,44 @@ impl Gradients {
     /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
     /// step is over, or if the replica submitted in this step before.
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
-        let own = self.replica_in_step(replica, step)?;
+        let state = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
             return Err(invalid!(
                 "weight",
                 "{weight}; must be finite and at least 0"
             ));
         }
-        if own.submitted.load(Ordering::Acquire) == step {
+        if state.submitted.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(
                 "replica {replica} has submitted its gradients in this step already; submit once"
             )));
         }
         if self.is_strict() {
-            self.check_strictly(replica, own, step, weight)?;
+            self.check_strictly(replica, state, step, weight)?;
         }
         if weight != 0.0 {
-            self.check_written(replica, own, step)?;
+            self.check_written(replica, state, step)?;
         }
         // An apply does not read a contribution of weight 0; a trial of a callback does.
-        if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
-            self.bring_home(own, step)?;
+        if state.is_remote && (weight != 0.0 || state.is_trial.load(Ordering::Acquire)) {
+            self.bring_home(state, step)?;
         }
-        if weight != 0.0 && own.has_rows {
-            self.check_rows(replica, own, step)?;
+        if weight != 0.0 && state.has_rows {
+            self.check_rows(replica, state, step)?;
         }
-        own.weight.store(weight.to_bits(), Ordering::Release);
-        own.submitted.store(step, Ordering::Release);
+        state.weight.store(weight.to_bits(), Ordering::Release);
+        state.submitted.store(step, Ordering::Release);
         Ok(())
     }
 
     /// Checks that the replica has viewed something. There need be nothing if it withdrew its
     /// contribution, or if all variables are row-sparse.
-    fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+    fn check_written(&self, replica: usize, state: &Replica, step: u64) -> Result<()> {
         let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
-        let (wrote, _) = own.viewed.any_and_all(&(0..own.buffers.len()), step);
-        let is_meant = own.is_trial.load(Ordering::Acquire)
-            || own.discarded_in.load(Ordering::Acquire) == step;
-        if wrote || is_meant || !own.buffers.iter().any(is_dense) {
+        let (wrote, _) = state.viewed.any_and_all(&(0..state.buffers.len()), step);
+        let is_meant = state.is_trial.load(Ordering::Acquire)
+            || state.discarded_in.load(Ordering::Acquire) == step;
+        if wrote || is_meant || !state.buffers.iter().any(is_dense) {
             return Ok(());
         }
         let unwritten = || {
@@ -225,9 +225,9 @@ impl Gradients {
     }
 
     /// Copies what the replica has written on another device to the device where an apply reads it.
-    fn bring_home(&self, own: &Replica, step: u64) -> Result<()> {
-        for (index, buffer) in own.buffers.iter().enumerate() {
-            if own.viewed.in_step(index, step) {
+    fn bring_home(&self, state: &Replica, step: u64) -> Result<()> {
+        for (index, buffer) in state.buffers.iter().enumerate() {
+            if state.viewed.in_step(index, step) {
                 match buffer {
                     GradientBuffer::Dense(dense) => dense.bring_home(step)?,
                     GradientBuffer::Rows(rows) => rows.pieces().bring_home()?,
@@ -238,10 +238,10 @@ impl Gradients {
     }
 
     /// Refuses indices that are no rows of their variable.
-    fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
-        for (index, (buffer, variable)) in own.buffers.iter().zip(self.variables()).enumerate() {
+    fn check_rows(&self, replica: usize, state: &Replica, step: u64) -> Result<()> {
+        for (index, (buffer, variable)) in state.buffers.iter().zip(self.variables()).enumerate() {
             if let GradientBuffer::Rows(rows) = buffer
-                && own.viewed.in_step(index, step)
+                && state.viewed.in_step(index, step)
             {
                 rows.pieces().check(variable, replica)?;
             }
@@ -259,7 +259,7 @@ impl Gradients {
         }
         self.replicas
             .get(replica)
-            .map(|own| &**own)
+            .map(|state| &**state)
             .ok_or_else(|| out_of_range!("replica", "{replica} of {}", self.replicas.len()))
     }
 }

@@ -86,11 +86,11 @@ impl LocalSlot {
         let Some(sharding) = self.variable.sharding() else {
             return Ok(self.tensor.clone());
         };
-        let own = sharding.own();
+        let own_range = sharding.own();
         let shard_range = &self.shard_range;
         part_of(
             &self.tensor,
-            &(own.start - shard_range.start..own.end - shard_range.start),
+            &(own_range.start - shard_range.start..own_range.end - shard_range.start),
         )
     }
 }
@@ -269,12 +269,12 @@ impl Variables {
         rule: &dyn UpdateRule,
     ) -> Result<usize> {
         let position = self.known(variable, rule)?;
-        let own = own_part(variable);
+        let own_range = own_part(variable);
         let state = &self.states[position];
-        if state.shard_range != own {
-            let parts = state.slots.iter().map(|slot| part_of(slot, &own));
+        if state.shard_range != own_range {
+            let parts = state.slots.iter().map(|slot| part_of(slot, &own_range));
             let parts = parts.collect::<Result<Vec<_>>>()?;
-            self.replace(position, rule, own, &parts)?;
+            self.replace(position, rule, own_range, &parts)?;
         }
         Ok(position)
     }
@@ -286,11 +286,11 @@ impl Variables {
         position: usize,
         rule: &dyn UpdateRule,
         shard_range: Range<usize>,
-        of: &[Tensor],
+        copies: &[Tensor],
     ) -> Result<()> {
         let variable = self.states[position].variable.clone();
         let mut slots = Vec::new();
-        for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
+        for (index, (slot, copies)) in rule.slots().iter().zip(copies).enumerate() {
             let fresh = allocate(
                 &mut self.slabs[index],
                 &variable,
@@ -299,7 +299,7 @@ impl Variables {
                 shard_range.len(),
             )?;
             // SAFETY: the tensor is new.
-            unsafe { fresh.assume_exclusive() }.copy_from(&of.reshape(fresh.shape())?)?;
+            unsafe { fresh.assume_exclusive() }.copy_from(&copies.reshape(fresh.shape())?)?;
             slots.push(fresh);
         }
         let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
@@ -307,7 +307,7 @@ impl Variables {
         self.slots[first..]
             .iter_mut()
             .zip(spans)
-            .for_each(|(of, span)| *of = span);
+            .for_each(|(copies, span)| *copies = span);
         self.revision += 1;
         let state = &mut self.states[position];
         (state.slots, state.shard_range) = (slots, shard_range);

@@ -30,28 +30,28 @@ impl<C> CreatorWalk<C> {
         ControlFlow::Continue(())
     }
 
-    /// The next context outwards is a scope, `own` if it is of the walk's strategy.
-    pub(super) fn scope(&mut self, own: bool) -> ControlFlow<()> {
-        if own {
+    /// The next context outwards is a scope, `is_own` if it is of the walk's strategy.
+    pub(super) fn scope(&mut self, is_own: bool) -> ControlFlow<()> {
+        if is_own {
             self.inside = self.creators.len();
         }
         ControlFlow::Continue(())
     }
 
     /// The next context outwards is a merge call or an update.
-    pub(super) fn merge_call(&mut self, own: bool) -> ControlFlow<()> {
+    pub(super) fn merge_call(&mut self, is_own: bool) -> ControlFlow<()> {
         self.in_merge_call = Some(self.creators.len());
-        self.scope(own)
+        self.scope(is_own)
     }
 
     /// The next context outwards is a replica's callback. Its creators count for the callback
     /// itself, and the walk ends there: a run takes those around it along. A merge call runs on
     /// this replica's thread by chance, so the callback's creators do not count for that.
-    pub(super) fn replica(&mut self, own: bool) -> ControlFlow<()> {
+    pub(super) fn replica(&mut self, is_own: bool) -> ControlFlow<()> {
         match self.in_merge_call.take() {
             Some(count) => {
                 self.creators.truncate(count);
-                self.scope(own)
+                self.scope(is_own)
             }
             None => {
                 self.inside = self.creators.len();
@@ -94,9 +94,9 @@ mod tests {
         for context in contexts.iter().rev() {
             let next = match context {
                 Creator(name) => walk.creator(*name),
-                Scope(own) => walk.scope(*own),
-                MergeCall(own) => walk.merge_call(*own),
-                Replica(own) => walk.replica(*own),
+                Scope(is_own) => walk.scope(*is_own),
+                MergeCall(is_own) => walk.merge_call(*is_own),
+                Replica(is_own) => walk.replica(*is_own),
             };
             if next.is_break() {
                 break;

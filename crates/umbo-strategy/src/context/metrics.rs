@@ -31,11 +31,11 @@ pub fn share(part: f64, whole: f64) -> f64 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Added {
     /// The number of the metrics that it is one of; 0 for those that a step has of its own.
-    pub of: u64,
+    pub owner: u64,
     /// Its name.
     pub name: String,
     /// The additions.
-    pub what: What,
+    pub additions: What,
 }
 
 /// An addition to a metric, in the form in which additions are merged.

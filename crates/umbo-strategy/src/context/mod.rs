@@ -86,7 +86,7 @@ impl Drop for Leave {
     fn drop(&mut self) {
         // They are moved out first, because releasing them may read this thread's frames.
         let frames = with_frames(mem::take);
-        let chosen = OWN.with(|own| own.chosen.take());
+        let chosen = OWN.with(|contexts| contexts.chosen.take());
         for frame in frames {
             match frame {
                 Frame::Scope {
@@ -127,7 +127,7 @@ fn leave_strategy(serial: u64, strategy: Strategy) {
 fn take_left_behind(serial: u64) -> Vec<LeftBehind> {
     LEFT_BEHIND
         .lock()
-        .extract_if(.., |(own, _)| *own == serial)
+        .extract_if(.., |(owner, _)| *owner == serial)
         .collect()
 }
 
@@ -146,11 +146,11 @@ fn leave_at_the_end() {
 }
 
 fn with_frames<R>(change: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
-    OWN.with(|own| change(&mut own.frames.borrow_mut()))
+    OWN.with(|contexts| change(&mut contexts.frames.borrow_mut()))
 }
 
 fn inspect_frames<R>(inspect: impl FnOnce(&[Frame]) -> R) -> R {
-    OWN.with(|own| inspect(&own.frames.borrow()))
+    OWN.with(|contexts| inspect(&contexts.frames.borrow()))
 }
 
 /// Puts a frame on this thread's stack; returns how many are below it.
@@ -185,7 +185,7 @@ pub fn current() -> Current {
             Frame::Creator { .. } | Frame::Release { .. } => None,
         })
     });
-    top.or_else(|| OWN.with(|own| own.chosen.borrow().clone().map(Current::CrossReplica)))
+    top.or_else(|| OWN.with(|contexts| contexts.chosen.borrow().clone().map(Current::CrossReplica)))
         .unwrap_or(Current::Default)
 }
 
@@ -233,8 +233,9 @@ pub(crate) fn creators(strategy: &Strategy) -> CreatorChain {
                 break;
             }
         }
-        let chosen = OWN.with(|own| {
-            own.chosen
+        let chosen = OWN.with(|contexts| {
+            contexts
+                .chosen
                 .borrow()
                 .as_ref()
                 .is_some_and(|chosen| chosen.is_same(strategy))
@@ -292,8 +293,8 @@ impl Strategy {
     /// ask before [`require_cross_replica`], whose advice is a merge call.
     pub fn step_around(&self) -> Option<u64> {
         let of_callback = with_current_replica(|context| {
-            let own = context.filter(|context| context.strategy().is_same(self));
-            own.map(ReplicaContext::step_number)
+            let context = context.filter(|context| context.strategy().is_same(self));
+            context.map(ReplicaContext::step_number)
         });
         of_callback.or_else(|| step_place(self.id()).map(|step| step.number.shown))
     }
@@ -321,7 +322,7 @@ pub(crate) fn releases_step_of(strategy: &Strategy) -> bool {
     inspect_frames(|frames| {
         frames
             .iter()
-            .any(|frame| matches!(frame, Frame::Release { strategy: of } if *of == strategy.id()))
+            .any(|frame| matches!(frame, Frame::Release { strategy: id } if *id == strategy.id()))
     })
 }
 
@@ -475,7 +476,7 @@ pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
     }
     leave_at_the_end();
     let chosen = strategy.filter(|strategy| !strategy.is_default());
-    let before = OWN.with(|own| own.chosen.replace(chosen));
+    let before = OWN.with(|contexts| contexts.chosen.replace(chosen));
     drop((before, take_left_behind(CHOSEN)));
     Ok(())
 }

@@ -77,14 +77,17 @@ impl ReplicaThread {
         let all = part.processors();
         let device = layout.replica_devices[replica];
         // A GPU has no processors of its own: its replica shares all with the others.
-        let own = registry::processors(device, &all).ok().filter(|_| bound);
+        let device_processors = registry::processors(device, &all).ok().filter(|_| bound);
         let shared = all.count() / layout.compute_devices.len();
         ReplicaThread {
             replica,
             replicas: layout.replica_devices.len(),
             device,
-            computing_threads: own.as_ref().map_or(shared, CpuSet::count).max(1),
-            processors: own.unwrap_or(all),
+            computing_threads: device_processors
+                .as_ref()
+                .map_or(shared, CpuSet::count)
+                .max(1),
+            processors: device_processors.unwrap_or(all),
             is_callers: false,
         }
     }

@@ -33,8 +33,8 @@ pub(crate) struct Guards {
 }
 
 /// The error for a mistake that only strict mode finds.
-pub fn mistake(what: impl std::fmt::Display) -> Error {
-    Error::precondition(format!("strict mode: {what}"))
+pub fn mistake(problem: impl std::fmt::Display) -> Error {
+    Error::precondition(format!("strict mode: {problem}"))
 }
 
 impl Guards {
@@ -93,11 +93,11 @@ impl Guards {
             )
         });
         let made = self.made.iter();
-        let made = made.map(|(what, made)| (format!("a tensor that it made ({what})"), made));
-        for (what, guarded) in scratch.chain(made) {
+        let made = made.map(|(memory, made)| (format!("a tensor that it made ({memory})"), made));
+        for (memory, guarded) in scratch.chain(made) {
             if let Some(breach) = guarded.breach()? {
                 return Err(mistake(format!(
-                    "replica {replica} has written outside of {what}: {breach}"
+                    "replica {replica} has written outside of {memory}: {breach}"
                 )));
             }
         }

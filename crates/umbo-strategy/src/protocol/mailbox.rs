@@ -146,14 +146,14 @@ impl<J: ?Sized> Mailbox<J> {
         self.signal.notify();
     }
 
-    /// Waits for a step, for `released`, or for the end; steps come first. `own` is the last step
+    /// Waits for a step, for `released`, or for the end; steps come first. `last` is the last step
     /// that was taken in this place.
-    pub fn wait<'own>(
+    pub fn wait<'last>(
         &self,
         spin: Spin,
-        own: &'own mut Option<Arc<J>>,
+        last: &'last mut Option<Arc<J>>,
         released: impl Fn() -> bool,
-    ) -> Wake<&'own J> {
+    ) -> Wake<&'last J> {
         let posted = || self.posted.load(Ordering::Acquire);
         self.signal.wait_until(self.spin(spin), None, || {
             posted() != NONE || released() || self.closed.load(Ordering::Acquire)
@@ -161,10 +161,10 @@ impl<J: ?Sized> Mailbox<J> {
         let step = posted();
         if step != NONE {
             self.posted.store(NONE, Ordering::Relaxed);
-            if own.as_ref().map_or(NONE, address) != step {
-                own.clone_from(&self.last.job.lock());
+            if last.as_ref().map_or(NONE, address) != step {
+                last.clone_from(&self.last.job.lock());
             }
-            if let Some(step) = own {
+            if let Some(step) = last {
                 return Wake::Job(step);
             }
         }

@@ -134,9 +134,11 @@ impl Rendezvous {
         // A replica that was released from a merge call because the step was abandoned does not
         // count as computing.
         let phase = self.phases[replica].load(Ordering::Relaxed);
-        let own = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
+        let own_count = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
         self.phases[replica].store(FINISHED, Ordering::Release);
-        let before = self.state.fetch_sub(own + ONE_PRESENT, Ordering::AcqRel);
+        let before = self
+            .state
+            .fetch_sub(own_count + ONE_PRESENT, Ordering::AcqRel);
         if before & ABANDONED == 0 && computing(before) == 1 {
             self.coordinator.notify();
         }

@@ -80,10 +80,10 @@ impl Turns {
     /// For replicas on these devices, which are numbers from 0 to `devices` less one.
     pub fn new(device_of: Box<[usize]>, devices: usize) -> Turns {
         let of_device = |device: usize| {
-            let own = device_of
+            let on_device = device_of
                 .iter()
                 .enumerate()
-                .filter(move |&(_, &of)| of == device);
+                .filter(move |&(_, &replica_device)| replica_device == device);
             let place = |(replica, _)| ReplicaTurn {
                 replica,
                 wants: false,
@@ -91,7 +91,7 @@ impl Turns {
             };
             CachePadded::new(Mutex::new(DeviceTurn {
                 holder: None,
-                replicas: own.map(place).collect(),
+                replicas: on_device.map(place).collect(),
             }))
         };
         Turns {

@@ -19,7 +19,7 @@ pub struct Call<'a> {
     /// Which collective it is.
     pub kind: CollectiveKind,
     /// The operation, for messages.
-    pub what: &'a dyn fmt::Display,
+    pub purpose: &'a dyn fmt::Display,
     /// The hash that must be equal on all ranks; see [`super::agreement`].
     pub agreement: u64,
     /// The quantities of that hash, which are formatted where ranks differ.
@@ -32,10 +32,10 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// A call that sends only this rank's operation.
-    pub fn to(kind: CollectiveKind, what: &'a dyn fmt::Display) -> Call<'a> {
+    pub fn to(kind: CollectiveKind, purpose: &'a dyn fmt::Display) -> Call<'a> {
         Call {
             kind,
-            what,
+            purpose,
             agreement: 0,
             quantities: &|_| {},
             numbers: [0; 2],
@@ -89,7 +89,7 @@ impl Ranks {
         self.series.lock().is_open = false;
     }
 
-    /// Starts a collective. `here` is this rank's own result: if it is an error, the collective
+    /// Starts a collective. `outcome` is this rank's own result: if it is an error, the collective
     /// fails on all ranks, and this rank gets its own error back.
     ///
     /// Fails with [`Error::Rank`] if another rank has failed or is at another operation, or if that
@@ -98,10 +98,10 @@ impl Ranks {
     pub fn start_collective<T>(
         &self,
         call: Call<'_>,
-        here: Result<T>,
+        outcome: Result<T>,
     ) -> Result<(Collective<'_>, T)> {
         let mut turn = self.turn.lock();
-        let (descriptors, value) = self.exchange_descriptors(&mut turn, call, here)?;
+        let (descriptors, value) = self.exchange_descriptors(&mut turn, call, outcome)?;
         Ok((
             Collective {
                 ranks: self,
@@ -116,7 +116,7 @@ impl Ranks {
         &self,
         turn: &mut CommunicatorState,
         call: Call<'_>,
-        here: Result<T>,
+        outcome: Result<T>,
     ) -> Result<(Vec<Descriptor>, T)> {
         let series = &mut *self.series.lock();
         if !series.is_open {
@@ -124,15 +124,15 @@ impl Ranks {
             series.is_open = false;
         }
         if let Some(ended) = turn.broken.as_ref().or(series.ended.as_ref()) {
-            return Err(here.err().unwrap_or_else(|| ended.error()));
+            return Err(outcome.err().unwrap_or_else(|| ended.error()));
         }
         series.operation += 1;
-        let own = self.describe(&call, series, here.as_ref().err());
-        let descriptors = match self.exchange(&own) {
+        let descriptor = self.describe(&call, series, outcome.as_ref().err());
+        let descriptors = match self.exchange(&descriptor) {
             Ok(descriptors) => descriptors,
             Err(error) => {
-                let broken = self.break_off(turn, &error, &own);
-                return Err(here.err().unwrap_or(broken));
+                let broken = self.break_off(turn, &error, &descriptor);
+                return Err(outcome.err().unwrap_or(broken));
             }
         };
         let ended = match failures(&descriptors) {
@@ -140,26 +140,26 @@ impl Ranks {
             None => match self.difference(&descriptors, call.quantities) {
                 Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
                 Err(error) => {
-                    let broken = self.break_off(turn, &error, &own);
-                    return Err(here.err().unwrap_or(broken));
+                    let broken = self.break_off(turn, &error, &descriptor);
+                    return Err(outcome.err().unwrap_or(broken));
                 }
             },
             failed => failed,
         };
         if let Some(ended) = ended {
-            let error = here.err().unwrap_or_else(|| ended.error());
+            let error = outcome.err().unwrap_or_else(|| ended.error());
             let passes_over =
                 |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASSED_OVER;
             series.passes_over = descriptors.iter().any(passes_over);
             series.ended = Some(ended);
             return Err(error);
         }
-        here.map(|value| (descriptors, value))
+        outcome.map(|value| (descriptors, value))
     }
 
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
         let (status, text) = match failure {
-            None => (Status::Ok, call.what.to_string()),
+            None => (Status::Ok, call.purpose.to_string()),
             // Little of a message fits, so the cause comes first, and not the replicas that it
             // stopped.
             Some(error) => {
@@ -181,9 +181,9 @@ impl Ranks {
         }
     }
 
-    fn exchange(&self, own: &Descriptor) -> Result<Vec<Descriptor>> {
+    fn exchange(&self, descriptor: &Descriptor) -> Result<Vec<Descriptor>> {
         let _span = observe::span(Phase::Exchange);
-        let bytes = self.gather_alike(&own.encode())?;
+        let bytes = self.gather_alike(&descriptor.encode())?;
         bytes
             .chunks(BYTES)
             .enumerate()
@@ -206,7 +206,12 @@ impl Ranks {
 
     /// Marks the engine as broken, after a failure; returns the error of the call that has found
     /// it.
-    fn break_off(&self, turn: &mut CommunicatorState, error: &Error, own: &Descriptor) -> Error {
+    fn break_off(
+        &self,
+        turn: &mut CommunicatorState,
+        error: &Error,
+        descriptor: &Descriptor,
+    ) -> Error {
         let rank = match error.unnamed() {
             Error::Rank { rank, .. } => *rank,
             _ => None,
@@ -215,7 +220,7 @@ impl Ranks {
             "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all \
              ranks fails from now on: end the job, and go on from the last checkpoint",
             error.status().name(),
-            own.text,
+            descriptor.text,
             self.rank()
         );
         let ended = turn.broken.insert(Ended {

@@ -125,7 +125,7 @@ impl Descriptor {
             Some(Descriptor {
                 kind: CollectiveKind::ALL
                     .into_iter()
-                    .find(|of| *of as u8 == kind)?,
+                    .find(|candidate| *candidate as u8 == kind)?,
                 status: Status::from_code(status.into())?,
                 strategy: word(1),
                 series: word(2),

@@ -55,24 +55,28 @@ impl Ranks {
         &self,
         quantities: &Quantities<'_>,
     ) -> Result<Option<QuantityDifference>> {
-        let mut own = prefixes(quantities);
-        let counts = self.words(&[own.len() as u64])?;
+        let mut hashes = prefixes(quantities);
+        let counts = self.words(&[hashes.len() as u64])?;
         // After its last quantity a rank agrees with all ranks that have the same number of
         // quantities.
-        let end = !(own.len() as u64);
+        let end = !(hashes.len() as u64);
         let all = counts.iter().max().map_or(0, |&all| all.min(MOST) as usize);
-        own.resize(all, end);
+        hashes.resize(all, end);
         if all == 0 {
             return Ok(None);
         }
-        let hashes = self.words(&own)?;
+        let hashes = self.words(&hashes)?;
         // A rank without quantities differs in none.
-        let of_ranks = hashes
+        let hashes_of_ranks = hashes
             .chunks(all)
             .zip(&counts)
             .filter(|(_, count)| **count > 0);
-        let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
-        let differs = |at: &usize| of_ranks.iter().any(|of| of[*at] != of_ranks[0][*at]);
+        let hashes_of_ranks: Vec<&[u64]> = hashes_of_ranks.map(|(hashes, _)| hashes).collect();
+        let differs = |at: &usize| {
+            hashes_of_ranks
+                .iter()
+                .any(|rank_hashes| rank_hashes[*at] != hashes_of_ranks[0][*at])
+        };
         let Some(first) = (0..all).find(differs) else {
             return Ok(None);
         };
@@ -118,9 +122,9 @@ impl Ranks {
     }
 
     /// Gathers the same number of words from each rank.
-    fn words(&self, own: &[u64]) -> Result<Vec<u64>> {
-        let own: Vec<u8> = own.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let gathered = self.gather_alike(&own)?;
+    fn words(&self, words: &[u64]) -> Result<Vec<u64>> {
+        let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let gathered = self.gather_alike(&words)?;
         Ok(gathered
             .as_chunks()
             .0
@@ -135,12 +139,12 @@ pub(super) fn disagreement(
     descriptors: &[Descriptor],
     difference: Option<&QuantityDifference>,
 ) -> Ended {
-    let (what, odd) = match difference {
+    let (subject, odd) = match difference {
         Some(QuantityDifference { name, values }) => {
             let (groups, odd) = groups(values);
-            let of =
+            let line =
                 |(value, ranks): &(&String, Vec<usize>)| format!("{value} on {}", Named(ranks));
-            let lines: Vec<String> = groups.iter().map(of).collect();
+            let lines: Vec<String> = groups.iter().map(line).collect();
             let about = descriptors[0].about();
             (
                 format!(
@@ -158,11 +162,11 @@ pub(super) fn disagreement(
                 .enumerate()
                 .collect();
             let (groups, odd) = groups(&places);
-            let of = |(place, ranks): &Group<'_>| {
+            let line = |(place, ranks): &Group<'_>| {
                 let verb = if ranks.len() == 1 { "is" } else { "are" };
                 format!("{} {verb} at {place}", Named(ranks))
             };
-            let lines: Vec<String> = groups.iter().map(of).collect();
+            let lines: Vec<String> = groups.iter().map(line).collect();
             let alike = descriptors
                 .iter()
                 .all(|other| other.text == descriptors[0].text);
@@ -185,7 +189,7 @@ pub(super) fn disagreement(
         }
     };
     let rank = the_one(odd.as_deref());
-    let message = format!("the ranks disagree{what}; {advice}");
+    let message = format!("the ranks disagree{subject}; {advice}");
     Ended {
         rank,
         status: Status::FailedPrecondition,

@@ -44,13 +44,13 @@ impl Strategy {
         if interval == 0 || step == 0 || !step.is_multiple_of(interval) {
             return Ok(());
         }
-        let own = self.fingerprint();
-        let numbers = [*own.as_ref().unwrap_or(&0), 0];
+        let fingerprint = self.fingerprint();
+        let numbers = [*fingerprint.as_ref().unwrap_or(&0), 0];
         let call = Call {
             numbers,
             ..Call::to(CollectiveKind::Fingerprint, &"the comparison of weights")
         };
-        let (collective, _) = ranks.start_collective(call, own)?;
+        let (collective, _) = ranks.start_collective(call, fingerprint)?;
         let all: Vec<u64> = collective.numbers().map(|[of_rank, _]| of_rank).collect();
         let Some(rank) = all.iter().position(|of_rank| *of_rank != all[0]) else {
             return Ok(());

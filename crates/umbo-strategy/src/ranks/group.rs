@@ -64,12 +64,12 @@ impl Ranks {
     }
 
     /// Gathers the same number of bytes from each rank.
-    pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn gather_alike(&self, own_bytes: &[u8]) -> Result<Vec<u8>> {
         let size = self.size();
-        let mut bytes = vec![0; own.len() * size];
-        count(own.len(), bytes.len());
+        let mut bytes = vec![0; own_bytes.len() * size];
+        count(own_bytes.len(), bytes.len());
         self.engine
-            .all_gather(own, &mut bytes, &vec![own.len(); size])?;
+            .all_gather(own_bytes, &mut bytes, &vec![own_bytes.len(); size])?;
         Ok(bytes)
     }
 

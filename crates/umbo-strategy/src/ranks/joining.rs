@@ -36,7 +36,7 @@ impl Ranks {
         }
         let mut ranks = Ranks::of(engine, turn_of(engine), Vec::new(), in_sync.is_some());
         let numbers = made.as_ref().map_or([0; 2], about);
-        let what = match in_sync {
+        let purpose = match in_sync {
             None => "the making of a strategy with one replica for each device".to_owned(),
             Some(count) => format!("the making of a strategy with {count} replicas in sync"),
         };
@@ -44,13 +44,13 @@ impl Ranks {
             |add: &mut AddQuantity<'_>| add(&"the number of replicas in sync", in_sync.into());
         let call = Call {
             numbers,
-            ..Call::to(CollectiveKind::Strategy, &what).agreeing(&quantities)
+            ..Call::to(CollectiveKind::Strategy, &purpose).agreeing(&quantities)
         };
         let (collective, made) = ranks.start_collective(call, made)?;
         let numbers: Vec<[u64; 2]> = collective.numbers().collect();
         drop(collective);
         ranks.tag = numbers[0][1];
-        ranks.replicas = numbers.iter().map(|own| own[0] as usize).collect();
+        ranks.replicas = numbers.iter().map(|row| row[0] as usize).collect();
         Ok((made, Arc::new(ranks)))
     }
 
@@ -68,7 +68,7 @@ impl Ranks {
         }
         let dtype = value.dtype();
         let shape = value.shape();
-        let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
+        let purpose = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"the name of the variable", name.into());
             add(&"its type", dtype.name().into());
@@ -76,7 +76,7 @@ impl Ranks {
         };
         let call = Call {
             numbers: [u64::from(value.device().is_host_memory()), 0],
-            ..Call::to(CollectiveKind::Variable, &what).agreeing(&quantities)
+            ..Call::to(CollectiveKind::Variable, &purpose).agreeing(&quantities)
         };
         let is_here = value.device().is_host_memory() && value.layout().is_contiguous();
         let copy = || {
@@ -129,9 +129,9 @@ impl Ranks {
     /// Reports to the other ranks, which make the variable `name`, that this rank has failed to
     /// make it.
     pub(crate) fn failed_to_make(&self, name: &str, error: Error) -> Error {
-        let what = format_args!("the making of variable '{name}'");
+        let purpose = format_args!("the making of variable '{name}'");
         match self.start_collective(
-            Call::to(CollectiveKind::Variable, &what),
+            Call::to(CollectiveKind::Variable, &purpose),
             Err::<(), _>(error),
         ) {
             Err(error) => error,

@@ -61,26 +61,30 @@ impl Ranks {
                 }
             }
             let all = self.num_replicas();
-            let own = parts.own().len();
-            let received = Tensor::uninitialized(dtype, Shape::new(&[all * own])?, host)?;
-            let of_replica = |at| received.slice(0, at * own, (at + 1) * own, 1);
+            let own_elements = parts.own().len();
+            let received = Tensor::uninitialized(dtype, Shape::new(&[all * own_elements])?, host)?;
+            let of_replica = |at| received.slice(0, at * own_elements, (at + 1) * own_elements, 1);
             let terms = (0..all).map(of_replica).collect::<Result<Vec<_>>>()?;
             let mut batch = ReductionBatch::default();
             let part = batch.reduce(op, &terms, None, host, None)?;
             let result = Tensor::uninitialized(part.dtype(), shape, host)?;
             Ok((send, received, batch, part, result))
         };
-        let what = format_args!("reduce {} of a large tensor", op.name());
+        let purpose = format_args!("reduce {} of a large tensor", op.name());
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"the type of the tensor", dtype.name().into());
             add(&"the shape of the tensor", shape[..].into());
         };
-        let call = Call::to(CollectiveKind::Reduce, &what).agreeing(&quantities);
+        let call = Call::to(CollectiveKind::Reduce, &purpose).agreeing(&quantities);
         let (mut collective, (send, received, batch, part, result)) =
             self.start_collective(call, prepare())?;
         let send_counts: Vec<usize> = counts(components.len() * dtype.size());
-        let own = parts.own().len() * dtype.size();
-        let receive_counts: Vec<usize> = self.replicas().iter().map(|count| count * own).collect();
+        let own_bytes = parts.own().len() * dtype.size();
+        let receive_counts: Vec<usize> = self
+            .replicas()
+            .iter()
+            .map(|count| count * own_bytes)
+            .collect();
         // SAFETY: the memory belongs to this call, and the batch, which reads it, has not run yet.
         let to = Incoming::Host(unsafe { bytes_of(&received) });
         collective.all_to_all(Outgoing::Host(&send), &send_counts, to, &receive_counts)?;

@@ -64,13 +64,13 @@ impl Strategy {
         arguments: Option<&Value>,
     ) -> Result<(StepGuard<'a>, RemoteExamples)> {
         let ranks = self.ranks();
-        let (mut lock, here) = match entered {
+        let (mut lock, outcome) = match entered {
             Ok(lock) => (Some(lock), Ok(())),
             Err(error) => (None, Err(error)),
         };
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
-        match ranks.open(here, self.examples(arguments), steps, &|add| {
+        match ranks.open(outcome, self.examples(arguments), steps, &|add| {
             read(arguments, add)
         }) {
             Ok((remote, ())) => {
@@ -129,17 +129,17 @@ impl Strategy {
             return Ok(());
         }
         // As with a run that this rank cannot begin.
-        let (lock, here) = match self.enter(&Limits::default()) {
+        let (lock, outcome) = match self.enter(&Limits::default()) {
             Ok(lock) => (Some(lock), Ok(())),
             Err(error) => (None, Err(error)),
         };
         ranks.begin(lock.as_ref().map_or(0, StepGuard::steps) + 1);
-        let what = format_args!("the end of a pass, after {steps} steps of the epoch");
+        let purpose = format_args!("the end of a pass, after {steps} steps of the epoch");
         let call = Call {
             numbers: [PASS_ENDED, steps],
-            ..Call::to(CollectiveKind::Run, &what)
+            ..Call::to(CollectiveKind::Run, &purpose)
         };
-        let ended = ranks.start_collective(call, here).map(drop);
+        let ended = ranks.start_collective(call, outcome).map(drop);
         ranks.finish();
         ended
     }
@@ -179,9 +179,9 @@ impl Strategy {
         self.ranks().begin(step);
     }
 
-    /// The common result of all ranks: success only if `here` is no error on every rank.
-    pub fn agree(&self, here: Result<()>) -> Result<()> {
-        self.ranks().vote(here, &[]).map(drop)
+    /// The common result of all ranks: success only if `outcome` is no error on every rank.
+    pub fn agree(&self, outcome: Result<()>) -> Result<()> {
+        self.ranks().vote(outcome, &[]).map(drop)
     }
 
     /// Reports to the other ranks that the step has failed here, and returns the error.
@@ -190,30 +190,31 @@ impl Strategy {
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
 
-    /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation,
-    /// and `agreed` is a quantity, called `name`, that must be equal on all ranks. An error of
-    /// one rank is an error of all ranks; if `here` is another rank's error, nothing is
+    /// This rank's value, and whether `is_so` of the value of any rank. `purpose` names the
+    /// operation, and `agreed` is a quantity, called `name`, that must be equal on all ranks. An
+    /// error of one rank is an error of all ranks; if `outcome` is another rank's error, nothing is
     /// exchanged.
     pub fn any_rank<T>(
         &self,
-        what: &dyn fmt::Display,
+        purpose: &dyn fmt::Display,
         name: &str,
         agreed: u64,
-        here: Result<T>,
+        outcome: Result<T>,
         is_so: impl FnOnce(&T) -> bool,
     ) -> Result<(T, bool)> {
-        let is_known = matches!(&here, Err(error) if matches!(error.unnamed(), Error::Rank { .. }));
-        let own = here.as_ref().is_ok_and(is_so);
+        let is_known =
+            matches!(&outcome, Err(error) if matches!(error.unnamed(), Error::Rank { .. }));
+        let holds = outcome.as_ref().is_ok_and(is_so);
         if is_known || self.ranks().is_alone() {
-            return here.map(|value| (value, own));
+            return outcome.map(|value| (value, holds));
         }
-        let numbers = [u64::from(own), 0];
+        let numbers = [u64::from(holds), 0];
         let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
         let call = Call {
             numbers,
-            ..Call::to(CollectiveKind::Value, what).agreeing(&quantities)
+            ..Call::to(CollectiveKind::Value, purpose).agreeing(&quantities)
         };
-        let (collective, value) = self.ranks().start_collective(call, here)?;
+        let (collective, value) = self.ranks().start_collective(call, outcome)?;
         Ok((value, collective.numbers().any(|[is_so, _]| is_so != 0)))
     }
 
@@ -221,7 +222,7 @@ impl Strategy {
     pub(crate) fn agree_on_step(
         &self,
         step: u64,
-        here: Result<()>,
+        outcome: Result<()>,
         record: Option<&StepRecord>,
     ) -> Result<Option<Gathered>> {
         let ranks = self.ranks();
@@ -229,8 +230,8 @@ impl Strategy {
             true => Ok(Vec::new()),
             false => self.encode(ranks, step, record),
         };
-        match here.and_then(|()| encode()) {
-            Ok(own) => ranks.vote(Ok(()), &own),
+        match outcome.and_then(|()| encode()) {
+            Ok(record) => ranks.vote(Ok(()), &record),
             Err(error) => ranks.vote(Err(error), &[]),
         }
     }
@@ -296,8 +297,8 @@ impl Strategy {
         let runs = all.iter().enumerate().map(runs).max().unwrap_or(0);
         for run in 0..runs {
             for (rank, of_rank) in all.iter().enumerate() {
-                let own = of_rank.chunks(replicas(rank)).nth(run).unwrap_or_default();
-                for (name, metric) in own.iter().flatten() {
+                let of_run = of_rank.chunks(replicas(rank)).nth(run).unwrap_or_default();
+                for (name, metric) in of_run.iter().flatten() {
                     metrics.add(name, *metric);
                 }
             }

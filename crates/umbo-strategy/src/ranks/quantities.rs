@@ -72,10 +72,10 @@ impl fmt::Display for Quantity<'_> {
 }
 
 /// A hash that is the same in all processes.
-pub fn agreement(what: &impl Hash) -> u64 {
+pub fn agreement(value: &impl Hash) -> u64 {
     // With fixed keys, unlike that of a `HashMap`.
     let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 

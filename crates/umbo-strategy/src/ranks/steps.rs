@@ -30,20 +30,20 @@ impl Ranks {
     /// of `read`, which describe the dataset element, must be equal on all ranks.
     pub(crate) fn open<T>(
         &self,
-        here: Result<T>,
+        outcome: Result<T>,
         examples: u64,
         steps: u64,
         read: &Quantities<'_>,
     ) -> Result<(RemoteExamples, T)> {
         if self.is_alone() {
-            return here.map(|value| (RemoteExamples::default(), value));
+            return outcome.map(|value| (RemoteExamples::default(), value));
         }
         let call = Call::to(CollectiveKind::Run, &"the beginning of a run").agreeing(read);
         let call = Call {
             numbers: [examples, steps],
             ..call
         };
-        let (collective, value) = self.start_collective(call, here)?;
+        let (collective, value) = self.start_collective(call, outcome)?;
         let mut remote = RemoteExamples::default();
         for (rank, [examples, steps]) in collective.numbers().enumerate() {
             if rank < self.rank() {
@@ -58,18 +58,18 @@ impl Ranks {
     }
 
     /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if
-    /// `here` is no error. Then all ranks commit. Returns the payloads of all ranks, if there
+    /// `outcome` is no error. Then all ranks commit. Returns the payloads of all ranks, if there
     /// are several.
-    pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Option<Gathered>> {
+    pub(crate) fn vote(&self, outcome: Result<()>, payload: &[u8]) -> Result<Option<Gathered>> {
         if self.is_alone() {
-            return here.map(|()| None);
+            return outcome.map(|()| None);
         }
         let call = Call {
             length: payload.len(),
             ..Call::to(CollectiveKind::Commit, &"the commit point")
         };
         let met = self
-            .start_collective(call, here)
+            .start_collective(call, outcome)
             .and_then(|(mut collective, ())| {
                 let memory = collective.reserve()?;
                 Ok((collective, memory))
@@ -143,12 +143,12 @@ impl Ranks {
         let totals = self.totals.lock().in_use();
         to.number(totals.len() as u64)?;
         totals.iter().try_for_each(|(number, totals)| {
-            let mut own = Writer::default();
-            totals.encode(step, &mut own)?;
-            let own = own.done();
+            let mut encoded = Writer::default();
+            totals.encode(step, &mut encoded)?;
+            let encoded = encoded.done();
             to.number(*number)?;
-            to.number(own.len() as u64)?;
-            to.bytes(&own)
+            to.number(encoded.len() as u64)?;
+            to.bytes(&encoded)
         })
     }
 

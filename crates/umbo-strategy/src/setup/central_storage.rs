@@ -192,7 +192,8 @@ impl Strategy {
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            let home = |of: &ReplicaThread| format!("{} to {}", of.replica, of.processors);
+            let home =
+                |thread: &ReplicaThread| format!("{} to {}", thread.replica, thread.processors);
             let homes: Vec<_> = threads.serving.iter().map(home).collect();
             let bound = match threading.bind {
                 true => format!("bound to processors ({})", homes.join(", ")),
@@ -221,14 +222,14 @@ impl Strategy {
             )
         });
         if at_once > processors {
-            let what = if layout.is_shared() {
+            let noun = if layout.is_shared() {
                 "compute devices"
             } else {
                 "replicas"
             };
             log::log(log::Level::Warning, || {
                 format!(
-                    "{at_once} {what} on {processors} processors that this {} may use take turns, \
+                    "{at_once} {noun} on {processors} processors that this {} may use take turns, \
                      and a step takes as long as all of them together; make at most {processors} \
                      for speed",
                     if threading.part == ProcessorPart::WHOLE {

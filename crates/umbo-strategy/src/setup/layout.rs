@@ -42,12 +42,12 @@ impl ReplicaLayout {
             return Err(Error::invalid("replicas_in_sync", problem));
         }
         let devices = compute_devices.len();
-        let own = (rank + 1) * count / ranks - rank * count / ranks;
-        if own < devices {
+        let own_count = (rank + 1) * count / ranks - rank * count / ranks;
+        if own_count < devices {
             let least = devices * ranks;
             let share = match ranks {
                 1 => String::new(),
-                _ => format!(", of which {own} are for this one of {ranks} ranks"),
+                _ => format!(", of which {own_count} are for this one of {ranks} ranks"),
             };
             let problem = format!(
                 "{count}{share}, but there are {devices} compute devices, and each needs a \
@@ -55,7 +55,12 @@ impl ReplicaLayout {
             );
             return Err(Error::invalid("replicas_in_sync", problem));
         }
-        let replica_devices = compute_devices.iter().copied().cycle().take(own).collect();
+        let replica_devices = compute_devices
+            .iter()
+            .copied()
+            .cycle()
+            .take(own_count)
+            .collect();
         Ok(ReplicaLayout {
             compute_devices,
             replica_devices,

@@ -69,8 +69,8 @@ pub(crate) struct Listening<'a> {
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
         let mut listeners = self.token.0.listeners.lock();
-        let own = Arc::downgrade(&self.listener);
-        if let Some(place) = listeners.iter().position(|other| other.ptr_eq(&own)) {
+        let listener = Arc::downgrade(&self.listener);
+        if let Some(place) = listeners.iter().position(|other| other.ptr_eq(&listener)) {
             listeners.swap_remove(place);
         }
     }

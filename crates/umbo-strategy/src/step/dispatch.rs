@@ -15,9 +15,9 @@ impl StepRecord {
     /// Posts the step to the threads of all replicas from `first` on. Of those that share a device
     /// only the first begins.
     pub fn dispatch(&self, first: usize) {
-        let here = self.place_coordinator(first);
+        let processor = self.place_coordinator(first);
         let post = |replica: usize| {
-            self.mailboxes[replica].see_coordinator(here);
+            self.mailboxes[replica].see_coordinator(processor);
             self.post(replica);
         };
         match &self.turns {
@@ -88,13 +88,13 @@ impl StepRecord {
     /// Resumes all replicas that wait, as the coordinator, while nobody computes: at once, or one
     /// after the other if they share a device.
     pub fn resume(&self) {
-        let here = affinity::current_processor();
+        let processor = affinity::current_processor();
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         if let Some(turns) = &self.turns {
             turns.want_again(|replica| waiting(&replica));
         }
         for replica in (0..self.replicas()).filter(waiting) {
-            self.mailbox(replica).see_coordinator(here);
+            self.mailbox(replica).see_coordinator(processor);
             self.rendezvous.resume(replica);
         }
         // All flags are written before the first wake-up, as in `dispatch`. A replica that has
@@ -127,9 +127,9 @@ impl StepRecord {
     /// Returns the processor that this thread is on now.
     fn place_coordinator(&self, first: usize) -> Option<usize> {
         const PAUSE: Duration = Duration::from_millis(1);
-        let here = affinity::current_processor()?;
-        if !self.has_processor_each || !self.is_taken(here, first) {
-            return Some(here);
+        let processor = affinity::current_processor()?;
+        if !self.has_processor_each || !self.is_taken(processor, first) {
+            return Some(processor);
         }
         // Not again and again where the system insists.
         let now = Instant::now();
@@ -139,7 +139,7 @@ impl StepRecord {
             affinity::step_aside(|processor| self.is_taken(processor, first));
             return affinity::current_processor();
         }
-        Some(here)
+        Some(processor)
     }
 
     /// Whether a thread of the replicas from `first` on is on this processor. With replica 0 on
@@ -160,7 +160,9 @@ impl StepRecord {
     /// to spin in this way: not at all on the processor that one of them needs.
     pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
         match affinity::current_processor() {
-            Some(here) if allowed == Spin::BOUNDED && self.is_taken(here, first) => Spin::NEVER,
+            Some(processor) if allowed == Spin::BOUNDED && self.is_taken(processor, first) => {
+                Spin::NEVER
+            }
             _ => allowed,
         }
     }

@@ -103,16 +103,16 @@ impl StepLock {
     /// then it is in a function of the program's, such as a schedule or a log callback, and
     /// would wait for itself.
     pub(crate) fn enter(self: &Arc<Self>, limits: &Limits) -> Result<StepGuard<'_>> {
-        let own = thread_number();
-        let mut state = self.state_for(own)?;
-        state.waiting.push_back(own);
+        let thread = thread_number();
+        let mut state = self.state_for(thread)?;
+        state.waiting.push_back(thread);
         state.hand_over();
-        if state.holder != own {
+        if state.holder != thread {
             drop(state);
-            self.wait(own, limits)?;
+            self.wait(thread, limits)?;
             state = self.state.lock();
         }
-        let guard = self.entered(own, &mut state);
+        let guard = self.entered(thread, &mut state);
         drop(state);
         // Also if there was nothing to wait for: a run whose time is over does not begin.
         match limits.exceeded() {
@@ -124,11 +124,11 @@ impl StepLock {
     /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and the thread,
     /// if another thread has it.
     pub(crate) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        let own = thread_number();
-        let mut state = self.state_for(own)?;
+        let thread = thread_number();
+        let mut state = self.state_for(thread)?;
         if state.holder == 0 {
-            state.holder = own;
-            return Ok(self.entered(own, &mut state));
+            state.holder = thread;
+            return Ok(self.entered(thread, &mut state));
         }
         Err(Error::precondition(format!(
             "strategy: step {} or a change after it is in progress on thread {}; wait for it, and \
@@ -139,9 +139,9 @@ impl StepLock {
     }
 
     /// The state, for the thread of this number. Fails if it has the lock or waits for it.
-    fn state_for(&self, own: usize) -> Result<MutexGuard<'_, StepLockState>> {
+    fn state_for(&self, thread: usize) -> Result<MutexGuard<'_, StepLockState>> {
         let state = self.state.lock();
-        if state.holder == own || state.waiting.contains(&own) {
+        if state.holder == thread || state.waiting.contains(&thread) {
             return Err(Error::precondition(
                 "strategy: called from a function that the strategy calls while it changes \
                  central state or this thread waits for it, such as a learning-rate schedule or a \
@@ -152,9 +152,9 @@ impl StepLock {
     }
 
     /// Notes which thread has the lock.
-    fn entered(&self, own: usize, state: &mut StepLockState) -> StepGuard<'_> {
-        if state.last.0 != own {
-            state.last = (own, Some(threads::current()));
+    fn entered(&self, thread: usize, state: &mut StepLockState) -> StepGuard<'_> {
+        if state.last.0 != thread {
+            state.last = (thread, Some(threads::current()));
         }
         StepGuard(self)
     }
@@ -167,16 +167,16 @@ impl StepLock {
 
     /// Waits until the lock is handed to the thread of this number, which is this one, or until
     /// `limits` end.
-    fn wait(self: &Arc<Self>, own: usize, limits: &Limits) -> Result<()> {
+    fn wait(self: &Arc<Self>, thread: usize, limits: &Limits) -> Result<()> {
         let _listening = limits
             .cancellation
             .as_ref()
             .map(|token| token.listen(Arc::clone(self) as _));
         let mut patience = Some(Instant::now() + self.patience);
         let mut state = self.state.lock();
-        while state.holder != own {
+        while state.holder != thread {
             if let Some(why) = limits.exceeded() {
-                state.waiting.retain(|&other| other != own);
+                state.waiting.retain(|&other| other != thread);
                 return Err(why.within(format!(
                     "before its callbacks were called, behind step {} on thread {}",
                     state.steps(),

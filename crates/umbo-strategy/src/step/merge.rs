@@ -112,8 +112,8 @@ impl ReplicaContext {
         } else {
             let mailbox = step.mailbox(replica);
             let released = || step.may_go_on(replica);
-            let mut own = None;
-            while let Wake::Job(nested) = mailbox.wait(step.spin, &mut own, released) {
+            let mut last = None;
+            while let Wake::Job(nested) = mailbox.wait(step.spin, &mut last, released) {
                 nested.execute(replica);
             }
             // Also in an abandoned step, only one callback at a time runs on a device.
@@ -124,21 +124,23 @@ impl ReplicaContext {
     /// Checks that this context is the one that its thread is in.
     pub fn check_current(&self) -> Result<()> {
         // This changes no reference count, which all replicas would share.
-        if with_current_replica(|own| own.is_some_and(|own| own.is_same(self))) {
+        if with_current_replica(|current| current.is_some_and(|current| current.is_same(self))) {
             return Ok(());
         }
         match current() {
             Current::Default if self.step.is_none() => Ok(()),
-            Current::Replica(own) if own.strategy().is_same(self.strategy()) => {
+            Current::Replica(current) if current.strategy().is_same(self.strategy()) => {
                 Err(Error::precondition(format!(
                     "the context is replica {}'s, but this is replica {}'s callback",
                     self.replica(),
-                    own.replica()
+                    current.replica()
                 )))
             }
-            Current::CrossReplica(own) if own.is_same(self.strategy()) => Err(Error::precondition(
-                "needs replica context, but this thread is in cross-replica context",
-            )),
+            Current::CrossReplica(current) if current.is_same(self.strategy()) => {
+                Err(Error::precondition(
+                    "needs replica context, but this thread is in cross-replica context",
+                ))
+            }
             Current::Default => Err(Error::precondition(
                 "ctx: the context belongs to a run that has ended, or to another thread",
             )),

@@ -69,18 +69,22 @@ impl Operation {
                 },
                 Operation::Apply {
                     optimizer: by,
-                    gradients: of,
+                    gradients: other_gradients,
                     ..
                 },
-            ) => match (optimizer == by, gradients == of) {
+            ) => match (optimizer == by, gradients == other_gradients) {
                 (true, true) => None,
                 (true, false) => Some("the gradients are different ones"),
                 (false, true) => Some("the optimizers are different ones"),
                 (false, false) => Some("the gradients and the optimizers are different ones"),
             },
-            (Operation::Assign { variables, .. }, Operation::Assign { variables: of, .. })
-                if variables != of && self.to_string() == other.to_string() =>
-            {
+            (
+                Operation::Assign { variables, .. },
+                Operation::Assign {
+                    variables: other_gradients,
+                    ..
+                },
+            ) if variables != other_gradients && self.to_string() == other.to_string() => {
                 Some(match variables.len() {
                     1 => "the variables are different ones of the same name",
                     _ => "the variables are not the same, or not in the same order",

@@ -199,7 +199,7 @@ pub(crate) struct Holdings {
 /// each level of nested runs; an abandoned one is left to the late replicas and dropped.
 pub(crate) struct StepRecord {
     /// The record itself, for the mailboxes.
-    own: Weak<StepRecord>,
+    weak: Weak<StepRecord>,
     pub rendezvous: Rendezvous,
     pub slots: Box<[CachePadded<ReplicaSlot<ReplicaTask>>]>,
     pub mailboxes: Mailboxes,
@@ -229,8 +229,8 @@ impl StepRecord {
         let layout = &inner.devices.layout;
         let replicas = mailboxes.len();
         let slot = |(replica, &device)| CachePadded::new(ReplicaSlot::on(replica, device, strict));
-        Arc::new_cyclic(|own| StepRecord {
-            own: Weak::clone(own),
+        Arc::new_cyclic(|weak| StepRecord {
+            weak: Weak::clone(weak),
             rendezvous: Rendezvous::new(replicas),
             slots: layout
                 .replica_devices
@@ -254,11 +254,11 @@ impl StepRecord {
     /// Leaves the step for the thread of `replica`, which is to be notified then.
     pub fn post(&self, replica: usize) {
         let refer = || {
-            self.own
+            self.weak
                 .upgrade()
                 .expect("the caller that posts a step holds it") as Arc<dyn ReplicaJob>
         };
-        self.mailboxes[replica].post(self.own.as_ptr().cast(), refer);
+        self.mailboxes[replica].post(self.weak.as_ptr().cast(), refer);
     }
 
     pub fn replicas(&self) -> usize {
@@ -306,13 +306,13 @@ impl StepRecord {
         task.opened = (!task.is_inline()).then(Instant::now);
         let arguments = task.arguments.clone();
         let examples = |replica| arguments.as_ref()?.examples_of(replica);
-        let own = (0..self.replicas())
+        let counts = (0..self.replicas())
             .filter_map(examples)
             .reduce(|sum, count| sum + count);
         let mut position = BatchPosition {
             first_example: task.remote.examples_before,
             local_examples: None,
-            global_examples: own.map(|own| own + task.remote.examples),
+            global_examples: counts.map(|counts| counts + task.remote.examples),
         };
         let callback = task.callback.clone();
         let measured = task.measured;

@@ -174,12 +174,12 @@ mod tests {
         {
             // SAFETY: the replica's turn, which begins with the step.
             let (task, call) = unsafe { (slot.task.get(), slot.call.get()) };
-            let own = Tensor::scalar(***task.as_ref().unwrap() + replica as f64).unwrap();
+            let argument = Tensor::scalar(***task.as_ref().unwrap() + replica as f64).unwrap();
             *call = Some(MergeCall {
                 replica,
                 operation: Operation::AllGather(0),
                 sequence: 1,
-                arguments: Some(Value::Tensor(own)),
+                arguments: Some(Value::Tensor(argument)),
                 direct: None,
                 merge: None,
                 reply: None,
@@ -225,8 +225,8 @@ mod tests {
                 for slot in &slots {
                     // SAFETY: the coordinator's turn: both replicas wait.
                     let call = unsafe { slot.call.get() }.as_mut().unwrap();
-                    let own = call.arguments.as_ref().unwrap().tensor_of(0).unwrap();
-                    sum += own.to_vec::<f64>().unwrap()[0];
+                    let argument = call.arguments.as_ref().unwrap().tensor_of(0).unwrap();
+                    sum += argument.to_vec::<f64>().unwrap()[0];
                 }
                 let sum = Value::Tensor(Tensor::scalar(sum).unwrap());
                 for (replica, slot) in slots.iter().enumerate() {

@@ -125,11 +125,11 @@ impl ReplicaThreads {
             });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
-            let mut own = None;
+            let mut last = None;
             loop {
                 let spin = spin_beside(turns.as_deref(), replica, idle_spin);
                 // Between steps nothing but a step or the end can come.
-                let Wake::Job(job) = mailboxes[replica].wait(spin, &mut own, || false) else {
+                let Wake::Job(job) = mailboxes[replica].wait(spin, &mut last, || false) else {
                     break;
                 };
                 job.execute(replica);

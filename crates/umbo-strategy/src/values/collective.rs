@@ -131,11 +131,11 @@ impl Strategy {
         fn in_parts<'l>(leaf: &'l Value, how: &ReductionOptions) -> Option<&'l [Tensor]> {
             large_components(leaf).filter(|_| how.axes.is_none())
         }
-        let what = format_args!("reduce {}", op.name());
+        let purpose = format_args!("reduce {}", op.name());
         let of_all = ranks.gather_except(
             |leaf| in_parts(leaf, how).is_some(),
             CollectiveKind::Reduce,
-            &what,
+            &purpose,
             Ok(value.clone()),
         )?;
         let mut large = Vec::new();
@@ -160,14 +160,14 @@ impl Strategy {
     pub(crate) fn of_all_ranks<'a>(
         &self,
         kind: CollectiveKind,
-        what: &dyn fmt::Display,
+        purpose: &dyn fmt::Display,
         value: &'a Value,
     ) -> Result<Cow<'a, Value>> {
         match self.ranks().is_alone() {
             true => Ok(Cow::Borrowed(value)),
             false => self
                 .ranks()
-                .gather(kind, what, Ok(value.clone()))
+                .gather(kind, purpose, Ok(value.clone()))
                 .map(Cow::Owned),
         }
     }
@@ -268,8 +268,8 @@ impl Strategy {
     }
 
     fn gather_here(&self, value: &Value, axis: i64, how: &ReductionOptions) -> Result<Value> {
-        let what = format_args!("gather along axis {axis}");
-        let value = self.of_all_ranks(CollectiveKind::Value, &what, value)?;
+        let purpose = format_args!("gather along axis {axis}");
+        let value = self.of_all_ranks(CollectiveKind::Value, &purpose, value)?;
         value.map_leaves(&mut |leaf| self.gather_leaf(leaf, axis, how))
     }
 

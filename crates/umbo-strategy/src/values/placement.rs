@@ -32,8 +32,8 @@ impl Strategy {
         let reduced: Vec<(Value, Targets)> = pairs
             .iter()
             .map(|(value, to)| {
-                let what = format_args!("batch reduce {}", op.name());
-                let value = self.of_all_ranks(CollectiveKind::Reduce, &what, value)?;
+                let purpose = format_args!("batch reduce {}", op.name());
+                let value = self.of_all_ranks(CollectiveKind::Reduce, &purpose, value)?;
                 let read = value.map_leaves(&mut |leaf| match leaf {
                     Value::Variable(variable) => variables::read(variable).map(Value::Tensor),
                     other => Ok(other.clone()),

@@ -23,14 +23,14 @@ pub(crate) fn combine(
         return aggregate(variable, &values);
     }
     let is_sum = variable.spec().aggregation == Aggregation::Sum;
-    let own = match values.len() > 1 && is_sum && are_same(&values) {
+    let components = match values.len() > 1 && is_sum && are_same(&values) {
         true => Err(same_for_sum(&values[0], variable)),
         false => Value::per_replica_of(values),
     };
-    let what = format_args!("{verb} to '{}'", variable.name());
+    let purpose = format_args!("{verb} to '{}'", variable.name());
     match strategy
         .ranks()
-        .gather(CollectiveKind::Assign, &what, own)?
+        .gather(CollectiveKind::Assign, &purpose, components)?
     {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
         _ => Err(Error::Internal(

@@ -61,11 +61,11 @@ pub fn assign_all(
         operation,
         Some(Value::tuple(arguments)?),
         Box::new(move |strategy, calls| {
-            let own: Vec<Value> = calls
+            let arguments: Vec<Value> = calls
                 .iter()
                 .filter_map(|call| call.arguments.clone())
                 .collect();
-            stage_all(strategy, step, &targets, &own).map(|()| None)
+            stage_all(strategy, step, &targets, &arguments).map(|()| None)
         }),
     )?;
     Ok(())
@@ -102,9 +102,9 @@ fn stage_all(
         .iter()
         .map(|target| target.name().as_str())
         .collect();
-    let what = format_args!("assign to '{}'", names.join("', '"));
-    let own = Value::merge(arguments, true, "value")?;
-    let all = strategy.of_all_ranks(CollectiveKind::Assign, &what, &own)?;
+    let purpose = format_args!("assign to '{}'", names.join("', '"));
+    let own_arguments = Value::merge(arguments, true, "value")?;
+    let all = strategy.of_all_ranks(CollectiveKind::Assign, &purpose, &own_arguments)?;
     let parts = (0..strategy.num_replicas_in_sync())
         .map(|replica| AssignedPart::of(&all.component(replica)?))
         .collect::<Result<Vec<_>>>()?;

@@ -103,7 +103,7 @@ impl Creations {
             let position = state
                 .taken
                 .iter()
-                .filter(|(who, what)| *who == replica && *what == name)
+                .filter(|(who, requested)| *who == replica && *requested == name)
                 .count();
             let made = state
                 .made

@@ -223,11 +223,11 @@ fn check_readable(variable: &Variable, dtype: DType) -> Result<()> {
     if is_readable_as(variable.dtype(), dtype) {
         return Ok(());
     }
-    let what =
+    let advice =
         "a variable can be viewed in its own dtype, a float32 one also in float16 and bfloat16";
     Err(invalid!(
         "dtype",
-        "{dtype}, but variable '{}' is {}; {what}",
+        "{dtype}, but variable '{}' is {}; {advice}",
         variable.name(),
         variable.dtype()
     ))

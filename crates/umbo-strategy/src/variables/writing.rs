@@ -189,7 +189,7 @@ fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
 
 /// Warns once for each variable that components other than the first are not used. In a strict
 /// strategy that is an error.
-fn warn_of_components(variable: &Variable, what: &str, parts: &PerReplica) -> Result<()> {
+fn warn_of_components(variable: &Variable, operation: &str, parts: &PerReplica) -> Result<()> {
     let others = parts.count().saturating_sub(1);
     let is_strict = owner(variable).is_strict();
     if others == 0 || !(is_strict || variable.warns_now()) {
@@ -197,13 +197,17 @@ fn warn_of_components(variable: &Variable, what: &str, parts: &PerReplica) -> Re
     }
     let warning = || {
         format!(
-            "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's \
+            "{operation} of a per-replica value to '{}' in cross-replica context uses replica 0's \
              component alone; {others} others are left out. Assign inside of a run, where the \
              variable's aggregation combines them, or reduce the value first",
             variable.name()
         )
     };
-    strict::warn_or_fail(is_strict, |what| Error::invalid("value", what), warning)
+    strict::warn_or_fail(
+        is_strict,
+        |operation| Error::invalid("value", operation),
+        warning,
+    )
 }
 
 /// Checks that `tensor`, which is to be written to `variable`, has its dtype.
@@ -289,15 +293,15 @@ pub(crate) fn stage(
 pub(crate) fn check_aggregation(
     context: &ReplicaContext,
     variable: &Variable,
-    what: &str,
+    operation: &str,
 ) -> Result<()> {
     let replicas = context.strategy().num_replicas_in_sync();
     if replicas > 1 && variable.spec().aggregation == Aggregation::None {
         return Err(invalid!(
             "variable",
-            "'{}' has aggregation NONE, so {what} in replica context does not say how to combine \
-             the {replicas} replicas' values; create it with SUM, MEAN or ONLY_FIRST_REPLICA, or \
-             assign in a merge call",
+            "'{}' has aggregation NONE, so {operation} in replica context does not say how to \
+             combine the {replicas} replicas' values; create it with SUM, MEAN or \
+             ONLY_FIRST_REPLICA, or assign in a merge call",
             variable.name()
         ));
     }

@@ -46,10 +46,10 @@ pub fn thread_name(thread: u32) -> Option<String> {
 pub fn processors() -> Option<ProcessorTime> {
     let allowed = allowed(&fs::read_to_string("/proc/self/status").ok()?)?;
     let (busy, processors) = busy(&fs::read_to_string("/proc/stat").ok()?, &allowed)?;
-    let own = own(&fs::read_to_string("/proc/self/stat").ok()?)?;
+    let own_time = own(&fs::read_to_string("/proc/self/stat").ok()?)?;
     Some(ProcessorTime {
         busy: busy * RESOLUTION,
-        own: own * RESOLUTION,
+        own_time: own_time * RESOLUTION,
         processors,
     })
 }

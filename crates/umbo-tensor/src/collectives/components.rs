@@ -30,10 +30,10 @@ pub(super) fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> 
 }
 
 /// A property of each replica, for messages: `replica 0 [4, 2], replica 1 [3, 2]`.
-fn per_replica(components: &[Tensor], what: impl Fn(&Tensor) -> String) -> String {
+fn per_replica(components: &[Tensor], property: impl Fn(&Tensor) -> String) -> String {
     let texts = components.iter().enumerate();
     let texts: Vec<_> = texts
-        .map(|(id, component)| format!("replica {id} {}", what(component)))
+        .map(|(id, component)| format!("replica {id} {}", property(component)))
         .collect();
     texts.join(", ")
 }

@@ -73,10 +73,10 @@ fn only_difference(components: &[Tensor]) -> Option<usize> {
 
 fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
     let first = components[0].shape();
-    let differ = |what: &str| {
+    let differ = |property: &str| {
         invalid!(
             "value",
-            "{what} of the replicas differ: {}",
+            "{property} of the replicas differ: {}",
             shapes(components)
         )
     };

@@ -193,14 +193,14 @@ fn reduce_on_device(
             "a reduction by kernels on {device}, which is in host memory"
         )));
     };
-    let here: Vec<Tensor> = components
+    let inputs_on_device: Vec<Tensor> = components
         .iter()
         .map(|component| match component.device() == device {
             true => Ok(component.clone()),
             false => component.copied_to(device),
         })
         .collect::<Result<_>>()?;
-    let inputs: Vec<DevicePlace> = here.iter().map(Tensor::place).collect();
+    let inputs: Vec<DevicePlace> = inputs_on_device.iter().map(Tensor::place).collect();
     let place = output.place();
     // SAFETY: inputs and output are tensors, whose memory is freed in the queue's order.
     // Nobody else has

@@ -458,18 +458,18 @@ impl Value {
 
     /// Merges one value per replica into one value. Structures are merged leaf by leaf. A leaf that
     /// is the very same object on all replicas stays as it is; other leaves become per-replica
-    /// values. `always_wrap` makes every tensor leaf a per-replica value. `what` names the
-    /// argument in messages.
-    pub fn merge(parts: &[Value], always_wrap: bool, what: &'static str) -> Result<Value> {
+    /// values. `always_wrap` makes every tensor leaf a per-replica value. `argument` is
+    /// its name in messages.
+    pub fn merge(parts: &[Value], always_wrap: bool, argument: &'static str) -> Result<Value> {
         let first = parts
             .first()
-            .ok_or_else(|| invalid!(what, "no values to merge"))?;
+            .ok_or_else(|| invalid!(argument, "no values to merge"))?;
         let Value::Nest(nest) = first else {
-            return merge_leaves(first, parts, always_wrap, what);
+            return merge_leaves(first, parts, always_wrap, argument);
         };
         for (replica, part) in parts.iter().enumerate() {
             if part.kind_name() != first.kind_name() || part.count() != first.count() {
-                return Err(mismatch(what, first, replica, part));
+                return Err(mismatch(argument, first, replica, part));
             }
         }
         let names = nest.names();
@@ -483,7 +483,7 @@ impl Value {
                         "the structures differ: replica 0 has a field '{name}', replica {replica} \
                          has none"
                     );
-                    Error::invalid(what, problem)
+                    Error::invalid(argument, problem)
                 })
             };
             let column = parts
@@ -491,7 +491,7 @@ impl Value {
                 .enumerate()
                 .map(part)
                 .collect::<Result<Vec<_>>>()?;
-            Value::merge(&column, always_wrap, what)
+            Value::merge(&column, always_wrap, argument)
         };
         let merged = (0..first.count()).map(merge).collect::<Result<_>>()?;
         Ok(Value::nest(nest.with_items(merged)))
@@ -590,7 +590,7 @@ fn merge_leaves(
     first: &Value,
     parts: &[Value],
     always_wrap: bool,
-    what: &'static str,
+    argument: &'static str,
 ) -> Result<Value> {
     if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
         return Ok(first.clone());
@@ -602,10 +602,10 @@ fn merge_leaves(
     match wrong {
         None => Value::per_replica_of(parts.to_vec()),
         Some((replica, part)) if part.kind_name() != first.kind_name() => {
-            Err(mismatch(what, first, replica, part))
+            Err(mismatch(argument, first, replica, part))
         }
         Some((_, part)) => Err(invalid!(
-            what,
+            argument,
             "{} cannot be part of a per-replica value, which has tensors or indexed slices; it \
              must be the very same on all replicas",
             part.kind_name()
@@ -614,9 +614,9 @@ fn merge_leaves(
 }
 
 /// The error for parts of different structures.
-fn mismatch(what: &'static str, first: &Value, replica: usize, other: &Value) -> Error {
+fn mismatch(argument: &'static str, first: &Value, replica: usize, other: &Value) -> Error {
     invalid!(
-        what,
+        argument,
         "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
         first.kind_name(),
         first.count(),

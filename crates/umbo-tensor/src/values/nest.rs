@@ -103,8 +103,8 @@ impl<T> Nest<T> {
             .and_then(|index: usize| self.items.get(index))
     }
 
-    /// Its size, if `of` gives those of its items.
-    pub fn size(&self, of: impl Fn(&T) -> NestSize) -> NestSize {
-        NestSize::around(self.items.iter().map(of))
+    /// Its size, if `item_size` gives those of its items.
+    pub fn size(&self, item_size: impl Fn(&T) -> NestSize) -> NestSize {
+        NestSize::around(self.items.iter().map(item_size))
     }
 }
