@@ -48,8 +48,7 @@ Benchmarks:
   watch       what measuring steps and tracing them costs
   break-even  from how much work on a step is faster on several replicas than on one
   devices     what it costs that replicas share compute devices
-  exchange    gradients of several processes on their way to one sum, over MPI, against
-              MPI_Allreduce
+  exchange    gradients of several processes on their way to one sum, beside MPI_Allreduce
   scaling     steps of a training of known work over processes, which docs/scale.py predicts
 
 Options:
