@@ -35,7 +35,14 @@ UMBO_ENUM(umbo_reduce_op) {
    * The sum divided by the count. The mean of integers is a float: float32 for 8 and 16 bits,
    * float64 for wider ones.
    */
-  UMBO_REDUCE_MEAN = 2
+  UMBO_REDUCE_MEAN = 2,
+  /**
+   * The smallest element, of the same dtype. If any element is NaN, the result is the quiet NaN; -0
+   * is less than +0. The MIN of bool is true if all are.
+   */
+  UMBO_REDUCE_MIN = 3,
+  /** The largest element, by the rules of UMBO_REDUCE_MIN. The MAX of bool is true if any is. */
+  UMBO_REDUCE_MAX = 4
 };
 
 /** How a value is reduced or gathered. */
@@ -68,8 +75,9 @@ UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
  *
  * @param[in] options May be NULL.
  * @return
- * - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), bool, the SUM of a
- *   plain value over several replicas without axes, or an output that does not fit.
+ * - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), the SUM or MEAN of
+ *   bool, the MIN or MAX of no elements, the SUM of a plain value over several replicas without
+ *   axes, or an output that does not fit.
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside the shape of indexed slices.
  * - UMBO_STATUS_NOT_FOUND: no such destination.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
@@ -80,14 +88,15 @@ UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
  *
  * With axes, each component is summed along them, then the sums are added. Components may differ
  * in these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
- * elements that were added; the mean of none is NaN.
+ * elements that were added; the mean of none is NaN. MIN and MAX ignore components that are empty;
+ * there is none of no elements at all.
  *
  * A plain tensor or variable counts once for each replica if there are axes, else it is its own
- * mean. The mean of integers is a float, with one replica too.
+ * MEAN, MIN and MAX. The mean of integers is a float, with one replica too.
  *
  * Indexed slices without axes are concatenated in replica order; an index may occur several times,
- * and MEAN divides the values by the number of components. With axes, or beside tensors, they are
- * reduced as dense tensors. Collective.
+ * and MEAN divides the values by the number of components. With axes, beside tensors, and by MIN
+ * and MAX, they are reduced as dense tensors. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
     umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,

@@ -161,8 +161,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
  * - The others of umbo_replica_context_merge_call().
  *
  * The nest is one synchronising call. Tensors are reduced element by element. Indexed slices are
- * concatenated in replica order; MEAN divides their values by the number of replicas. The mean of
- * integers is a float, with one replica too.
+ * concatenated in replica order; MEAN divides their values by the number of replicas; MIN and MAX
+ * reduce them as dense tensors. The mean of integers is a float, with one replica too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_reduce(
     umbo_replica_context *ctx, umbo_reduce_op op, const umbo_value *value, umbo_value **result);

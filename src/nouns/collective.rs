@@ -15,7 +15,18 @@ pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
 /// float64 for wider ones.
 pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
 
-constants! { ReduceOp { UMBO_REDUCE_SUM = Sum, UMBO_REDUCE_MEAN = Mean } }
+/// The smallest element, of the same dtype. If any element is NaN, the result is the quiet NaN; -0
+/// is less than +0. The MIN of bool is true if all are.
+pub const UMBO_REDUCE_MIN: umbo_reduce_op = 3;
+/// The largest element, by the rules of UMBO_REDUCE_MIN. The MAX of bool is true if any is.
+pub const UMBO_REDUCE_MAX: umbo_reduce_op = 4;
+
+constants! {
+    ReduceOp {
+        UMBO_REDUCE_SUM = Sum, UMBO_REDUCE_MEAN = Mean,
+        UMBO_REDUCE_MIN = Min, UMBO_REDUCE_MAX = Max,
+    }
+}
 
 /// How a value is reduced or gathered.
 #[c_struct]
@@ -75,8 +86,9 @@ pub(crate) unsafe fn reduction(
 ///
 /// @param[in] options May be NULL.
 /// @return
-/// - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), bool, the SUM of a
-///   plain value over several replicas without axes, or an output that does not fit.
+/// - UMBO_STATUS_INVALID_ARGUMENT: shapes that differ (the message lists all), the SUM or MEAN of
+///   bool, the MIN or MAX of no elements, the SUM of a plain value over several replicas without
+///   axes, or an output that does not fit.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside the shape of indexed slices.
 /// - UMBO_STATUS_NOT_FOUND: no such destination.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
@@ -87,14 +99,15 @@ pub(crate) unsafe fn reduction(
 ///
 /// With axes, each component is summed along them, then the sums are added. Components may differ
 /// in these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
-/// elements that were added; the mean of none is NaN.
+/// elements that were added; the mean of none is NaN. MIN and MAX ignore components that are empty;
+/// there is none of no elements at all.
 ///
 /// A plain tensor or variable counts once for each replica if there are axes, else it is its own
-/// mean. The mean of integers is a float, with one replica too.
+/// MEAN, MIN and MAX. The mean of integers is a float, with one replica too.
 ///
 /// Indexed slices without axes are concatenated in replica order; an index may occur several times,
-/// and MEAN divides the values by the number of components. With axes, or beside tensors, they are
-/// reduced as dense tensors. Collective.
+/// and MEAN divides the values by the number of components. With axes, beside tensors, and by MIN
+/// and MAX, they are reduced as dense tensors. Collective.
 #[c_call(
     out(result),
     reduction(options),

@@ -107,8 +107,8 @@ fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
 /// - The others of umbo_replica_context_merge_call().
 ///
 /// The nest is one synchronising call. Tensors are reduced element by element. Indexed slices are
-/// concatenated in replica order; MEAN divides their values by the number of replicas. The mean of
-/// integers is a float, with one replica too.
+/// concatenated in replica order; MEAN divides their values by the number of replicas; MIN and MAX
+/// reduce them as dense tensors. The mean of integers is a float, with one replica too.
 #[c_call(out(result), get(ctx), constant(op), get(value))]
 pub fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,

@@ -63,7 +63,7 @@ fn a_list_enters_the_workers_once() {
     let how = ReductionOptions::default();
     // So that workers take part whether they have parked or not.
     workers::fix_costs(Some(workers::Costs::NONE));
-    for op in [ReduceOp::Sum, ReduceOp::Mean] {
+    for op in ReduceOp::ALL {
         workers::set_count(1).unwrap();
         let expected: Vec<Vec<u8>> = leaves
             .iter()

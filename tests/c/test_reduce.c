@@ -124,6 +124,49 @@ static void dtypes(umbo_strategy *strategy) {
     umbo_value_release(bytes);
 }
 
+/* The smallest and the largest element have the dtype of the elements, bool too. A component that is
+ * empty along an axis is ignored, unless all are. */
+static void extremes(umbo_strategy *strategy) {
+    const float least[4] = {0, 1, 2, 3}, most[4] = {4, 5, 6, 7};
+    const uint8_t yes = 1, no = 0;
+    const int32_t axis[1] = {0};
+    umbo_value *even = two_parts(4), *half_empty = two_parts(0), *result = NULL, *items[2];
+    umbo_value *bools = two_of(UMBO_DTYPE_BOOL, &yes, &no), *empty = NULL;
+    umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
+    umbo_view view;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MIN, even, NULL, &result));
+    CHECK(has_floats(result, 4, least));
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, even, NULL, &result));
+    CHECK(has_floats(result, 4, most));
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MIN, bools, NULL, &result));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_BOOL, &view));
+    CHECK(*(const uint8_t *)view.data == 0);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, bools, NULL, &result));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_BOOL, &view));
+    CHECK(*(const uint8_t *)view.data == 1);
+    umbo_value_release(result);
+    options.axes = axis;
+    options.axis_count = 1;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, half_empty, &options, &result));
+    CHECK(float_of(result) == 3);
+    umbo_value_release(result);
+    result = NULL;
+    items[0] = floats_value(0, least);
+    items[1] = floats_value(0, least);
+    empty = into_per_replica(2, items);
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, empty, &options, &result),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("empty along the reduced axes");
+    CHECK(result == NULL);
+    umbo_value_release(empty);
+    umbo_value_release(bools);
+    umbo_value_release(half_empty);
+    umbo_value_release(even);
+}
+
 /* Structs are reduced leaf by leaf. */
 static void structures(umbo_strategy *strategy) {
     const char *const names[2] = {"a", "b"};
@@ -221,6 +264,7 @@ int main(void) {
     over_an_axis(strategy);
     plain_values(strategy);
     dtypes(strategy);
+    extremes(strategy);
     structures(strategy);
     destinations(strategy);
     output_tensor(strategy);

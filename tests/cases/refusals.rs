@@ -30,7 +30,8 @@ fn wrong_steps() -> Vec<(&'static str, Json)> {
         ),
         ("an unknown reduction", {
             let value = scalar();
-            json!({ "op": "reduce", "reduce_op": "MAX", "value": value, "axis": null, "out": "r" })
+            let op = "PRODUCT";
+            json!({ "op": "reduce", "reduce_op": op, "value": value, "axis": null, "out": "r" })
         }),
         ("an unknown dtype", {
             let value = json!({ "dtype": "int4", "shape": [], "data": [1] });

@@ -248,7 +248,7 @@ fn reductions_have_the_bits_of_the_host() {
             .map(|replica| tensor(&values(replica).collect::<Vec<_>>(), device(replica)))
             .collect()
     };
-    for op in [ReduceOp::Sum, ReduceOp::Mean] {
+    for op in ReduceOp::ALL {
         let own = reduce(op, &components(device), None, device(0), None).unwrap();
         assert_eq!(own.device(), device(0));
         let host = components(|_| DeviceId::HOST);
@@ -256,7 +256,14 @@ fn reductions_have_the_bits_of_the_host() {
         assert_eq!(numbers(&own), numbers(&expected));
     }
     let launched = lender(0).launched.lock().clone();
-    assert!(launched.contains("umbo_sum_f32"), "{launched:?}");
+    for kernel in [
+        "umbo_sum_f32",
+        "umbo_mean_f32",
+        "umbo_min_f32",
+        "umbo_max_f32",
+    ] {
+        assert!(launched.contains(kernel), "{launched:?}");
+    }
 }
 
 /// A training of one variable on two replicas.

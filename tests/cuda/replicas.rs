@@ -8,10 +8,11 @@ use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
 
-const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
-
-fn numeric() -> impl Iterator<Item = DType> {
-    DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool)
+/// Every operation with every dtype that it takes.
+fn operations() -> impl Iterator<Item = (ReduceOp, DType)> {
+    let all = ReduceOp::ALL.into_iter();
+    let all = all.flat_map(|op| DType::ALL.map(|dtype| (op, dtype)));
+    all.filter(|&(op, dtype)| result_dtype(op, dtype).is_ok())
 }
 
 /// Reduces on the CPU, and compares.
@@ -40,10 +41,7 @@ fn check(
 fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
     let mut noise = Noise::new(11);
     let mut launcher = KernelLauncher::new(machine);
-    for (op, dtype) in OPERATIONS
-        .into_iter()
-        .flat_map(|op| numeric().map(move |dtype| (op, dtype)))
-    {
+    for (op, dtype) in operations() {
         for size in SIZES {
             for replicas in (1..=8).chain([9, 17]) {
                 let inputs: Vec<Memory> = (0..replicas)
@@ -70,10 +68,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 fn every_layout(machine: &dyn Machine) {
     let mut noise = Noise::new(12);
     let launcher = KernelLauncher::new(machine);
-    for (op, dtype) in OPERATIONS
-        .into_iter()
-        .flat_map(|op| numeric().map(move |dtype| (op, dtype)))
-    {
+    for (op, dtype) in operations() {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
             for (lie, output_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
                 let inputs: Vec<Memory> = [lie, Lie::Dense, output_lie]

@@ -22,6 +22,10 @@ pub trait Model: Element {
     fn exact_sum(values: &[Self]) -> Self;
     /// The mean of simple values.
     fn exact_mean(values: &[Self]) -> Self::Mean;
+    /// Any value, or one of those that have an order of their own, such as NaN and -0.
+    fn special(random: &mut ChaCha8Rng) -> Self;
+    /// The smallest value, or the largest one; the quiet NaN if any is NaN; none of none.
+    fn extreme(values: &[Self], largest: bool) -> Option<Self>;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
 }
@@ -48,6 +52,17 @@ macro_rules! integers {
             }
             fn exact_mean(values: &[Self]) -> $mean {
                 Self::mean(values)
+            }
+            fn special(random: &mut ChaCha8Rng) -> Self {
+                match random.random_range(0..4) {
+                    0 => <$integer>::MIN,
+                    1 => <$integer>::MAX,
+                    _ => Self::any(random),
+                }
+            }
+            fn extreme(values: &[Self], largest: bool) -> Option<Self> {
+                let values = values.iter().copied();
+                if largest { values.max() } else { values.min() }
             }
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -96,6 +111,30 @@ macro_rules! floats {
                 let wide = values.iter().map(|&$value| $widen as f64);
                 let sum = wide.fold(0.0, |sum, value| sum + value);
                 Self::rounded(sum / values.len() as f64)
+            }
+            fn special(random: &mut ChaCha8Rng) -> Self {
+                let value = match random.random_range(0..16) {
+                    0 => 0.0,
+                    1 => -0.0,
+                    2 => f32::INFINITY,
+                    3 => f32::NEG_INFINITY,
+                    4 => f32::from_bits(1 + random.random_range(0..3)),
+                    5 => f32::NAN,
+                    6 => -f32::NAN,
+                    _ => return Self::any(random),
+                };
+                let $sum = value as $wide;
+                $narrow
+            }
+            fn extreme(values: &[Self], largest: bool) -> Option<Self> {
+                let numbers = values.iter().copied();
+                if numbers.clone().any(|$value| $widen.is_nan()) {
+                    return Some(Self::rounded(f64::NAN));
+                }
+                match largest {
+                    true => numbers.max_by(|left, right| left.total_cmp(right)),
+                    false => numbers.min_by(|left, right| left.total_cmp(right)),
+                }
             }
             fn plus(self, other: Self) -> Self {
                 let left = { let $value = self; $widen };

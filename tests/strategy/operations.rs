@@ -248,6 +248,10 @@ fn every_dtype_is_assigned_gathered_and_copied() {
         s.run(
             &|context| {
                 let own = Value::Tensor(component());
+                for op in [ReduceOp::Min, ReduceOp::Max] {
+                    let chosen = context.all_reduce(op, own.clone())?;
+                    assert_eq!(raw(chosen.tensor_of(0)?), bytes, "{dtype}");
+                }
                 let reduced = context.all_reduce(ReduceOp::Sum, own.clone());
                 if dtype == DType::Bool {
                     // The merge fails for all, and so does the run.
@@ -298,6 +302,20 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
         for plain in [&floats, &Value::Tensor(tensor(&[1i32])), &own, &slices()] {
             let mean = strategy.reduce(ReduceOp::Mean, plain, &how).unwrap();
             assert_eq!(device(mean), there, "the mean of {plain:?}");
+            for op in [ReduceOp::Min, ReduceOp::Max] {
+                let chosen = strategy.reduce(op, plain, &how).unwrap();
+                assert_eq!(device(chosen), there, "the {} of {plain:?}", op.name());
+            }
+        }
+        let rows = ReductionOptions {
+            axes: Some(vec![0]),
+            ..ReductionOptions::default()
+        };
+        let three = Value::Tensor(tensor(&[5i32, -7, 6]));
+        for (op, expected) in [(ReduceOp::Min, -7), (ReduceOp::Max, 6)] {
+            let chosen = strategy.reduce(op, &three, &rows).unwrap();
+            let chosen = chosen.tensor_of(0).unwrap().to_vec::<i32>().unwrap();
+            assert_eq!(chosen, [expected]);
         }
         for plain in [&floats, &own, &one] {
             let gathered = strategy.gather(plain, 0, &how).unwrap();

@@ -9,7 +9,7 @@ use crate::model::{Model, Placing, bytes_of, elements, group, placed};
 use crate::sets::same_in_every_set;
 use half::{bf16, f16};
 use proptest::prelude::*;
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo_core::collectives::{
     Assignment, ReduceOp, combine_into, copy_into, copy_to, gather, reduce,
@@ -150,6 +150,56 @@ fn over_axes<T: Model>(
     );
 }
 
+/// The extremes over replicas and, unless there are none, over axes. All bits of a result are
+/// promised, those of NaN and of zeros as well.
+fn extremes<T: Model>(
+    shape: &[usize],
+    axes: &[usize],
+    replicas: usize,
+    places: &[Placing],
+    seed: u64,
+) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut groups = Vec::new();
+    let mut components = Vec::new();
+    for replica in 0..replicas {
+        let mut part = shape.to_vec();
+        for &axis in axes {
+            // Parts differ in size, and some are empty, or all.
+            part[axis] = (part[axis] + replica * 2) % (shape[axis] + 1);
+        }
+        let place = places[replica % places.len()];
+        // Few are special, so that not every result is.
+        let mut make = || match random.random_range(0..8) {
+            0 => T::special(&mut random),
+            _ => T::any(&mut random),
+        };
+        let (component, model) = placed::<T>(&part, place, &mut make);
+        group(&model, axes, &mut groups);
+        components.push(component);
+    }
+    let list: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let mut reversed = components.clone();
+    reversed.reverse();
+    for (op, largest) in [(ReduceOp::Min, false), (ReduceOp::Max, true)] {
+        let result = reduce(op, &components, Some(&list), HOST, None);
+        let expected: Option<Vec<T>> = groups
+            .iter()
+            .map(|group| T::extreme(group, largest))
+            .collect();
+        let Some(expected) = expected else {
+            fails(result, Status::InvalidArgument, &["empty", op.name()]);
+            continue;
+        };
+        let result = result.unwrap();
+        assert_eq!(result.dtype(), T::DTYPE);
+        let expected = bytes_of(&tensor(&expected, &result.shape()));
+        assert_eq!(bytes_of(&result), expected, "{} of {}", op.name(), T::DTYPE);
+        let again = reduce(op, &reversed, Some(&list), HOST, None).unwrap();
+        assert_eq!(bytes_of(&again), expected, "replicas in another order");
+    }
+}
+
 fn copies_and_assignments<T: Model>(shape: &[usize], from: Placing, to: Placing, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (from, from_model) = placed::<T>(shape, from, || T::any(&mut random));
@@ -237,6 +287,15 @@ proptest! {
     }
 
     #[test]
+    fn extremes_match_the_model(
+        shape in a_shape(0..=4), mask in 0usize..16, replicas in 1usize..10,
+        places in some_places(), seed: u64
+    ) {
+        let axes: Vec<_> = (0..shape.len()).filter(|axis| mask >> axis & 1 == 1).collect();
+        for_each_model!(extremes(&shape, &axes, replicas, &places, seed));
+    }
+
+    #[test]
     fn copies_match_the_model(
         shape in a_shape(0..=4), from in proptest::sample::select(&Placing::ALL[..]),
         to in proptest::sample::select(&Placing::ALL[..]), seed: u64
@@ -258,12 +317,24 @@ proptest! {
 fn large_results(components: &[Tensor]) -> Vec<Vec<u8>> {
     let mean = |axes: &[i64]| reduce(ReduceOp::Mean, components, Some(axes), HOST, None).unwrap();
     let sum = |count| reduce(ReduceOp::Sum, &components[..count], None, HOST, None).unwrap();
+    let extreme = |op, axes: &[i64]| reduce(op, components, Some(axes), HOST, None).unwrap();
     let added = copy_to(&components[0], HOST).unwrap();
     combine_into(Assignment::Add, &mut exclusive(&added), &components[1]).unwrap();
-    [mean(&[]), mean(&[0]), mean(&[-1]), sum(1), sum(2), added]
-        .iter()
-        .map(bytes_of)
-        .collect()
+    [
+        mean(&[]),
+        mean(&[0]),
+        mean(&[-1]),
+        sum(1),
+        sum(2),
+        added,
+        extreme(ReduceOp::Min, &[]),
+        extreme(ReduceOp::Max, &[]),
+        extreme(ReduceOp::Min, &[0]),
+        extreme(ReduceOp::Max, &[-1]),
+    ]
+    .iter()
+    .map(bytes_of)
+    .collect()
 }
 
 /// Gathers along both axes: runs that are whole cache lines, and runs that are not.
@@ -433,6 +504,45 @@ fn means_divide_exactly_and_by_the_whole_count() {
     same_bits(
         &reduce(ReduceOp::Sum, &parts, Some(&[0, 1]), HOST, None).unwrap(),
         &[28i32],
+    );
+}
+
+#[test]
+fn extremes_of_bool_are_all_and_any() {
+    let flags = |bytes: &[u8]| {
+        let shape = Shape::new(&[bytes.len()]).unwrap();
+        Tensor::from_bytes(DType::Bool, shape, bytes, HOST).unwrap()
+    };
+    let parts = [flags(&[0, 0, 1, 1]), flags(&[0, 1, 0, 1])];
+    for (op, over_replicas, over_both) in [
+        (ReduceOp::Min, [0, 0, 0, 1], 0),
+        (ReduceOp::Max, [0, 1, 1, 1], 1),
+    ] {
+        let result = reduce(op, &parts, None, HOST, None).unwrap();
+        assert_eq!(result.dtype(), DType::Bool);
+        assert_eq!(bytes_of(&result), over_replicas);
+        let result = reduce(op, &parts, Some(&[0]), HOST, None).unwrap();
+        assert_eq!(bytes_of(&result), [over_both]);
+    }
+}
+
+#[test]
+fn extremes_of_no_elements_are_refused_unless_there_is_no_result() {
+    let empty = || row::<f32>(&[]);
+    let min = |components: &[Tensor], axes: &[i64]| {
+        reduce(ReduceOp::Min, components, Some(axes), HOST, None)
+    };
+    fails(
+        min(&[empty(), empty()], &[0]),
+        Status::InvalidArgument,
+        &["all components are empty", "MIN"],
+    );
+    same_bits(&min(&[empty(), row(&[3f32, 2.0])], &[0]).unwrap(), &[2f32]);
+    assert_eq!(min(&[empty(), empty()], &[]).unwrap().shape()[0], 0);
+    let no_columns = || tensor::<f32>(&[], &[2, 0]);
+    assert_eq!(
+        min(&[no_columns(), no_columns()], &[0]).unwrap().shape()[0],
+        0
     );
 }
 

@@ -98,6 +98,19 @@ fn with_tensors_among_the_components_the_result_is_dense() {
         dense::<f32>(&s.reduce(ReduceOp::Mean, &value, &how).unwrap()),
         [5.0, 10.0, 16.5]
     );
+    // Extremes are dense without one, too. Rows that no index names are zeros.
+    let sparse = per_replica(&[
+        slices(&[1.0f32, -2.0], &[2, 1], &[3]),
+        slices(&[3.0f32], &[2], &[3]),
+    ]);
+    for (op, expected) in [
+        (ReduceOp::Min, [0.0, -2.0, 1.0]),
+        (ReduceOp::Max, [0.0, 0.0, 3.0]),
+    ] {
+        let reduced = s.reduce(op, &sparse, &how).unwrap();
+        assert!(matches!(reduced, Value::Tensor(_)), "{reduced:?}");
+        assert_eq!(dense::<f32>(&reduced), expected);
+    }
     let outside = per_replica(&[slices(&[1.0f32], &[3], &[3]), slices(&[1.0f32], &[0], &[3])]);
     let gathered = s.gather(&outside, 0, &how);
     refused(gathered, Status::OutOfRange, &["3 at position 0"]);

@@ -65,7 +65,7 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             assert!(replica < all);
             let own = |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
             let mut came = Vec::new();
-            for op in [ReduceOp::Sum, ReduceOp::Mean] {
+            for op in ReduceOp::ALL {
                 // The last ones are reduced in parts.
                 let large: [&[usize]; 2] = if step == 0 {
                     [&[129, 260], &[35_001]]
@@ -149,7 +149,7 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
         let local = strategy.local_results(&result).unwrap();
         assert_eq!(local.count(), strategy.num_replicas());
         let mut results = results.lock().unwrap();
-        for op in [ReduceOp::Sum, ReduceOp::Mean] {
+        for op in ReduceOp::ALL {
             for axes in [None, Some(vec![0])] {
                 let how = ReductionOptions {
                     axes,
@@ -158,6 +158,21 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                 let reduced = strategy.reduce(op, &result, &how).unwrap();
                 results.push(bytes(reduced.tensor_of(0).unwrap()));
             }
+        }
+        // The first replica, and so a whole rank, has no rows.
+        let uneven = |context: &ReplicaContext| {
+            let replica = context.replica_in_sync();
+            let rows = contribution(30 + step, replica, dtype, &[replica, 3]);
+            Ok(Some(Value::Tensor(rows)))
+        };
+        let uneven = strategy.run(&uneven, None).unwrap().unwrap();
+        for op in ReduceOp::ALL {
+            let how = ReductionOptions {
+                axes: Some(vec![0]),
+                ..ReductionOptions::default()
+            };
+            let reduced = strategy.reduce(op, &uneven, &how).unwrap();
+            results.push(bytes(reduced.tensor_of(0).unwrap()));
         }
         let gathered = strategy
             .gather(&result, 1, &ReductionOptions::default())

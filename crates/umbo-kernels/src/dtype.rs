@@ -156,8 +156,22 @@ macro_rules! for_numeric {
 }
 pub use for_numeric;
 
-/// The same for operations that give equal bits for signed and unsigned integers, such as sums that
-/// wrap. `$element` stands for the unsigned type of both.
+/// The same for operations that choose one of the elements. bool is like uint8: false is 0.
+macro_rules! for_ordered {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        $crate::dtype::for_numeric!(
+            match $dtype {
+                $crate::dtype::DType::Bool => $crate::dtype::DType::UInt8,
+                number => number,
+            },
+            $element => $body, else unreachable!("bool was replaced")
+        )
+    };
+}
+pub(crate) use for_ordered;
+
+/// As [`for_numeric`], for operations that give equal bits for signed and unsigned integers, such
+/// as sums that wrap. `$element` stands for the unsigned type of both.
 macro_rules! for_wrapping {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::dtype::for_listed!(

@@ -193,6 +193,8 @@ constexpr umbo_scatter_op to_c(scatter_op which) noexcept {
 enum class reduce_op : std::int32_t {
     sum = UMBO_REDUCE_SUM,
     mean = UMBO_REDUCE_MEAN,
+    min = UMBO_REDUCE_MIN,
+    max = UMBO_REDUCE_MAX,
 };
 
 constexpr umbo_reduce_op to_c(reduce_op which) noexcept {

@@ -39,6 +39,8 @@ pub fn reduce_op(step: &Json) -> Result<umbo_reduce_op> {
     match fields::text(step, "reduce_op")? {
         "SUM" => Ok(UMBO_REDUCE_SUM),
         "MEAN" => Ok(UMBO_REDUCE_MEAN),
+        "MIN" => Ok(UMBO_REDUCE_MIN),
+        "MAX" => Ok(UMBO_REDUCE_MAX),
         other => wrong(format!("unknown reduce_op {other}")),
     }
 }

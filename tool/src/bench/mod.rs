@@ -39,7 +39,7 @@ says how busy other processes were meanwhile.
 
 Benchmarks:
   run         what a step costs that does nothing
-  reduce      sums and means over replicas, against the speed of memory
+  reduce      reductions over replicas, against the speed of memory
   gather      concatenations, against the speed of memory
   input       batches on their way to the replicas, against the speed of a copy
   update      optimizers' updates from all replicas' gradients, against the speed of memory

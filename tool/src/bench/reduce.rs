@@ -24,7 +24,7 @@ Options:
       --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8,
                          int16, int32, int64, uint8, uint16, uint32, uint64
                          (default: float32,float64,bfloat16,float16,int32)
-      --op LIST          some of: sum, mean (default: both)
+      --op LIST          some of: sum, mean, min, max (default: sum,mean)
       --fresh            allocate a result in each call, instead of one for all
 ";
 
@@ -41,10 +41,15 @@ const CHOICES: Choices = Choices {
     drawing: true,
 };
 
-const OPS: [(&str, ReduceOp); 2] = [("sum", ReduceOp::Sum), ("mean", ReduceOp::Mean)];
+const OPS: [(&str, ReduceOp); 4] = [
+    ("sum", ReduceOp::Sum),
+    ("mean", ReduceOp::Mean),
+    ("min", ReduceOp::Min),
+    ("max", ReduceOp::Max),
+];
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
-    let mut ops = OPS.map(|(_, op)| op).to_vec();
+    let mut ops = vec![ReduceOp::Sum, ReduceOp::Mean];
     let mut fresh = false;
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {

@@ -136,7 +136,7 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
                 &combined(&here, DeviceId::HOST)?,
             );
         }
-        for op in [ReduceOp::Sum, ReduceOp::Mean] {
+        for op in ReduceOp::ALL {
             for axes in [None, Some(&[0i64][..]), Some(&[0, 2])] {
                 let reduced = |parts: &[Tensor], device| -> Result<Vec<u8>> {
                     bytes(&collectives::reduce(op, parts, axes, device, None)?)

@@ -133,6 +133,14 @@ pub(super) fn unsigned_name(dtype: DType) -> String {
     }
 }
 
+/// The short name for kernels that choose an element: bool is like uint8.
+pub(super) fn ordered_name(dtype: DType) -> String {
+    short_name(match dtype {
+        DType::Bool => DType::UInt8,
+        number => number,
+    })
+}
+
 /// The bytes that are uploaded for a launch: arrays, one after the other. Each begins at a multiple
 /// of 16.
 #[derive(Default)]

@@ -1,12 +1,14 @@
 //! Element-wise reduction over replicas.
 
-use crate::launch::launcher::{Address, KernelLauncher, Table, plain, short_name, unsigned_name};
+use crate::launch::launcher::{
+    Address, KernelLauncher, Table, ordered_name, plain, short_name, unsigned_name,
+};
 use crate::launch::place::{DevicePlace, DeviceRuns};
 use crate::reduce::over_replicas::check_operands;
 use crate::reduce::reduction::ReduceOp;
 use umbo_base::error::Result;
 
-/// The sum or the mean of some inputs, element by element.
+/// The sum, the mean or an extreme of some inputs, element by element.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceReduction<'a> {
     /// The operation.
@@ -39,7 +41,8 @@ impl KernelLauncher<'_> {
     /// [`reduce_over_replicas`](crate::reduce::over_replicas::reduce_over_replicas).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if there is no input or more than 2^15, if
-    /// shapes or dtypes differ, if the output's dtype is not that of the result, and for bool.
+    /// shapes or dtypes differ, if the output's dtype is not that of the result, and for a sum or
+    /// mean of bool.
     ///
     /// # Safety
     /// When the queued work reaches the reduction, the inputs may be read and the output written.
@@ -88,6 +91,8 @@ impl DeviceReduction<'_> {
         match self.op {
             ReduceOp::Sum => format!("umbo_sum_{}", unsigned_name(dtype)),
             ReduceOp::Mean => format!("umbo_mean_{}", short_name(dtype)),
+            ReduceOp::Min => format!("umbo_min_{}", ordered_name(dtype)),
+            ReduceOp::Max => format!("umbo_max_{}", ordered_name(dtype)),
         }
     }
 }

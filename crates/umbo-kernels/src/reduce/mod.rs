@@ -1,5 +1,6 @@
-//! Sums and means over replicas and over axes.
+//! Sums, means and extremes over replicas and over axes.
 
+pub mod extremes;
 pub mod half_sums;
 pub mod over_axes;
 pub mod over_replicas;

@@ -12,10 +12,11 @@ use std::ops::Range;
 use half::{bf16, f16};
 use parking_lot::Mutex;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, for_listed};
 use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f64_to_bf16, f64_to_f16};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::layout::{Layout, MAX_RANK};
+use crate::reduce::extremes::{Ordered, earlier};
 use crate::reduce::over_replicas::check_output;
 use crate::reduce::reduction::ReduceOp;
 use crate::strided::Runs;
@@ -33,14 +34,15 @@ const LANES: usize = 16;
 /// How many results are computed next to each other.
 const COLUMNS: usize = 64;
 
-/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to
-/// `output`. The shape of `output` is that of the other axes. The mean divides by the number of
-/// elements that were added, over all inputs; an empty input adds nothing to it. All floats
-/// accumulate in float64. Integers wrap (SUM) or are added exactly (MEAN). The result is rounded
-/// once.
+/// Writes the sum, the mean or an extreme over the `reduced` axes of all `inputs`, and over the
+/// inputs, to `output`. The shape of `output` is that of the other axes. The mean divides by the
+/// number of elements that were added, over all inputs; an empty input adds nothing to it. All
+/// floats accumulate in float64. Integers wrap (SUM) or are added exactly (MEAN). The result is
+/// rounded once.
 ///
 /// Fails with INVALID_ARGUMENT if there is no input, if inputs differ in dtype, rank or the sizes
-/// of axes that are not reduced, if the output does not fit, and for bool.
+/// of axes that are not reduced, if the output does not fit, for a sum or mean of bool, and for an
+/// extreme of no elements.
 pub fn reduce_over_axes(
     instructions: Instructions,
     op: ReduceOp,
@@ -70,6 +72,11 @@ pub fn reduce_over_axes(
     // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for
     // the sum.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
+    match op {
+        ReduceOp::Min => return choose::<false>(instructions, op, &parts, output),
+        ReduceOp::Max => return choose::<true>(instructions, op, &parts, output),
+        ReduceOp::Sum | ReduceOp::Mean => {}
+    }
     // The same loops serve SUM and MEAN, which differ in what becomes of a sum. A float divided by
     // one is the float.
     let divisor = if op == ReduceOp::Sum { 1.0 } else { count };
@@ -103,8 +110,66 @@ pub fn reduce_over_axes(
         (ReduceOp::Mean, D::Int32 | D::UInt32 | D::Int64 | D::UInt64) => {
             reduce!(i128, f64, |sum| sum as f64 / divisor)
         }
+        (ReduceOp::Min | ReduceOp::Max, _) => unreachable!("they were chosen"),
         (_, D::Bool) => unreachable!("`check_output` refused it"),
     }
+    Ok(())
+}
+
+/// Runs an expression for a type whose elements have at most 32 bits, or the one after `else`.
+macro_rules! for_small {
+    ($dtype:expr, $element:ident => $body:expr, else $others:expr) => {
+        for_listed!(
+            $dtype, $element => $body, else D::Float64 | D::Int64 | D::UInt64 => $others;
+            Float16 => f16, BFloat16 => bf16, Float32 => f32,
+            Int8 => i8, Int16 => i16, Int32 => i32,
+            UInt8 | Bool => u8, UInt16 => u16, UInt32 => u32
+        )
+    };
+}
+/// The same for a type whose elements have 64 bits.
+macro_rules! for_large {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        for_listed!(
+            $dtype, $element => $body, else _ => unreachable!("these have at most 32 bits");
+            Float64 => f64, Int64 => i64, UInt64 => u64
+        )
+    };
+}
+/// MIN; if `LARGEST` is true, MAX.
+fn choose<const LARGEST: bool>(
+    instructions: Instructions,
+    op: ReduceOp,
+    parts: &[AxesInput<'_>],
+    output: &ViewMut,
+) -> Result<()> {
+    if parts.iter().all(|part| part.count == 0) && output.layout().shape.elements() > 0 {
+        return Err(invalid!(
+            "value",
+            "all components are empty along the reduced axes, and no elements have no {}; give it \
+             an element on one replica, or leave the reduction out",
+            op.name()
+        ));
+    }
+    macro_rules! choose {
+        ($key:ty, $element:ty) => {
+            reduce::<Key<$key, LARGEST>>(instructions, parts, output, &|keys, results| {
+                let results = results.cast::<$element>();
+                for (column, &Key(key)) in keys.iter().enumerate() {
+                    let key = key as <$element as Ordered>::Key;
+                    // SAFETY: the caller of the closure guarantees memory for as many results as
+                    // there are keys.
+                    unsafe {
+                        results
+                            .add(column)
+                            .write(<$element>::of_key::<LARGEST>(key))
+                    };
+                }
+            })
+        };
+    }
+    let dtype = parts[0].view.dtype();
+    for_small!(dtype, T => choose!(i32, T), else for_large!(dtype, T => choose!(i64, T)));
     Ok(())
 }
 
@@ -183,6 +248,65 @@ numbers! {
         UInt32: u32 => i128::from,
         Int64: i64 => i128::from,
         UInt64: u64 => i128::from,
+    }
+}
+
+/// The [key](Ordered::key) of an element, widened to 32 or 64 bits.
+#[derive(Clone, Copy)]
+struct Key<K, const LARGEST: bool>(K);
+
+macro_rules! keys {
+    ($($key:ty, |$dtype:ident, $raw:ident, $buffer:ident| $read:expr;)*) => {$(
+        impl<const LARGEST: bool> Default for Key<$key, LARGEST> {
+            fn default() -> Self {
+                Key(<$key>::MAX)
+            }
+        }
+
+        impl<const LARGEST: bool> Number for Key<$key, LARGEST> {
+            type Sum = Self;
+
+            #[inline(always)]
+            fn add(left: Self, right: Self) -> Self {
+                Key(earlier(left.0, right.0))
+            }
+
+            #[inline(always)]
+            unsafe fn read(
+                $dtype: DType,
+                $raw: *const u8,
+                $buffer: &mut [MaybeUninit<Self>],
+            ) -> &[Self] {
+                // SAFETY: the caller's promise.
+                unsafe { $read };
+                // SAFETY: all of it was just written.
+                unsafe { $buffer.assume_init_ref() }
+            }
+        }
+    )*};
+}
+
+keys! {
+    i32, |dtype, raw, buffer| for_small!(
+        dtype, T => read_keys::<T, i32, LARGEST>(raw, buffer),
+        else unreachable!("these have keys of 64 bits")
+    );
+    i64, |dtype, raw, buffer| for_large!(dtype, T => read_keys::<T, i64, LARGEST>(raw, buffer));
+}
+
+/// Writes the keys of the elements from `raw` on, as many as the buffer has room for.
+///
+/// # Safety
+/// They are of type `T`, and may be read.
+#[inline(always)]
+unsafe fn read_keys<T: Ordered<Key: Into<K>>, K, const LARGEST: bool>(
+    raw: *const u8,
+    buffer: &mut [MaybeUninit<Key<K, LARGEST>>],
+) {
+    // SAFETY: the caller's promise.
+    let elements = unsafe { std::slice::from_raw_parts(raw.cast::<T>(), buffer.len()) };
+    for (key, &element) in buffer.iter_mut().zip(elements) {
+        key.write(Key(element.key::<LARGEST>().into()));
     }
 }
 

@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::copy::layouts::tiles;
-use crate::dtype::{DType, Element, for_numeric, for_wrapping};
+use crate::dtype::{DType, Element, for_numeric, for_ordered, for_wrapping};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::layout::Shape;
+use crate::reduce::extremes::Extreme;
 use crate::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, ReductionLoop, Sum};
 use crate::streaming::{self, LINE};
 use crate::strided::{Runs, TILE};
@@ -27,12 +28,12 @@ pub struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    /// The sum or the mean of `inputs`, element by element, written to `output`. Inputs are added
-    /// from the first to the last in a wide accumulator that is rounded once (see
+    /// The sum, the mean or an extreme of `inputs`, element by element, written to `output`. Inputs
+    /// are added from the first to the last in a wide accumulator that is rounded once (see
     /// [`ReductionLoop`]). So the result depends only on their values and their order.
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
-    /// differ, if the output's dtype is not that of the result, and for bool.
+    /// differ, if the output's dtype is not that of the result, and for a sum or mean of bool.
     pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
         let kinds = inputs
             .iter()
@@ -67,6 +68,16 @@ impl<'a> Planned<'a> {
                     instructions, &self.inputs, &self.output, range, streaming,
                 )
             }, else unreachable!("bool was refused")),
+            ReduceOp::Min => for_ordered!(dtype, T => {
+                reduce::<Extreme<T, false>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                    instructions, &self.inputs, &self.output, range, streaming,
+                )
+            }),
+            ReduceOp::Max => for_ordered!(dtype, T => {
+                reduce::<Extreme<T, true>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                    instructions, &self.inputs, &self.output, range, streaming,
+                )
+            }),
         }
     }
 }
@@ -138,13 +149,23 @@ pub(crate) fn check_operands(
 
 /// The dtype of a reduction of elements of type `dtype`.
 ///
-/// Fails with INVALID_ARGUMENT for bool.
+/// Fails with INVALID_ARGUMENT for a sum or mean of bool.
 pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
-    let mean = dtype.mean_dtype().ok_or_else(not_reducible)?;
-    Ok(match op {
-        ReduceOp::Sum => dtype,
-        ReduceOp::Mean => mean,
-    })
+    let mean = || {
+        dtype.mean_dtype().ok_or_else(|| {
+            invalid!(
+                "value",
+                "bool values have no {}; reduce them by MIN (all) or MAX (any), or convert them to \
+                 numbers first",
+                op.name()
+            )
+        })
+    };
+    match op {
+        ReduceOp::Sum => mean().map(|_| dtype),
+        ReduceOp::Mean => mean(),
+        ReduceOp::Min | ReduceOp::Max => Ok(dtype),
+    }
 }
 
 /// Checks that the output has the dtype of the result.
@@ -160,13 +181,6 @@ pub(super) fn check_output(op: ReduceOp, dtype: DType, output: DType) -> Result<
     Ok(())
 }
 
-pub(super) fn not_reducible() -> Error {
-    invalid!(
-        "value",
-        "bool values cannot be reduced; convert them to numbers first"
-    )
-}
-
 /// How many elements fill `lines` cache lines.
 const fn in_lines<T>(lines: usize) -> usize {
     lines * LINE / size_of::<T>()
@@ -174,10 +188,11 @@ const fn in_lines<T>(lines: usize) -> usize {
 
 /// The widest instructions for a reduction. AVX-512 brings nothing to float64 and to integers,
 /// whose loops wait for memory, and float16's conversions are those of AVX2. Counts have 32 bits:
-/// few trainings need other integers.
+/// few trainings need other integers. Those of MIN and MAX wait for memory with AVX2, too.
 const fn widest<K: ReductionLoop>() -> InstructionSet {
     match K::Input::DTYPE {
-        DType::Float32 | DType::BFloat16 => InstructionSet::Avx512,
+        DType::Float32 | DType::BFloat16 if !K::IS_CHOICE => InstructionSet::Avx512,
+        DType::Float32 | DType::BFloat16 => InstructionSet::Avx2,
         DType::Float16 | DType::Float64 | DType::Int32 | DType::UInt32 => InstructionSet::Avx2,
         _ => InstructionSet::Baseline,
     }

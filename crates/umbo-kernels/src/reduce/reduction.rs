@@ -1,4 +1,5 @@
 //! The work of SUM and MEAN over replicas on one element: how they widen it, add it and round it.
+//! That of MIN and MAX is in [`extremes`](super::extremes).
 //!
 //! 16-bit floats accumulate in float32, and float32 in float64. The sum is rounded once, at the
 //! end. Integers wrap in SUM; for MEAN they are added exactly and divided in float64.
@@ -13,23 +14,36 @@ use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_
 use crate::instruction_set::Instructions;
 use crate::reduce::half_sums::{reduce_bf16s, reduce_f16s};
 
-/// The kinds of reductions. The numbers are those of the C constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum ReduceOp {
-    /// The sum.
-    Sum = 1,
-    /// The sum divided by the number of addends.
-    Mean = 2,
+enum_with_all! {
+    /// The kinds of reductions. The numbers are those of the C constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(i32)]
+    pub enum ReduceOp {
+        /// The sum.
+        Sum = 1,
+        /// The sum divided by the number of addends.
+        Mean = 2,
+        /// The smallest element.
+        Min = 3,
+        /// The largest element.
+        Max = 4,
+    }
 }
 
 impl ReduceOp {
-    /// The operation's name, `SUM` or `MEAN`.
+    /// The operation's name: `SUM`, `MEAN`, `MIN` or `MAX`.
     pub fn name(self) -> &'static str {
         match self {
             ReduceOp::Sum => "SUM",
             ReduceOp::Mean => "MEAN",
+            ReduceOp::Min => "MIN",
+            ReduceOp::Max => "MAX",
         }
+    }
+
+    /// Whether it chooses one of the elements. The result of equal elements is such an element.
+    pub fn is_choice(self) -> bool {
+        matches!(self, ReduceOp::Min | ReduceOp::Max)
     }
 }
 
@@ -43,6 +57,8 @@ pub trait ReductionLoop: 'static {
     type Output: Element;
     /// The sum of no elements.
     const ZERO: Self::Accumulator;
+    /// Whether the result is one of the elements.
+    const IS_CHOICE: bool = false;
     /// One element as a sum.
     fn widen(element: Self::Input) -> Self::Accumulator;
     /// The sum of two sums.

@@ -90,11 +90,12 @@ impl Strategy {
     /// Nests are reduced leaf by leaf.
     ///
     /// Without axes the components of a per-replica value are added element by element; MEAN
-    /// divides by their number. With axes each component is summed along them and the sums are
-    /// added; MEAN divides by the number of elements that were added, over all replicas, so
-    /// components may differ in those dimensions. A plain tensor without axes is its own mean and
-    /// has no sum over several replicas; with axes it counts once for each replica. The mean of
-    /// integers is a float for any number of replicas, also of a plain tensor.
+    /// divides by their number; MIN and MAX choose one of them. With axes each component is summed
+    /// along them and the sums are added; MEAN divides by the number of elements that were added,
+    /// over all replicas, so components may differ in those dimensions. A plain tensor without axes
+    /// is its own mean and extreme and has no sum over several replicas; with axes it counts once
+    /// for each replica. The mean of integers is a float for any number of replicas, also of a
+    /// plain tensor. Extremes of indexed slices are those of dense tensors.
     pub fn reduce(&self, op: ReduceOp, value: &Value, how: &ReductionOptions) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-reduce or a merge call")?;
         self.reduce_here(op, value, how)
@@ -205,7 +206,7 @@ impl Strategy {
             Value::PerReplica(value) => {
                 let components = value.values();
                 return match sparse::all_slices(&components) {
-                    Some(slices) if how.axes.is_none() => {
+                    Some(slices) if how.axes.is_none() && !op.is_choice() => {
                         no_output_for_slices(how)?;
                         let reduced = sparse::concatenate(op, &slices, how.device())?;
                         Ok(Value::IndexedSlices(Arc::new(reduced)))
@@ -217,7 +218,7 @@ impl Strategy {
             Value::IndexedSlices(slices) if how.axes.is_some() => {
                 slices.to_dense(DeviceId::HOST)?
             }
-            Value::IndexedSlices(_) if op == ReduceOp::Mean || self.num_replicas_in_sync() == 1 => {
+            Value::IndexedSlices(_) if op != ReduceOp::Sum || self.num_replicas_in_sync() == 1 => {
                 no_output_for_slices(how)?;
                 return place(leaf, how);
             }
@@ -231,13 +232,18 @@ impl Strategy {
             }
             Value::Variable(_) | Value::Nest(_) | Value::IndexedSlices(_) => {
                 return match op {
-                    ReduceOp::Mean => place(leaf, how),
+                    ReduceOp::Mean | ReduceOp::Min | ReduceOp::Max => place(leaf, how),
                     ReduceOp::Sum => Err(self.not_reducible(leaf)),
                 };
             }
         };
         if how.axes.is_some() {
-            return reduce(&vec![tensor; self.num_replicas_in_sync()]);
+            // One of equal components is enough to choose from.
+            let components = match op.is_choice() {
+                true => 1,
+                false => self.num_replicas_in_sync(),
+            };
+            return reduce(&vec![tensor; components]);
         }
         if op == ReduceOp::Sum && self.num_replicas_in_sync() > 1 {
             return Err(self.not_reducible(leaf));
@@ -252,7 +258,7 @@ impl Strategy {
         invalid!(
             "value",
             "{} that is the same on all {} replicas cannot be reduced by SUM; pass a per-replica \
-             value (each replica's own tensor), or MEAN",
+             value (each replica's own tensor), or MEAN, MIN or MAX, which are the value itself",
             leaf.kind_name(),
             self.num_replicas_in_sync()
         )

@@ -1,4 +1,4 @@
-//! SUM and MEAN over replicas, with or without axes.
+//! SUM, MEAN, MIN and MAX over replicas, with or without axes.
 
 #![expect(
     unsafe_code,
@@ -27,16 +27,19 @@ use umbo_kernels::view::{View, ViewMut};
 /// Without axes all components have one shape, and MEAN divides by their number. With axes they may
 /// differ in the sizes of these axes. MEAN then divides by the number of elements that were added
 /// over all replicas, and empty components add nothing to that number. Over no element at all, SUM
-/// is 0 and MEAN is NaN. SUM keeps the dtype, and integers wrap. MEAN of 8- and 16-bit integers is
-/// float32, and of wider ones float64, for any number of replicas. Floats accumulate in a wider
-/// type and are rounded once. The bits depend only on values, shapes and replica order.
+/// is 0, MEAN is NaN, and MIN and MAX fail. They give the quiet NaN if any element is NaN, and take
+/// -0 for less than +0, so that their bits do not depend on an order. SUM, MIN and MAX keep the
+/// dtype, and integers wrap. MEAN of 8- and 16-bit integers is float32, and of wider ones float64,
+/// for any number of replicas. Floats accumulate in a wider type and are rounded once. The bits
+/// depend only on values, shapes and replica order.
 ///
 /// The result is `output` if it is given. It must not share memory with a component. Without it the
 /// result is a fresh tensor on `destination`.
 ///
 /// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that do
-/// not fit each other, for bool, for repeated axes, and for an output that does not fit; with
-/// OUT_OF_RANGE for an axis that does not exist; with RESOURCE_EXHAUSTED if there is no memory.
+/// not fit each other, for SUM and MEAN of bool, for repeated axes, and for an output that does not
+/// fit; with OUT_OF_RANGE for an axis that does not exist; with RESOURCE_EXHAUSTED if there is no
+/// memory.
 pub fn reduce(
     op: ReduceOp,
     components: &[Tensor],

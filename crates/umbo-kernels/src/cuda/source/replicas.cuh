@@ -1,4 +1,4 @@
-// Sums and means over replicas, element by element and in replica order.
+// Sums, means and extremes over replicas, element by element and in replica order.
 #pragma once
 #include "element.cuh"
 #include "layout.cuh"
@@ -107,6 +107,39 @@ template <class T> struct LargeIntegers {
     }
 };
 
+// The smallest element, or the largest one: that of the first key, as on the CPU. A key is a signed
+// integer. Keys of floats are in the order of the numbers, -0 before +0, and every NaN has the first
+// key of all. `OFFSET` inverts the first bit of unsigned integers.
+template <class T, class Key, u64 OFFSET, bool LARGEST> struct ChosenInteger {
+    typedef T From;
+    typedef Key Sum;
+    typedef T SumOut;
+    DEVICE Key turned(Key key) {
+        Key offset = (Key)OFFSET;
+        return LARGEST ? (Key)~(key ^ offset) : (Key)(key ^ offset);
+    }
+    DEVICE Key of(T element) { return turned((Key)element); }
+    DEVICE Key plus(Key a, Key b) { return b < a ? b : a; }
+    DEVICE T sum(Key key) { return (T)turned(key); }
+};
+// `Bits` has the size of `Key`.
+template <class Bits, class Key, u64 INFINITE, u64 NOT_A_NUMBER, bool LARGEST> struct ChosenFloat {
+    typedef Bits From;
+    typedef Key Sum;
+    typedef Bits SumOut;
+    static constexpr Key FIRST = (Key)((u64)1 << (8 * sizeof(Key) - 1));
+    DEVICE Key in_order(Key bits) { return bits < 0 ? (Key)(bits ^ (Key)~FIRST) : bits; }
+    DEVICE Key of(Bits element) {
+        Key key = in_order((Key)element);
+        bool is_nan = (element & (Bits)~(Bits)FIRST) > (Bits)INFINITE;
+        return is_nan ? FIRST : LARGEST ? (Key)~key : key;
+    }
+    DEVICE Key plus(Key a, Key b) { return b < a ? b : a; }
+    DEVICE Bits sum(Key key) {
+        return key == FIRST ? (Bits)NOT_A_NUMBER : (Bits)in_order(LARGEST ? (Key)~key : key);
+    }
+};
+
 template <class How> struct Sums {
     typedef How Way;
     typedef typename How::SumOut To;
@@ -207,3 +240,19 @@ REDUCE(mean_i32, Means<MiddleIntegers<i32>>)
 REDUCE(mean_u32, Means<MiddleIntegers<u32>>)
 REDUCE(mean_i64, Means<LargeIntegers<i64>>)
 REDUCE(mean_u64, Means<LargeIntegers<u64>>)
+
+#define CHOOSE(name, largest)                                                                    \
+    REDUCE(name##_f16, Sums<ChosenFloat<u16, i16, 0x7c00, 0x7e00, largest>>)                     \
+    REDUCE(name##_bf16, Sums<ChosenFloat<u16, i16, 0x7f80, 0x7fc0, largest>>)                    \
+    REDUCE(name##_f32, Sums<ChosenFloat<u32, i32, 0x7f800000, 0x7fc00000, largest>>)             \
+    REDUCE(name##_f64, Sums<ChosenFloat<u64, i64, 0x7ffull << 52, 0xfffull << 51, largest>>)     \
+    REDUCE(name##_i8, Sums<ChosenInteger<i8, i8, 0, largest>>)                                   \
+    REDUCE(name##_i16, Sums<ChosenInteger<i16, i16, 0, largest>>)                                \
+    REDUCE(name##_i32, Sums<ChosenInteger<i32, i32, 0, largest>>)                                \
+    REDUCE(name##_i64, Sums<ChosenInteger<i64, i64, 0, largest>>)                                \
+    REDUCE(name##_u8, Sums<ChosenInteger<u8, i8, 0x80, largest>>)                                \
+    REDUCE(name##_u16, Sums<ChosenInteger<u16, i16, 0x8000, largest>>)                           \
+    REDUCE(name##_u32, Sums<ChosenInteger<u32, i32, 0x80000000, largest>>)                       \
+    REDUCE(name##_u64, Sums<ChosenInteger<u64, i64, 1ull << 63, largest>>)
+CHOOSE(min, false)
+CHOOSE(max, true)
