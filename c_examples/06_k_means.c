@@ -13,7 +13,7 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
   umbo_variable *centres = user_data;
   umbo_value *total = NULL;
   umbo_view sums;
-  UMBO_TRY(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, args, NULL, &total));
+  UMBO_TRY(umbo_strategy_reduce(strategy, args, UMBO_REDUCE_SUM, NULL, &total));
   float moved[CENTRES][2];
   umbo_status status = umbo_variable_copy_to_host(centres, moved, sizeof(moved));
   if (status == UMBO_OK) status = umbo_value_view(total, NULL, UMBO_DTYPE_FLOAT32, &sums);
@@ -54,7 +54,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   }
   umbo_value *own = NULL;
   UMBO_TRY(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, (const int64_t[]){CENTRES, 3}, sums, NULL, &own));
-  const umbo_status status = umbo_replica_context_merge_call(ctx, move_centres, centres, own, result);
+  const umbo_status status = umbo_replica_context_merge_call(ctx, move_centres, own, centres, result);
   umbo_value_release(own);
   return status;
 }

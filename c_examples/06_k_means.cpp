@@ -23,7 +23,7 @@ int main() {
 
   // Moves each centre to the middle of the points that are nearest to it. Runs once; it gets the sums of each replica.
   const auto move_centres = [&](umbo::strategy &on, const umbo::value &sums) {
-    const auto total = on.reduce(umbo::reduce_op::sum, sums);
+    const auto total = on.reduce(sums, umbo::reduce_op::sum);
     const auto sum = total.view_as<float>(); // x, y, points
     auto moved = centres.read().to_vector<float>();
     for (std::int64_t c = 0; c < k; ++c) {

@@ -51,7 +51,7 @@ int main(void) {
   zero.aggregation = UMBO_AGGREGATION_SUM; /* what replicas assign is added up */
   UMBO_CHECK(umbo_variable_create(strategy, "total", NULL, &zero, &total));
 
-  const umbo_status failed = umbo_strategy_run(strategy, step, "f", NULL, NULL, NULL);
+  const umbo_status failed = umbo_strategy_run(strategy, step, NULL, "f", NULL, NULL);
   printf("%s: %s\n", umbo_status_name(failed), umbo_last_error_message());
   for (int64_t i = 0; i < umbo_last_error_count(); ++i) { /* the same, one by one */
     umbo_error_info info = UMBO_ERROR_INFO_INIT;
@@ -62,12 +62,12 @@ int main(void) {
 
   umbo_run_options limits = UMBO_RUN_OPTIONS_INIT;
   limits.timeout_seconds = 0.1;
-  const umbo_status late = umbo_strategy_run(strategy, step, "l", NULL, &limits, NULL);
+  const umbo_status late = umbo_strategy_run(strategy, step, NULL, "l", &limits, NULL);
   printf("%s: %s\n", umbo_status_name(late), umbo_last_error_message());
   UMBO_CHECK(umbo_strategy_synchronize(strategy)); /* the late replica has noticed, and is back */
   const float after_timeout = read_total();
 
-  UMBO_CHECK(umbo_strategy_run(strategy, step, "", NULL, NULL, NULL)); /* as if nothing had been */
+  UMBO_CHECK(umbo_strategy_run(strategy, step, NULL, "", NULL, NULL)); /* as if nothing had been */
   const float after_success = read_total();
   printf("total: %.0f after the failure, %.0f after the timeout, %.0f after success\n", after_failure, after_timeout,
          after_success);

@@ -29,7 +29,7 @@ static umbo_strategy *strategy_of(int replicas) {
 static void prepare_reduce(void *data) {
   reduction *r = data;
   const int64_t count = element_count();
-  const umbo_value *parts[REPLICAS];
+  umbo_value *parts[REPLICAS];
   umbo_value *part = NULL;
   r->strategy = strategy_of(r->replicas);
   for (int replica = 0; replica < r->replicas; ++replica) {
@@ -52,7 +52,7 @@ static void reduce(void *data) {
   reduction *r = data;
   umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
   options.output = r->fresh ? NULL : r->output;
-  UMBO_CHECK(umbo_strategy_reduce(r->strategy, UMBO_REDUCE_SUM, r->value, &options, &r->result));
+  UMBO_CHECK(umbo_strategy_reduce(r->strategy, r->value, UMBO_REDUCE_SUM, &options, &r->result));
 }
 
 static void check_reduce(void *data) {
@@ -146,7 +146,7 @@ static void prepare_step(void *data) {
 
 static void step(void *data) {
   training *t = data;
-  UMBO_CHECK(umbo_strategy_run(t->strategy, submit, t, NULL, NULL, NULL));
+  UMBO_CHECK(umbo_strategy_run(t->strategy, submit, NULL, t, NULL, NULL));
   UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
 }
 

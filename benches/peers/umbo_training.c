@@ -54,7 +54,7 @@ static umbo_value *picture_value(void) {
   UMBO_CHECK(umbo_value_from_tensor(pictures, &parts[0]));
   UMBO_CHECK(umbo_value_from_tensor(labels, &parts[1]));
   const char *const names[] = {"x", "y"};
-  const umbo_value *const fields[] = {parts[0], parts[1]};
+  umbo_value *const fields[] = {parts[0], parts[1]};
   UMBO_CHECK(umbo_value_create_struct(2, names, fields, &value));
   umbo_value_release(parts[1]);
   umbo_value_release(parts[0]);
@@ -166,7 +166,7 @@ static void pass(void *data) {
     umbo_metric metric = UMBO_METRIC_INIT;
     UMBO_CHECK(umbo_iterator_next(t->batches, &batch));
     if (batch == NULL) break;
-    UMBO_CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_run(t->strategy, train, batch, t, NULL, NULL));
     UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
     UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &metric));
     loss += metric.sum;

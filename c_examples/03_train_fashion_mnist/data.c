@@ -40,7 +40,7 @@ static umbo_dataset *open_set(const char *folder, const char *images_name, const
             images_name, (long long)*examples, labels_name, (long long)label_count);
     exit(EXIT_FAILURE);
   }
-  const umbo_dataset *const parts[] = {images, labels};
+  umbo_dataset *const parts[] = {images, labels};
   const char *const names[] = {"x", "y"};
   UMBO_CHECK(umbo_dataset_zip(2, names, parts, &set));
   umbo_dataset_release(labels);

@@ -232,7 +232,7 @@ int trainer_step(trainer *t, double learning_rate, tally *total) {
     return 0;
   }
   UMBO_CHECK(umbo_optimizer_set_learning_rate(t->optimizer, learning_rate));
-  UMBO_CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
+  UMBO_CHECK(umbo_strategy_run(t->strategy, train, batch, t, NULL, NULL));
   UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
   add_metrics(t, total);
   umbo_value_release(batch);

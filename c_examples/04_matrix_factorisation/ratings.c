@@ -156,7 +156,7 @@ static umbo_dataset *part_of(const rating_list *list, int64_t first, int64_t end
     UMBO_CHECK(umbo_value_from_tensor(tensor, &fields[i]));
     umbo_tensor_release(tensor);
   }
-  UMBO_CHECK(umbo_value_create_struct(3, names, (const umbo_value *const *)fields, &structure));
+  UMBO_CHECK(umbo_value_create_struct(3, names, fields, &structure));
   UMBO_CHECK(umbo_dataset_from_tensor_slices(structure, &dataset));
   umbo_value_release(structure);
   for (int i = 0; i < 3; ++i) umbo_value_release(fields[i]);

@@ -187,7 +187,7 @@ int recommender_step(recommender *r, double learning_rate, tally *total) {
     return 0;
   }
   UMBO_CHECK(umbo_optimizer_set_learning_rate(r->optimizer, learning_rate));
-  UMBO_CHECK(umbo_strategy_run(r->strategy, train, r, batch, NULL, NULL));
+  UMBO_CHECK(umbo_strategy_run(r->strategy, train, batch, r, NULL, NULL));
   UMBO_CHECK(umbo_optimizer_apply(r->optimizer, r->gradients, NULL, NULL));
   add_metric(r, total);
   umbo_value_release(batch);

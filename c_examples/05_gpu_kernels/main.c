@@ -114,7 +114,6 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     umbo_view images, labels, variables[4], buffers[4];
     umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
     void *scratch = NULL;
-    int64_t count = 0;
     layers net, gradient;
     work w;
     (void)result;
@@ -122,7 +121,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
     UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
     UMBO_TRY(umbo_variable_views(4, own->variables, ctx, variables));
-    UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, buffers, 4, &count));
+    UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, 4, buffers));
     w.examples = (int)images.shape[0];
     w.pixels = (const unsigned char *)images.data;
     w.labels = (const unsigned char *)labels.data;

@@ -13,7 +13,7 @@
  * ```c
  * // The sum over the replicas of what a run returned.
  * static umbo_status total(umbo_strategy *strategy, const umbo_value *results, umbo_value **sum) {
- *   return umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, results, NULL, sum);
+ *   return umbo_strategy_reduce(strategy, results, UMBO_REDUCE_SUM, NULL, sum);
  * }
  * ```
  */
@@ -99,7 +99,7 @@ UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
  * and MAX, they are reduced as dense tensors. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
-    umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,
+    umbo_strategy *strategy, const umbo_value *value, umbo_reduce_op op,
     const umbo_reduce_options *options, umbo_value **result);
 
 /**

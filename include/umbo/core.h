@@ -26,10 +26,12 @@
  * Pointers. NULL is valid only where the description says so. An output may be NULL only there,
  * too. Arrays come as (count, array), and names before what they name. A function that fills a
  * buffer takes (buffer, capacity, length) and writes the full length; one that is too small is
- * UMBO_STATUS_OUT_OF_RANGE, and the length is written. Texts are UTF-8, end with a NUL, and have at
- * most 4095 bytes: names and paths. Messages have at most 16 KiB.
+ * UMBO_STATUS_OUT_OF_RANGE, and the length is written. A value comes before what is done with it,
+ * an operation or an axis. Texts are UTF-8, end with a NUL, and have at most 4095 bytes: names and
+ * paths. Messages have at most 16 KiB.
  *
- * Callbacks. A callback gets `user_data` as its last input, before its outputs. It returns UMBO_OK,
+ * Callbacks. A callback gets `user_data` as its last input, before its outputs, and a function that
+ * calls it takes the callback, its arguments and `user_data` in the same order. It returns UMBO_OK,
  * or another status; umbo_set_last_error() sets the message. It may call functions of the library.
  * No C++ exception and no longjmp() may leave it, and pthread_exit() and pthread_cancel() may not
  * end its thread: they end the process. A function that keeps a callback also takes a `destroy`,

@@ -70,7 +70,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
 
 /** Makes the spec of a tuple. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
-    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
+    int64_t count, umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
  * Makes the spec of a struct.
@@ -78,7 +78,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
  * @param[in] names The names of the fields, all different.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
-    int64_t count, const char *const *names, const umbo_element_spec *const *items,
+    int64_t count, const char *const *names, umbo_element_spec *const *items,
     umbo_element_spec **spec);
 
 /** Gets what elements are. */
@@ -138,7 +138,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
  *   and are unknown in the element spec.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
-    int64_t count, const umbo_tensor *const *tensors, umbo_dataset **dataset);
+    int64_t count, umbo_tensor *const *tensors, umbo_dataset **dataset);
 
 /**
  * Makes a dataset of int64 scalars: `start`, `start` + `step` and so on, as long as they are
@@ -376,8 +376,7 @@ UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
  * which says so, and then the end. Zip first, and shuffle and batch the pairs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
-    int64_t count, const char *const *names, const umbo_dataset *const *datasets,
-    umbo_dataset **zipped);
+    int64_t count, const char *const *names, umbo_dataset *const *datasets, umbo_dataset **zipped);
 
 /**
  * Puts the elements in random order.
@@ -515,7 +514,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
  *   Sizes that differ are unknown in the element spec.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
-    int64_t count, const umbo_dataset *const *datasets, umbo_dataset **concatenated);
+    int64_t count, umbo_dataset *const *datasets, umbo_dataset **concatenated);
 
 /**
  * Counts the elements of a pass.

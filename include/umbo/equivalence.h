@@ -159,9 +159,9 @@ UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
  * Checks that a step does the same on one replica as on all. It is for tests, and for the first
  * step of a new trainer.
  *
+ * @param[in] gradients What the callback writes. NULL: only metrics are compared.
  * @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples
  *   or more along dimension 0.
- * @param[in] gradients What the callback writes. NULL: only metrics are compared.
  * @param[out] equivalence What was found; a mistake of the callback is no failure of this
  *   function.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
@@ -183,8 +183,8 @@ UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
  * Collective: each rank gives a batch of its own, of as many examples.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_check_equivalence(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *batch,
-    umbo_gradients *gradients, const umbo_equivalence_options *options,
+    umbo_strategy *strategy, umbo_gradients *gradients, umbo_replica_fn function,
+    const umbo_value *batch, void *user_data, const umbo_equivalence_options *options,
     umbo_equivalence **equivalence);
 
 /** Gets what a check has found as a whole. */

@@ -184,14 +184,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_view(
  * Gets this replica's buffers for the gradients of all variables, in their order.
  *
  * @param[in] mode Of all buffers.
+ * @param[in] count The number of variables, all of which get a view.
  * @param[out] views A row-sparse variable has no buffer: its view's `mutable_data` is NULL.
- * @param[out] length The number of variables.
  *
  * It does what umbo_gradients_view() does for each variable, or nothing if it fails.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
-    umbo_gradients *gradients, umbo_replica_context *ctx, umbo_gradient_mode mode,
-    umbo_view *views, int64_t capacity, int64_t *length);
+    umbo_gradients *gradients, umbo_replica_context *ctx, umbo_gradient_mode mode, int64_t count,
+    umbo_view *views);
 
 /**
  * Adds rows to this replica's gradient of a row-sparse variable.

@@ -375,7 +375,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, c
  * @return As umbo_tensor_save().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
-    int64_t count, const char *const *names, const umbo_tensor *const *tensors, const char *path);
+    int64_t count, const char *const *names, umbo_tensor *const *tensors, const char *path);
 
 /**
  * Loads a tensor from a `.npy` file, or an array from a `.npz` file, to CPU:0.

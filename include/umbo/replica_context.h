@@ -148,7 +148,7 @@ typedef umbo_status (*umbo_merge_fn)(
  * default context it runs at once.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
-    umbo_replica_context *ctx, umbo_merge_fn function, void *user_data, const umbo_value *args,
+    umbo_replica_context *ctx, umbo_merge_fn function, const umbo_value *args, void *user_data,
     umbo_value **result);
 
 /**
@@ -165,7 +165,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
  * reduce them as dense tensors. The mean of integers is a float, with one replica too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_reduce(
-    umbo_replica_context *ctx, umbo_reduce_op op, const umbo_value *value, umbo_value **result);
+    umbo_replica_context *ctx, const umbo_value *value, umbo_reduce_op op, umbo_value **result);
 
 /**
  * Concatenates a tensor or a nest of tensors over the replicas of all ranks, in replica order.

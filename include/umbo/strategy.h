@@ -25,7 +25,7 @@
  *   return UMBO_OK;
  * }
  * static umbo_status run(umbo_strategy *strategy, const umbo_value *batch) {
- *   return umbo_strategy_run(strategy, step, NULL, batch, NULL, NULL);
+ *   return umbo_strategy_run(strategy, step, batch, NULL, NULL, NULL);
  * }
  * ```
  */
@@ -427,7 +427,7 @@ UMBO_DEFAULT(umbo_run_options, UMBO_RUN_OPTIONS_INIT)
  * what. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
+    umbo_strategy *strategy, umbo_replica_fn function, const umbo_value *args, void *user_data,
     const umbo_run_options *options, umbo_value **result);
 
 /** Creates a token with which any thread can stop runs (see umbo_run_options). */
@@ -457,20 +457,6 @@ UMBO_MUST_USE static inline umbo_status umbo_cancellation_retain(
 static inline void umbo_cancellation_release(const umbo_cancellation *cancellation) {
   umbo_release(cancellation, UMBO_HANDLE_CANCELLATION);
 }
-
-#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-/** No pointer: what a value in the place of user data becomes. */
-#define UMBO_ARGS_COME_AFTER_USER_DATA 0.0
-
-/** In C11 a value in the place of `user_data` does not compile: arguments come after it. */
-#define umbo_strategy_run(strategy, function, user_data, args, options, result)  \
-  umbo_strategy_run(strategy, function,                                          \
-                    _Generic((user_data),                                        \
-                             umbo_value *: UMBO_ARGS_COME_AFTER_USER_DATA,       \
-                             const umbo_value *: UMBO_ARGS_COME_AFTER_USER_DATA, \
-                             default: (user_data)),                              \
-                    args, options, result)
-#endif
 
 /**
  * Splits a global batch over the replicas.
@@ -518,8 +504,8 @@ typedef umbo_status (*umbo_update_fn)(
  * component of the result. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
-    umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function, void *user_data,
-    const umbo_value *args, umbo_value **result);
+    umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function,
+    const umbo_value *args, void *user_data, umbo_value **result);
 
 /** The replica for which a value is made. Later versions may append fields. */
 typedef struct umbo_value_context {

@@ -190,7 +190,7 @@ UMBO_DEFAULT(umbo_destination, UMBO_DESTINATION_INIT)
  * Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce_to(
-    umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,
+    umbo_strategy *strategy, const umbo_value *value, umbo_reduce_op op,
     const umbo_destination *destination, umbo_value **result);
 
 /**
@@ -204,7 +204,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce_to(
  * Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
-    umbo_strategy *strategy, umbo_reduce_op op, int64_t count, const umbo_value *const *values,
+    umbo_strategy *strategy, int64_t count, umbo_value *const *values, umbo_reduce_op op,
     const umbo_destination *const *destinations, umbo_value **results);
 
 /**
@@ -224,11 +224,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
 
 /** Creates a list of values, which is used like a tuple but has another structure. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
-    int64_t count, const umbo_value *const *items, umbo_value **value);
+    int64_t count, umbo_value *const *items, umbo_value **value);
 
 /** Creates the spec of a list. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
-    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
+    int64_t count, umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
  * Computes the batch size of one replica.
@@ -297,15 +297,15 @@ UMBO_MUST_USE static inline umbo_status umbo_in_cross_replica_context(int32_t *r
 
 /** Calls umbo_strategy_run() without options. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_call_for_each_replica(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
+    umbo_strategy *strategy, umbo_replica_fn function, const umbo_value *args, void *user_data,
     umbo_value **result) {
-  return umbo_strategy_run(strategy, function, user_data, args, NULL, result);
+  return umbo_strategy_run(strategy, function, args, user_data, NULL, result);
 }
 
 /** Not offered: call umbo_strategy_run() for each element of the iterator. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_run_steps_on_iterator(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, umbo_iterator *iterator,
-    int64_t steps, umbo_value **result) {
+    umbo_strategy *strategy, umbo_replica_fn function, umbo_iterator *iterator, int64_t steps,
+    void *user_data, umbo_value **result) {
   (void)strategy, (void)function, (void)user_data, (void)iterator, (void)steps, (void)result;
   return umbo_tensorflow_refuse(UMBO_STATUS_UNIMPLEMENTED,
                                 "umbo_strategy_run_steps_on_iterator: not offered by this "
@@ -363,12 +363,12 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_parameter_devices(
 
 /** Calls umbo_strategy_update() for state beside a variable, outside the callbacks of replicas. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_update_non_slot(
-    umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function, void *user_data,
-    const umbo_value *args, umbo_value **result) {
+    umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function,
+    const umbo_value *args, void *user_data, umbo_value **result) {
   umbo_scope *scope = NULL;
   umbo_status status, left;
   UMBO_TRY(umbo_scope_enter(strategy, &scope));
-  status = umbo_strategy_update(strategy, colocate_with, function, user_data, args, result);
+  status = umbo_strategy_update(strategy, colocate_with, function, args, user_data, result);
   left = umbo_scope_exit(scope);
   return status == UMBO_OK ? left : status;
 }

@@ -48,7 +48,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
 
 /** Makes a tuple of values. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
-    int64_t count, const umbo_value *const *items, umbo_value **value);
+    int64_t count, umbo_value *const *items, umbo_value **value);
 
 /**
  * Makes a struct of values.
@@ -56,7 +56,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
  * @param[in] names The names of the fields, all different.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
-    int64_t count, const char *const *names, const umbo_value *const *items, umbo_value **value);
+    int64_t count, const char *const *names, umbo_value *const *items, umbo_value **value);
 
 /**
  * Makes a per-replica value.
@@ -65,7 +65,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
  * @param[in] components Tensors or indexed slices. They may differ in shape and dtype.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
-    int64_t count, const umbo_value *const *components, umbo_value **value);
+    int64_t count, umbo_value *const *components, umbo_value **value);
 
 /** Makes another handle to the same value: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_value_retain(

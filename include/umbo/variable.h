@@ -367,7 +367,7 @@ UMBO_ENUM(umbo_scatter_op) {
  * applies those of replica 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter(
-    umbo_variable *variable, umbo_scatter_op op, const umbo_value *slices);
+    umbo_variable *variable, const umbo_value *slices, umbo_scatter_op op);
 
 #ifdef __cplusplus
 } /* extern "C" */

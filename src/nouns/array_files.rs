@@ -27,7 +27,7 @@ pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
 pub fn umbo_tensor_save_all(
     count: i64,
     names: *const *const c_char,
-    tensors: *const *const umbo_tensor,
+    tensors: *const *mut umbo_tensor,
     path: *const c_char,
 ) {
     let arrays = collect(names.into_iter().zip(&tensors).map(Ok), "names")?;

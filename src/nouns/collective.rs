@@ -117,8 +117,8 @@ pub(crate) unsafe fn reduction(
 )]
 pub fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
-    op: umbo_reduce_op,
     value: *const umbo_value,
+    op: umbo_reduce_op,
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) {

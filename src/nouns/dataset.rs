@@ -35,7 +35,7 @@ pub struct umbo_shuffle_options {
 pub fn umbo_dataset_zip(
     count: i64,
     names: *const *const c_char,
-    datasets: *const *const umbo_dataset,
+    datasets: *const *mut umbo_dataset,
     zipped: *mut *mut umbo_dataset,
 ) {
     zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
@@ -206,7 +206,7 @@ pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {
 #[c_call(out(concatenated), handles(datasets, count))]
 pub fn umbo_dataset_concatenate(
     count: i64,
-    datasets: *const *const umbo_dataset,
+    datasets: *const *mut umbo_dataset,
     concatenated: *mut *mut umbo_dataset,
 ) {
     concatenated.write(make(Dataset::concatenate(&datasets)?)?);

@@ -30,7 +30,7 @@ pub fn umbo_dataset_from_tensors(element: *const umbo_value, dataset: *mut *mut 
 #[c_call(out(dataset), handles(tensors, count))]
 pub fn umbo_dataset_from_elements(
     count: i64,
-    tensors: *const *const umbo_tensor,
+    tensors: *const *mut umbo_tensor,
     dataset: *mut *mut umbo_dataset,
 ) {
     dataset.write(make(Dataset::elements(&tensors)?)?);

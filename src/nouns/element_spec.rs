@@ -51,7 +51,7 @@ pub fn umbo_element_spec_create_tensor(
 #[c_call(out(spec), array(items, count))]
 pub fn umbo_element_spec_create_tuple(
     count: i64,
-    items: *const *const umbo_element_spec,
+    items: *const *mut umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
     let items = items.iter().map(|&item| arguments::spec(item, "items"));
@@ -66,7 +66,7 @@ pub fn umbo_element_spec_create_tuple(
 pub fn umbo_element_spec_create_struct(
     count: i64,
     names: *const *const c_char,
-    items: *const *const umbo_element_spec,
+    items: *const *mut umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
     let fields = names.iter().zip(items).map(|(&name, &item)| {

@@ -145,9 +145,9 @@ impl CheckedStep {
 /// Checks that a step does the same on one replica as on all. It is for tests, and for the first
 /// step of a new trainer.
 ///
+/// @param[in] gradients What the callback writes. NULL: only metrics are compared.
 /// @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples
 ///   or more along dimension 0.
-/// @param[in] gradients What the callback writes. NULL: only metrics are compared.
 /// @param[out] equivalence What was found; a mistake of the callback is no failure of this
 ///   function.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
@@ -177,10 +177,10 @@ impl CheckedStep {
 )]
 pub fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,
-    function: umbo_replica_fn,
-    user_data: *mut c_void,
-    batch: *const umbo_value,
     gradients: *mut umbo_gradients,
+    function: umbo_replica_fn,
+    batch: *const umbo_value,
+    user_data: *mut c_void,
     options: *const umbo_equivalence_options,
     equivalence: *mut *mut umbo_equivalence,
 ) {

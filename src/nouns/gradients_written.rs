@@ -41,14 +41,13 @@ pub fn umbo_gradients_view(
 /// Gets this replica's buffers for the gradients of all variables, in their order.
 ///
 /// @param[in] mode Of all buffers.
+/// @param[in] count The number of variables, all of which get a view.
 /// @param[out] views A row-sparse variable has no buffer: its view's `mutable_data` is NULL.
-/// @param[out] length The number of variables.
 ///
 /// It does what umbo_gradients_view() does for each variable, or nothing if it fails.
 #[c_call(
-    out(length),
     constant(mode),
-    array_out(views, capacity),
+    array_out(views, count),
     within(ctx),
     borrow(gradients)
 )]
@@ -56,16 +55,14 @@ pub fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     mode: umbo_gradient_mode,
+    count: i64,
     views: *mut umbo_view,
-    capacity: i64,
-    length: *mut i64,
 ) {
     let all = gradients.variables().len();
-    length.write(all as i64);
-    if capacity < all as i64 {
-        return Err(out_of_range!(
-            "capacity",
-            "{capacity}, but there are {all} variables"
+    if count != all as i64 {
+        return Err(invalid!(
+            "count",
+            "{count}; must be {all}, as many as the gradients have variables"
         ));
     }
     let (replica, step) = gradients.join_current_step(ctx)?;
@@ -77,7 +74,7 @@ pub fn umbo_gradients_views(
                 .view(replica, step, index, mode)
                 .map(view_to_write)?,
         };
-        // SAFETY: the caller gives room for `capacity` views, which are as many or more.
+        // SAFETY: the caller gives room for `count` views, which is `all`.
         unsafe { views.add(index).write(view) };
     }
     Ok(())

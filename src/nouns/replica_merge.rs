@@ -51,8 +51,8 @@ pub type umbo_merge_fn = Option<
 pub fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
     function: umbo_merge_fn,
-    user_data: *mut c_void,
     args: *const umbo_value,
+    user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) {
     let user_data = UserData::kept(user_data);
@@ -112,8 +112,8 @@ fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
 #[c_call(out(result), get(ctx), constant(op), get(value))]
 pub fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
-    op: umbo_reduce_op,
     value: *const umbo_value,
+    op: umbo_reduce_op,
     result: *mut *mut umbo_value,
 ) {
     result.write(make(ctx.all_reduce(op, value)?)?);

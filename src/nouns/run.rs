@@ -95,8 +95,8 @@ pub struct umbo_run_options {
 pub fn umbo_strategy_run(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
-    user_data: *mut c_void,
     args: *const umbo_value,
+    user_data: *mut c_void,
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
 ) {

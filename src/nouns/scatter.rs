@@ -42,8 +42,8 @@ constants! { ScatterOp {
 #[c_call(get(variable), constant(op), get(slices))]
 pub fn umbo_variable_scatter(
     variable: *mut umbo_variable,
-    op: umbo_scatter_op,
     slices: *const umbo_value,
+    op: umbo_scatter_op,
 ) {
     scatter(&variable, op, &slices)
 }

@@ -68,8 +68,8 @@ pub fn umbo_strategy_update(
     strategy: *mut umbo_strategy,
     variable: *mut umbo_variable,
     function: umbo_update_fn,
-    user_data: *mut c_void,
     args: *const umbo_value,
+    user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) {
     let call = update_function(function, user_data);

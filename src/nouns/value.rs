@@ -26,7 +26,7 @@ pub fn umbo_value_from_variable(variable: *const umbo_variable, value: *mut *mut
 #[c_call(out(value), handles(items, count))]
 pub fn umbo_value_create_tuple(
     count: i64,
-    items: *const *const umbo_value,
+    items: *const *mut umbo_value,
     value: *mut *mut umbo_value,
 ) {
     value.write(make(Value::tuple(items)?)?);
@@ -39,7 +39,7 @@ pub fn umbo_value_create_tuple(
 pub fn umbo_value_create_struct(
     count: i64,
     names: *const *const c_char,
-    items: *const *const umbo_value,
+    items: *const *mut umbo_value,
     value: *mut *mut umbo_value,
 ) {
     let fields = names.iter().zip(items).map(|(&name, &item)| {
@@ -58,7 +58,7 @@ pub fn umbo_value_create_struct(
 #[c_call(out(value), handles(components, count))]
 pub fn umbo_value_create_per_replica(
     count: i64,
-    components: *const *const umbo_value,
+    components: *const *mut umbo_value,
     value: *mut *mut umbo_value,
 ) {
     value.write(make(Value::per_replica_of(components)?)?);

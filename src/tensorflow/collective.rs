@@ -66,8 +66,8 @@ pub(crate) unsafe fn destination(
 )]
 pub fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,
-    op: umbo_reduce_op,
     value: *const umbo_value,
+    op: umbo_reduce_op,
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) {
@@ -90,9 +90,9 @@ pub fn umbo_strategy_reduce_to(
 )]
 pub fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
-    op: umbo_reduce_op,
     count: i64,
-    values: *const *const umbo_value,
+    values: *const *mut umbo_value,
+    op: umbo_reduce_op,
     destinations: *const *const umbo_destination,
     results: *mut *mut umbo_value,
 ) {

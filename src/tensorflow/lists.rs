@@ -7,7 +7,7 @@ use umbo_core::input::ElementSpec;
 #[c_call(out(value), handles(items, count))]
 pub fn umbo_value_create_list(
     count: i64,
-    items: *const *const umbo_value,
+    items: *const *mut umbo_value,
     value: *mut *mut umbo_value,
 ) {
     value.write(make(Value::list(items)?)?);
@@ -17,7 +17,7 @@ pub fn umbo_value_create_list(
 #[c_call(out(spec), array(items, count))]
 pub fn umbo_element_spec_create_list(
     count: i64,
-    items: *const *const umbo_element_spec,
+    items: *const *mut umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) {
     let items = items.iter().map(|&item| arguments::spec(item, "items"));

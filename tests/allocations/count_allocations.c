@@ -63,19 +63,18 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     return 0;
 }
 
-typedef umbo_status (*run_function)(umbo_strategy *, umbo_replica_fn, void *, const umbo_value *,
+typedef umbo_status (*run_function)(umbo_strategy *, umbo_replica_fn, const umbo_value *, void *,
                                     const umbo_run_options *, umbo_value **);
 
 /* Stands before the library's function and counts the steps. */
-umbo_status (umbo_strategy_run)(umbo_strategy *strategy, umbo_replica_fn function, void *user_data,
-                              const umbo_value *args, const umbo_run_options *options,
-                              umbo_value **result) {
+umbo_status umbo_strategy_run(umbo_strategy *strategy, umbo_replica_fn function, const umbo_value *args,
+                              void *user_data, const umbo_run_options *options, umbo_value **result) {
     static run_function next;
     const long number = atomic_fetch_add(&runs, 1) + 1;
     if (next == NULL) *(void **)&next = dlsym(RTLD_NEXT, "umbo_strategy_run");
     if (number == FIRST) atomic_store(&counting, 1);
     if (number == LAST) atomic_store(&counting, 0);
-    return next(strategy, function, user_data, args, options, result);
+    return next(strategy, function, args, user_data, options, result);
 }
 
 __attribute__((destructor)) static void report(void) {

@@ -19,7 +19,7 @@ fn once(number: usize, tensor: *mut umbo_tensor, field: *mut umbo_value) {
         let variable =
             made(|out| umbo_variable_create(strategy, name.as_ptr(), tensor, options, out));
         let fields = [name.as_ptr()];
-        let items = [field.cast_const()];
+        let items = [field];
         let nest = made(|out| umbo_value_create_struct(1, fields.as_ptr(), items.as_ptr(), out));
         let mut info = umbo_variable_info::default();
         // The first call makes the device's name, which is kept.

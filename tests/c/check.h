@@ -167,7 +167,7 @@ static CHECK_MAYBE_UNUSED umbo_value *floats_value(int64_t count, const float *d
 static CHECK_MAYBE_UNUSED umbo_value *into_per_replica(int32_t count, umbo_value **items) {
     umbo_value *value = NULL;
     int32_t index;
-    CHECK_OK(umbo_value_create_per_replica(count, (const umbo_value *const *)items, &value));
+    CHECK_OK(umbo_value_create_per_replica(count, items, &value));
     for (index = 0; index < count; index++) umbo_value_release(items[index]);
     return value;
 }

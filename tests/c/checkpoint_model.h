@@ -81,7 +81,7 @@ static void release(struct model *m) {
 /* Trains so many steps. Every third one updates the weights. */
 static void train(struct model *m, int steps) {
     for (; steps > 0; steps--) {
-        CHECK_OK(umbo_strategy_run(m->strategy, step, m, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(m->strategy, step, NULL, m, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(m->optimizer, m->gradients, NULL, NULL));
     }
 }

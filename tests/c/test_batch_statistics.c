@@ -124,7 +124,7 @@ static void by_examples(void) {
             int64_t row, used = examples < replicas ? examples : replicas;
             plan.reads = 1;
             CHECK_OK(umbo_strategy_split(strategy, whole, &batch));
-            CHECK_OK(umbo_strategy_run(strategy, measure, &plan, batch, NULL, NULL));
+            CHECK_OK(umbo_strategy_run(strategy, measure, batch, &plan, NULL, NULL));
             for (channel = 0; channel < CHANNELS; channel++) {
                 double sum = 0;
                 for (row = 0; row < examples; row++) sum += example(row, channel);
@@ -147,27 +147,27 @@ static void by_weights(void) {
     plan.with_weights = 1;
     plan.weights[0] = 1;
     plan.weights[2] = 3; /* (1 * 1 + 3 * 3) / 4; the second counts nowhere */
-    CHECK_OK(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL));
     CHECK(mean_of(&plan, 0) == 2.5 && count_assigned(&plan) == 2);
     CHECK(float_of_variable(plan.variables[2]) == 10);
     plan.weights[0] = 0; /* one alone: its value, and it is the first that counts */
-    CHECK_OK(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL));
     CHECK(mean_of(&plan, 2) == 3 && count_assigned(&plan) == 1);
     CHECK(float_of_variable(plan.variables[2]) == 12);
     plan.weights[2] = 0; /* nobody: nothing is assigned */
-    CHECK_OK(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL));
     CHECK(mean_of(&plan, 2) == 3 && float_of_variable(plan.variables[2]) == 12);
     plan.weights[0] = plan.weights[1] = plan.weights[2] = 1;
     plan.fails = 1; /* all of it or nothing */
-    CHECK_STATUS(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK(mean_of(&plan, 2) == 3 && count_assigned(&plan) == 1);
     plan.fails = -1;
     plan.weights[1] = NAN;
-    CHECK_STATUS(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("weight");
     plan.with_weights = 0;
-    CHECK_STATUS(umbo_strategy_run(strategy, measure, &plan, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, NULL, &plan, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("assign with a weight");
     CHECK(mean_of(&plan, 2) == 3);

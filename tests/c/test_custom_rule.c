@@ -174,7 +174,7 @@ static void same_bits(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64
         CHECK_OK(umbo_variable_view(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
         for (step = 0; step < STEPS; step++) {
             self.step = step;
-            CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
+            CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
             CHECK_OK(umbo_optimizer_apply(optimizers[which], self.gradients, NULL, NULL));
         }
         umbo_gradients_release(self.gradients);
@@ -223,7 +223,7 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
     for (run = 0; run < accumulation; run++) {
         if (run > 0) CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
         self.step = (int)run;
-        CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
         /* Looking changes nothing, however often. */
         CHECK_OK(umbo_gradients_reduced(self.gradients, 0, NULL, &again));
         umbo_value_release(again);
@@ -293,9 +293,9 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_setting(optimizer, NULL, "state_count", &value));
     CHECK(value == 1);
     self.gradients = make_mean_gradients(strategy, variable, 0);
-    CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
-    CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
     CHECK(kept[0] == 0.5 && kept[1] == 0.01);
     CHECK_OK(umbo_optimizer_state(optimizer, variable, "count", &tensor));

@@ -125,7 +125,7 @@ static void check_usable_again(umbo_strategy *strategy, gate *self, float expect
     while (info_of(strategy).late_replica_count != 0) sched_yield();
     CHECK(self->destroyed == 1);
     CHECK(float_of_variable(self->variable) == expected);
-    CHECK_OK(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, &result));
+    CHECK_OK(umbo_strategy_run(strategy, well_behaved, NULL, self, NULL, &result));
     CHECK(float_at(result, 1) == 1);
     CHECK(float_of_variable(self->variable) == expected + 2);
     umbo_value_release(result);
@@ -138,7 +138,7 @@ static void run_late(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
     options.timeout_seconds = 0.25;
     options.user_data_destroy = gate_destroy;
     for (;;) {
-        CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL),
+        CHECK_STATUS(umbo_strategy_run(strategy, fn, NULL, self, &options, NULL),
                      UMBO_STATUS_DEADLINE_EXCEEDED);
         if (gate_count(self, &self->arrived) == 2) break;
         gate_add(self, &self->open);
@@ -160,7 +160,7 @@ static void check_deadline(umbo_strategy *strategy, gate *self, umbo_replica_fn 
     CHECK(info_of(strategy).late_replica_count >= 1);
     CHECK(float_of_variable(self->variable) == before);
     CHECK_OK(umbo_variable_view(self->variable, NULL, UMBO_DTYPE_NONE, &view));
-    CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, NULL, self, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");
     CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_STATUS_FAILED_PRECONDITION);
@@ -189,14 +189,14 @@ static void check_cancellation(umbo_strategy *strategy, gate *self, umbo_replica
     options.cancellation = self->cancellation;
     options.user_data_destroy = gate_destroy;
     CHECK(pthread_create(&thread, NULL, cancel_when_both_have_arrived, self) == 0);
-    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, NULL, self, &options, NULL),
                  UMBO_STATUS_CANCELLED);
     CHECK(pthread_join(thread, NULL) == 0);
     check_usable_again(strategy, self, before);
 
     CHECK_OK(umbo_cancellation_is_cancelled(self->cancellation, &cancelled));
     CHECK(cancelled == 1);
-    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, NULL, self, &options, NULL),
                  UMBO_STATUS_CANCELLED);
     gate_wait(self, &self->destroyed, 1);
     CHECK(self->arrived == 0);
@@ -230,7 +230,7 @@ int main(void) {
 
     /* A deadline that is met has no effect. */
     options.timeout_seconds = 3600;
-    CHECK_OK(umbo_strategy_run(strategy, well_behaved, &self, NULL, &options, &result));
+    CHECK_OK(umbo_strategy_run(strategy, well_behaved, NULL, &self, &options, &result));
     CHECK(float_of_variable(self.variable) == 12);
     umbo_value_release(result);
 

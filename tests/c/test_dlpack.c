@@ -242,7 +242,7 @@ static void views_are_given_in_place(void) {
     CHECK_OK(umbo_variable_create(strategy, "v", initial, NULL, &check.variable));
     CHECK_OK(umbo_gradients_create(strategy, 1, &check.variable, &gradient_options,
                                    &check.gradients));
-    CHECK_OK(umbo_strategy_run(strategy, on_a_replica, &check, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, on_a_replica, NULL, &check, NULL, NULL));
     CHECK(check.destroyed[0] == 1 && check.destroyed[1] == 1);
     CHECK(umbo_view_to_dlpack(NULL, &gone, destroyed, &managed) == UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(gone == 1);

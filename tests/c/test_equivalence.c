@@ -59,8 +59,8 @@ static step_plan right_plan(const world *at, umbo_loss_reduction declared) {
 /* The check's answer; gives the plan's gradients up. */
 static umbo_equivalence *check_plan(const world *at, step_plan *plan) {
     umbo_equivalence *equivalence = NULL;
-    CHECK_OK(umbo_strategy_check_equivalence(at->strategy, reduce_rows, plan, at->batch,
-                                             plan->gradients, NULL, &equivalence));
+    CHECK_OK(umbo_strategy_check_equivalence(at->strategy, plan->gradients, reduce_rows, at->batch,
+                                             plan, NULL, &equivalence));
     umbo_gradients_release(plan->gradients);
     return equivalence;
 }
@@ -108,15 +108,15 @@ static void refusals(const world *at) {
     umbo_equivalence_options options = UMBO_EQUIVALENCE_OPTIONS_INIT;
     umbo_value *few = float_value(1);
     step_plan plan = right_plan(at, UMBO_LOSS_SUM);
-    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, always_fails, NULL, at->batch, NULL,
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, NULL, always_fails, at->batch, NULL,
                                                  NULL, &equivalence), UMBO_STATUS_DATA_LOSS);
     CHECK_MESSAGE("the weights are gone");
     CHECK(umbo_last_error_count() == 1);
-    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, few, NULL, NULL,
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, NULL, reduce_rows, few, &plan, NULL,
                                                  &equivalence), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("batch");
     options.relative_tolerance = -2;
-    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch, NULL,
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, NULL, reduce_rows, at->batch, &plan,
                                                  &options, &equivalence), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("relative_tolerance");
     CHECK_STATUS(umbo_equivalence_retain(NULL, &equivalence), UMBO_STATUS_INVALID_ARGUMENT);

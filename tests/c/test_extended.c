@@ -40,14 +40,14 @@ static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_destination device = on_device("CPU:1"), devices = on_devices_of(like);
     umbo_destination beside = UMBO_DESTINATION_INIT;
     beside.variable = variable;
-    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result));
+    CHECK_OK(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &device, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
     CHECK(lies_on(result, UMBO_DEVICE_CPU, 1));
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_MEAN, value, &beside, &result));
+    CHECK_OK(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_MEAN, &beside, &result));
     CHECK(float_of(result) == 1.5f && lies_on(result, UMBO_DEVICE_CPU, 0));
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &devices, &result));
+    CHECK_OK(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &devices, &result));
     CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && count_of(result) == 2);
     CHECK(float_at(result, 0) == 3 && float_at(result, 1) == 3);
     CHECK_OK(umbo_value_item(result, 1, &item));
@@ -56,17 +56,17 @@ static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_value_release(result);
 
     result = NULL;
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, plain, &device, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, plain, UMBO_REDUCE_SUM, &device, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     device = on_device(NULL); /* no field at all, and two of them */
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &device, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("destination");
     devices.device = "CPU:0";
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &devices, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &devices, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     device = on_device("");
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &device, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL);
     umbo_value_release(plain);
@@ -86,8 +86,8 @@ static umbo_status add(umbo_variable *variable, const umbo_value *args, void *us
 }
 
 typedef umbo_status (*update_function)(umbo_strategy *strategy, umbo_variable *variable,
-                                       umbo_update_fn function, void *user_data,
-                                       const umbo_value *args, umbo_value **result);
+                                       umbo_update_fn function, const umbo_value *args,
+                                       void *user_data, umbo_value **result);
 
 /* Of a per-replica argument the first component. */
 static void updates(update_function update, umbo_strategy *strategy) {
@@ -95,16 +95,16 @@ static void updates(update_function update, umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     umbo_value *args = per_replica_floats(2, numbers), *result = NULL;
     int calls = 0;
-    CHECK_OK(update(strategy, variable, add, &calls, args, &result));
+    CHECK_OK(update(strategy, variable, add, args, &calls, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
     CHECK(calls == 1 && float_of_variable(variable) == 4);
     umbo_value_release(result);
-    CHECK_OK(update(strategy, variable, add, &calls, args, NULL)); /* discarded */
+    CHECK_OK(update(strategy, variable, add, args, &calls, NULL)); /* discarded */
     CHECK(calls == 2 && float_of_variable(variable) == 7);
     result = NULL;
-    CHECK_STATUS(update(strategy, NULL, add, &calls, args, &result), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(update(strategy, variable, NULL, &calls, args, &result), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(update(NULL, variable, add, &calls, args, &result), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(update(strategy, NULL, add, args, &calls, &result), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(update(strategy, variable, NULL, args, &calls, &result), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(update(NULL, variable, add, args, &calls, &result), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL && calls == 2);
     umbo_value_release(args);
     umbo_variable_release(variable);
@@ -194,7 +194,7 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
     umbo_view view;
     CHECK_OK(umbo_has_strategy(&has));
     CHECK(has == 0);
-    CHECK_OK(umbo_strategy_call_for_each_replica(strategy, double_it, NULL, args, &result));
+    CHECK_OK(umbo_strategy_call_for_each_replica(strategy, double_it, args, NULL, &result));
     CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4);
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_value_container(strategy, args, &container));
@@ -214,7 +214,7 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
         umbo_value_release(result);
         result = NULL;
     }
-    CHECK_STATUS(umbo_strategy_run_steps_on_iterator(strategy, double_it, NULL, iterator, 1,
+    CHECK_STATUS(umbo_strategy_run_steps_on_iterator(strategy, double_it, iterator, 1, NULL,
                                                      &result),
                  UMBO_STATUS_UNIMPLEMENTED);
     CHECK_MESSAGE("umbo_strategy_run");

@@ -34,7 +34,7 @@ static void failing_replicas(umbo_strategy *strategy, unsigned failing) {
     int32_t previous = -1, id;
     plan self = {0, 0};
     self.failing = failing;
-    CHECK_STATUS(umbo_strategy_run(strategy, step, &self, NULL, NULL, &result), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_strategy_run(strategy, step, NULL, &self, NULL, &result), UMBO_STATUS_DATA_LOSS);
     CHECK(result == NULL);
     count = umbo_last_error_count();
     CHECK(count >= 1 && count <= REPLICAS);
@@ -95,7 +95,7 @@ static void nonsense(umbo_strategy *strategy) {
     CHECK_MESSAGE("replica 1");
     CHECK_STATUS(umbo_strategy_run(strategy, silent_failure, NULL, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("replica 1");
-    CHECK_STATUS(umbo_strategy_run(strategy, foreign_result, &no_handle, NULL, NULL, &result),
+    CHECK_STATUS(umbo_strategy_run(strategy, foreign_result, NULL, &no_handle, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("replica 1");
     CHECK(result == NULL);

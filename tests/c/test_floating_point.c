@@ -110,7 +110,7 @@ static umbo_status take_step(umbo_replica_context *context, const umbo_value *ar
     mine = filled(50 + (uint32_t)replica_id(context));
     UMBO_TRY(umbo_variable_assign_add(step->variable, mine));
     UMBO_TRY(umbo_replica_context_merge_call(context, nothing_central, NULL, NULL, NULL));
-    UMBO_TRY(umbo_replica_context_all_reduce(context, UMBO_REDUCE_MEAN, mine, &sum));
+    UMBO_TRY(umbo_replica_context_all_reduce(context, mine, UMBO_REDUCE_MEAN, &sum));
     umbo_value_release(mine);
     *result = sum;
     CHECK(mode_of_thread() == expected);
@@ -207,7 +207,7 @@ static void train(umbo_strategy *strategy, int rule) {
         record_metric("a metric of nothing", &metric);
     }
     for (turn = 0; turn < 3; turn++) {
-        CHECK_OK(umbo_strategy_run(strategy, take_step, &step, NULL, NULL, &result));
+        CHECK_OK(umbo_strategy_run(strategy, take_step, NULL, &step, NULL, &result));
         CHECK_OK(umbo_value_item(result, 0, &mean));
         record_value("a mean of replicas", mean, UMBO_DTYPE_FLOAT32);
         umbo_value_release(mean);
@@ -269,7 +269,7 @@ static void reduce(umbo_strategy *strategy) {
     for (way = 0; way < 4; way++) {
         umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
         if (way >= 2) options.axes = &axis, options.axis_count = 1;
-        CHECK_OK(umbo_strategy_reduce(strategy, operations[way % 2], values, &options, &result));
+        CHECK_OK(umbo_strategy_reduce(strategy, values, operations[way % 2], &options, &result));
         record_value("a reduced value", result, UMBO_DTYPE_FLOAT32);
         umbo_value_release(result);
     }
@@ -279,7 +279,7 @@ static void reduce(umbo_strategy *strategy) {
         options.axes = &axis, options.axis_count = 1;
         CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, none, NULL, &empty));
         values = into_value(empty);
-        CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, values, &options, &result));
+        CHECK_OK(umbo_strategy_reduce(strategy, values, UMBO_REDUCE_MEAN, &options, &result));
         record_value("a mean of nothing", result, UMBO_DTYPE_FLOAT32);
         umbo_value_release(result);
         umbo_value_release(values);
@@ -307,7 +307,7 @@ static void change_variables(umbo_strategy *strategy) {
     elements = make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, numbers);
     CHECK_OK(umbo_value_create_indexed_slices(elements, indices, 2, dense, &slices));
     for (operation = UMBO_SCATTER_ADD; operation <= UMBO_SCATTER_UPDATE; operation++)
-        CHECK_OK(umbo_variable_scatter(variable, UMBO_ENUM_VALUE(umbo_scatter_op, operation), slices));
+        CHECK_OK(umbo_variable_scatter(variable, slices, UMBO_ENUM_VALUE(umbo_scatter_op, operation)));
     record_variable("a variable after additions and scatter updates", variable);
     umbo_value_release(slices);
     umbo_tensor_release(elements);
@@ -407,11 +407,11 @@ static void change(struct mode before, struct mode after) {
     strategy = make_strategy(2);
     modes[0] = before;
     modes[1] = after;
-    CHECK_OK(umbo_strategy_run(strategy, change_mode, modes, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, change_mode, NULL, modes, NULL, NULL));
     CHECK(mode_of_thread() == after.control);
     modes[0] = after;
     modes[1] = before;
-    CHECK_OK(umbo_strategy_run(strategy, change_mode, modes, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, change_mode, NULL, modes, NULL, NULL));
     CHECK(mode_of_thread() == before.control);
     umbo_strategy_release(strategy);
     set_mode(MODE_DEFAULT);

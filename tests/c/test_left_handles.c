@@ -55,7 +55,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
             return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
         default:
             umbo_tensor_release(made);
-            return umbo_replica_context_merge_call(context, merged, self, NULL, NULL);
+            return umbo_replica_context_merge_call(context, merged, NULL, self, NULL);
     }
 }
 
@@ -79,13 +79,13 @@ static void check_run(int strict, int what, umbo_status status, const char *word
     options.cpu_replicas = REPLICAS;
     options.strict = strict;
     CHECK_OK(umbo_strategy_create(&options, &strategy));
-    CHECK_STATUS(umbo_strategy_run(strategy, step, &self, NULL, NULL, NULL), strict ? status : what == FAILS ? status : UMBO_OK);
+    CHECK_STATUS(umbo_strategy_run(strategy, step, NULL, &self, NULL, NULL), strict ? status : what == FAILS ? status : UMBO_OK);
     if (strict && words != NULL && strstr(umbo_last_error_message(), words) == NULL)
         check_failed(__FILE__, __LINE__, words);
     release_all(&self);
     /* What one run has left is not laid to the next one's charge. */
     memset(&self, 0, sizeof(self));
-    CHECK_OK(umbo_strategy_run(strategy, step, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, step, NULL, &self, NULL, NULL));
     umbo_strategy_release(strategy);
 }
 

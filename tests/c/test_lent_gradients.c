@@ -148,7 +148,7 @@ static void steps(int replicas, manner how, ending end, int64_t accumulation_ste
             for (element = 0; element < ELEMENTS; element++)
                 plan.numbers[replica][element] = (float)((step + 1) * (replica + 1) - element);
         if (end == REFUSED_AND_REPLACED) plan.numbers[0][0] = NAN;
-        status = umbo_strategy_run(strategy, lend, &plan, NULL, NULL, NULL);
+        status = umbo_strategy_run(strategy, lend, NULL, &plan, NULL, NULL);
         if (end == FAILED_BY_THE_LAST || end == FAILED_AFTER_ITSELF) {
             CHECK(status == UMBO_STATUS_ABORTED && plan.destroyed == plan.attached);
             continue;
@@ -261,7 +261,7 @@ static void what_is_refused(void) {
     umbo_view view;
     memset(&plan, 0, sizeof(plan));
     plan.gradients = make_gradients(strategy, variable, 1);
-    CHECK_OK(umbo_strategy_run(strategy, refusals, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, refusals, NULL, &plan, NULL, NULL));
     view = view_of_numbers(plan.numbers[0]);
     plan.attached++;
     CHECK(umbo_gradients_attach(plan.gradients, NULL, 0, &view, &plan, give_back) != UMBO_OK);
@@ -288,10 +288,10 @@ static void a_trial_while_memory_is_lent(void) {
     for (element = 0; element < ELEMENTS; element++)
         plan.numbers[0][element] = plan.numbers[1][element] = (float)element - 1;
     CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &plan.optimizer));
-    CHECK_OK(umbo_strategy_run(strategy, lend, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, lend, NULL, &plan, NULL, NULL));
     CHECK(plan.attached == 2 && plan.destroyed == 0);
     batch = floats_value(4, examples);
-    CHECK_STATUS(umbo_strategy_check_equivalence(strategy, lend, &plan, batch, plan.gradients, NULL,
+    CHECK_STATUS(umbo_strategy_check_equivalence(strategy, plan.gradients, lend, batch, &plan, NULL,
                                                  &equivalence),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("has not been applied");
@@ -299,7 +299,7 @@ static void a_trial_while_memory_is_lent(void) {
     CHECK_OK(umbo_optimizer_apply(plan.optimizer, plan.gradients, NULL, NULL));
     CHECK(plan.destroyed == plan.attached);
     weights_of(variable, weights);
-    CHECK_OK(umbo_strategy_check_equivalence(strategy, lend, &plan, batch, plan.gradients, NULL,
+    CHECK_OK(umbo_strategy_check_equivalence(strategy, plan.gradients, lend, batch, &plan, NULL,
                                              &equivalence));
     umbo_equivalence_release(equivalence);
     CHECK(plan.attached > 2 && plan.destroyed == plan.attached);
@@ -309,7 +309,7 @@ static void a_trial_while_memory_is_lent(void) {
         lending other = plan;
         other.gradients = make_gradients(strategy, again, 1);
         CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &other.optimizer));
-        CHECK_OK(umbo_strategy_run(strategy, lend, &other, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, lend, NULL, &other, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(other.optimizer, other.gradients, NULL, NULL));
         weights_of(again, expected);
         umbo_optimizer_release(other.optimizer);
@@ -375,9 +375,9 @@ static void what_destroy_may_do(void) {
     options.non_finite = UMBO_NON_FINITE_FAIL;
     CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &optimizer));
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
-    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, NULL, &plan, NULL, NULL));
     CHECK(umbo_optimizer_apply(optimizer, plan.gradients, NULL, NULL) != UMBO_OK);
-    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, &plan, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, NULL, &plan, NULL, NULL));
     CHECK(plan.attached == 2 && plan.destroyed == 2);
     umbo_gradients_release(plan.gradients);
     umbo_optimizer_release(optimizer);

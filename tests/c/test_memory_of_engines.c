@@ -99,7 +99,7 @@ static void a_thousand_steps(int in_memory) {
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
     for (round = 0; round < steps; round++) {
         plan.assigns = round % 3 != 0;
-        CHECK_OK(umbo_strategy_run(strategy, step, &plan, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, step, NULL, &plan, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
         CHECK_OK(umbo_variable_view(plan.updated, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.data == plan.updated_at);

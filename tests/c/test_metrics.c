@@ -175,14 +175,14 @@ static results a_pass(int32_t replicas, int by_number, int failing) {
             const results before = results_of(self.metrics);
             results after;
             self.fails = replicas - 1;
-            CHECK_STATUS(umbo_strategy_run(strategy, measure, &self, batch, NULL, NULL),
+            CHECK_STATUS(umbo_strategy_run(strategy, measure, batch, &self, NULL, NULL),
                          UMBO_STATUS_DATA_LOSS);
             self.fails = -1;
             after = results_of(self.metrics);
             CHECK(memcmp(before.matrix, after.matrix, sizeof(before.matrix)) == 0);
             CHECK(before.of[LOSS].weight == after.of[LOSS].weight);
         }
-        CHECK_OK(umbo_strategy_run(strategy, measure, &self, batch, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, measure, batch, &self, NULL, NULL));
         umbo_value_release(batch);
     }
     all = results_of(self.metrics);
@@ -226,7 +226,7 @@ static void classes(void) {
     CHECK_OK(umbo_metrics_class_result(self.metrics, MATRIX, 0, &metric));
     CHECK(isnan(metric.precision) && isnan(metric.recall) && isnan(metric.f1));
     while (umbo_iterator_next(iterator, &batch) == UMBO_OK && batch != NULL) {
-        CHECK_OK(umbo_strategy_run(strategy, measure, &self, batch, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, measure, batch, &self, NULL, NULL));
         umbo_value_release(batch);
     }
     CHECK_OK(umbo_metrics_class_result(self.metrics, MATRIX, 2, &metric));
@@ -427,7 +427,7 @@ static void mistakes(void) {
     self.metrics = make_metrics(strategy);
     for (index = 0; index < COUNT_OF(all); index++) {
         self.call = all[index].call;
-        CHECK_STATUS(umbo_strategy_run(strategy, try_it, &self, NULL, NULL, NULL),
+        CHECK_STATUS(umbo_strategy_run(strategy, try_it, NULL, &self, NULL, NULL),
                      all[index].status);
         if (all[index].words != NULL &&
             strstr(umbo_last_error_message(), all[index].words) == NULL)
@@ -439,7 +439,7 @@ static void mistakes(void) {
         CHECK(none.of[ACCURACY].weight == 0);
     }
     self.call = a_negative_weight;
-    CHECK_STATUS(umbo_strategy_run(other, try_it, &self, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(other, try_it, NULL, &self, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("mixing different strategies");
     CHECK_STATUS(umbo_metrics_define(self.metrics, "loss", UMBO_METRIC_SUM, NULL, NULL),
@@ -488,11 +488,11 @@ static void known_classes(void) {
     options.class_count = 256;
     CHECK_OK(umbo_metrics_create(strategy, &self.metrics));
     CHECK_OK(umbo_metrics_define(self.metrics, "bytes", UMBO_METRIC_ACCURACY, &options, NULL));
-    CHECK_OK(umbo_strategy_run(strategy, add_bytes, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, add_bytes, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_metrics_result(self.metrics, 0, &metric));
     CHECK(metric.sum == 1 && metric.weight == 2);
     self.predicted[1] = 256;
-    CHECK_STATUS(umbo_strategy_run(strategy, add_bytes, &self, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, add_bytes, NULL, &self, NULL, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("predicted: row 1: class 256 is not in [0, 256)");
     options.class_count = -1;
@@ -529,12 +529,12 @@ static void scores_outside_of_the_range(void) {
         metrics = make_metrics(strategy);
         expect_messages(&warnings);
         if (strict) {
-            CHECK_STATUS(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL),
+            CHECK_STATUS(umbo_strategy_run(strategy, add_logits, NULL, metrics, NULL, NULL),
                          UMBO_STATUS_INVALID_ARGUMENT);
             CHECK_MESSAGE("predicted: strict mode: row 0: score 3.5 of 'auc' is not in [0, 1]");
         } else {
-            CHECK_OK(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL));
-            CHECK_OK(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL));
+            CHECK_OK(umbo_strategy_run(strategy, add_logits, NULL, metrics, NULL, NULL));
+            CHECK_OK(umbo_strategy_run(strategy, add_logits, NULL, metrics, NULL, NULL));
         }
         expect_no_messages();
         CHECK(warnings == !strict);
@@ -560,7 +560,7 @@ static void means_of_nothing(void) {
     umbo_strategy *strategy = make_strategy(1);
     umbo_metrics *metrics = make_metrics(strategy);
     umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_strategy_run(strategy, without_weight, metrics, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, without_weight, NULL, metrics, NULL, NULL));
     CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
     CHECK(metric.sum == -1 && metric.weight == 0 && isnan(metric.mean));
     CHECK_OK(umbo_metrics_result(metrics, LOSS, &metric));
@@ -582,11 +582,11 @@ static void metrics_of_the_last_run(void) {
     static char loss[] = "loss", other[] = "other";
     umbo_strategy *strategy = make_strategy(2);
     umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_strategy_run(strategy, with_a_metric, loss, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, loss, NULL, NULL));
     CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, NULL, NULL, NULL));
     CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
     CHECK(metric.sum == 6 && metric.weight == 4);
-    CHECK_OK(umbo_strategy_run(strategy, with_a_metric, other, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, other, NULL, NULL));
     CHECK_STATUS(umbo_strategy_metric(strategy, "loss", &metric), UMBO_STATUS_NOT_FOUND);
     CHECK_OK(umbo_strategy_metric(strategy, "other", &metric));
     umbo_strategy_release(strategy);

@@ -188,7 +188,7 @@ static outcome train(const problem *given, int32_t replicas) {
         if (element == NULL) break;
         CHECK_OK(umbo_value_example_count(element, replicas - 1, &examples));
         made.empty_parts += examples == 0;
-        CHECK_OK(umbo_strategy_run(strategy, given->step, &self, element, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, given->step, element, &self, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(sgd, self.gradients, NULL, &report));
         CHECK(report.applied == 1 && report.total_weight == metric_of(strategy, "loss").weight);
         made.loss += metric_of(strategy, "loss").sum;

@@ -85,7 +85,7 @@ static void replicas(void) {
 
 static void sum(umbo_strategy *strategy, const umbo_value *values) {
     umbo_value *result = NULL;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, values, UMBO_REDUCE_SUM, NULL, &result));
     umbo_value_release(result);
 }
 
@@ -180,7 +180,7 @@ static void what_a_log_callback_may_do(void) {
     CHECK_OK(umbo_shutdown());
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, exchange_handles, &self, NULL));
     left = 0;
-    CHECK_OK(umbo_strategy_run(strategy, add_slices, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, add_slices, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_shutdown());
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
     CHECK(self.messages == 2);

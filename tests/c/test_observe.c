@@ -57,7 +57,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length),
                  UMBO_STATUS_FAILED_PRECONDITION);
     run(strategy, 20);
-    CHECK_OK(umbo_strategy_run(strategy, asks, strategy, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, asks, NULL, strategy, NULL, NULL));
     CHECK_OK(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
     CHECK(strstr(text, "exchange") != NULL && causes < 512);

@@ -30,7 +30,7 @@ static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     self.gradients = gradients;
     self.gradient = gradient;
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, &report));
     return report;
 }
@@ -117,7 +117,7 @@ static void loss_scale(umbo_strategy *strategy) {
     /* A deferred apply is reported later. */
     self.gradients = gradients;
     self.inside = optimizer;
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_optimizer_last_report(optimizer, &report));
     CHECK(report.skipped == 1 && report.loss_scale == 4 && report.deferred == 0);
     CHECK(report.non_finite_variable != NULL && float_of_variable(variable) == -2);
@@ -140,7 +140,7 @@ static void accumulation(umbo_strategy *strategy) {
     CHECK(report.applied == 1 && report.accumulated_count == 0 && report.total_weight == 6);
     CHECK(float_of_variable(variable) == -3);
     self.gradients = gradients;
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, NULL, &self, NULL, NULL));
     options.flush = 1;
     options.measure_norm = 1;
     CHECK_OK(umbo_optimizer_apply(optimizer, gradients, &options, &report));
@@ -172,7 +172,7 @@ static umbo_status reentrant(int64_t step_number, void *user_data, double *learn
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("schedule");
     CHECK_STATUS(umbo_strategy_synchronize(strategy), UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_strategy_run(strategy, give_gradient, user_data, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, give_gradient, NULL, user_data, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     *learning_rate = optimizer_info_of(self->inside).learning_rate;
     return UMBO_OK;
@@ -217,13 +217,13 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_set_schedule(optimizer, schedule, &log, release_log));
     CHECK(step(strategy, optimizer, gradients, 1).learning_rate == 0.5);
     CHECK(float_of_variable(variable) == 3);
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, NULL, &self, NULL, NULL));
     CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_UNAVAILABLE);
     CHECK_MESSAGE("no rate today");
     CHECK(float_of_variable(variable) == 3);
     CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, NULL)); /* the gradients are there */
     CHECK(float_of_variable(variable) == 0 && log.steps[1] == 1 && log.steps[2] == 1);
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, NULL, &self, NULL, NULL));
     CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate");
     CHECK(log.steps[3] == 2 && log.released == 0);

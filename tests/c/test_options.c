@@ -60,7 +60,7 @@ static void counts(void) {
     umbo_custom_rule_options of_rule = UMBO_CUSTOM_RULE_OPTIONS_INIT;
     umbo_strategy *strategy = make_strategy(1), *other = NULL;
     umbo_value *value = float_value(1), *made = NULL;
-    const umbo_value *items[1];
+    umbo_value *items[1];
     const char *name = "m";
     umbo_element_spec *spec = NULL;
     umbo_optimizer *optimizer = NULL;
@@ -79,7 +79,7 @@ static void counts(void) {
         if (way == 2) status = umbo_element_spec_create_tensor(UMBO_DTYPE_INT8, -1, &size, &spec);
         if (way == 3) status = umbo_strategy_create(&of_strategy, &other);
         if (way == 4)
-            status = umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &of_reduction, &made);
+            status = umbo_strategy_reduce(strategy, value, UMBO_REDUCE_SUM, &of_reduction, &made);
         if (way >= 5)
             status = umbo_optimizer_create_custom(strategy, no_update, NULL, NULL, &of_rule, &optimizer);
         CHECK_STATUS(status, UMBO_STATUS_INVALID_ARGUMENT);
@@ -124,7 +124,7 @@ static void arrays(void) {
         if (way < 2) {
             status = umbo_strategy_create(&of_strategy, &other);
         } else if (way < 4) {
-            status = umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &of_reduction, &made);
+            status = umbo_strategy_reduce(strategy, value, UMBO_REDUCE_SUM, &of_reduction, &made);
         } else {
             status = umbo_optimizer_create_custom(strategy, no_update, NULL, NULL, &of_rule, &optimizer);
         }

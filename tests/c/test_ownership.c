@@ -88,7 +88,7 @@ static void test_refused_options(void) {
             case 5: function = NULL; break;
             default: break; /* nothing is wrong */
         }
-        CHECK_STATUS(umbo_strategy_run(of, function, &user_data, NULL, &given.options, NULL),
+        CHECK_STATUS(umbo_strategy_run(of, function, NULL, &user_data, &given.options, NULL),
                      number == 6 ? UMBO_OK : UMBO_STATUS_INVALID_ARGUMENT);
         CHECK(destroyed(&user_data) == 1);
     }
@@ -100,7 +100,7 @@ static void test_refused_options(void) {
         options.timeout_seconds = UMBO_INFINITE;
         options.struct_size = offsetof(umbo_run_options, user_data_destroy);
         options.user_data_destroy = shared_destroy;
-        CHECK_OK(umbo_strategy_run(strategy, nothing, &user_data, NULL, &options, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, &user_data, &options, NULL));
         CHECK(destroyed(&user_data) == 0);
     }
     umbo_strategy_release(strategy);
@@ -135,7 +135,7 @@ static umbo_status run_inside(umbo_strategy *strategy, const umbo_value *args, v
     (void)args;
     (void)result;
     options.user_data_destroy = nesting_destroy;
-    self->nested = umbo_strategy_run(strategy, late_inside, self, NULL, &options, NULL);
+    self->nested = umbo_strategy_run(strategy, late_inside, NULL, self, &options, NULL);
     return self->nested;
 }
 
@@ -143,7 +143,7 @@ static umbo_status merging(umbo_replica_context *context, const umbo_value *args
                            umbo_value **result) {
     (void)args;
     (void)result;
-    return umbo_replica_context_merge_call(context, run_inside, user_data, NULL, NULL);
+    return umbo_replica_context_merge_call(context, run_inside, NULL, user_data, NULL);
 }
 
 /* With a token, or with a deadline after so many seconds: 0 if that came before the inner callback
@@ -162,7 +162,7 @@ static int runs_nested(umbo_strategy *strategy, int with_token, double seconds) 
     } else {
         options.timeout_seconds = seconds;
     }
-    CHECK_STATUS(umbo_strategy_run(strategy, merging, &self, NULL, &options, NULL), expected);
+    CHECK_STATUS(umbo_strategy_run(strategy, merging, NULL, &self, &options, NULL), expected);
     was_late = is_inside(&self.own);
     if (was_late) {
         CHECK(self.nested == expected);
@@ -220,7 +220,7 @@ static void test_views(void) {
     self.variables[0] = make_variable(strategy, 1, UMBO_AGGREGATION_MEAN);
     self.variables[1] = make_variable(other, 2, UMBO_AGGREGATION_MEAN);
     self.variables[2] = make_variable(none, 3, UMBO_AGGREGATION_MEAN);
-    CHECK_OK(umbo_strategy_run(strategy, look, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, look, NULL, &self, NULL, NULL));
     for (index = 0; index < 3; index++) self.variables[index] = NULL;
     CHECK(live(UMBO_HANDLE_VARIABLE) == 0);
     umbo_strategy_release(none);
@@ -249,7 +249,7 @@ static void call_back(void *user_data) {
     CHECK_MESSAGE("draining");
     CHECK_STATUS(umbo_strategy_call_for_each_replica(self->strategy, nothing, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_strategy_check_equivalence(self->strategy, nothing, NULL, self->batch, NULL,
+    CHECK_STATUS(umbo_strategy_check_equivalence(self->strategy, NULL, nothing, self->batch, NULL,
                                                  NULL, &equivalence),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_STATUS_FAILED_PRECONDITION);
@@ -284,7 +284,7 @@ static void test_release_that_calls_back(void) {
     CHECK_OK(umbo_cancellation_create(&self.token));
     options.cancellation = self.token;
     options.user_data_destroy = call_back;
-    CHECK_STATUS(umbo_strategy_run(self.strategy, wait_for_it, &self, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(self.strategy, wait_for_it, NULL, &self, &options, NULL),
                  UMBO_STATUS_CANCELLED);
     set_open(&self.own);
     CHECK_OK(umbo_strategy_synchronize(self.strategy));

@@ -46,7 +46,7 @@ static umbo_dataset *pairs(scene *self) {
     CHECK_OK(umbo_dataset_from_range(0, PAIRS, 1, &halves[0]));
     CHECK_OK(umbo_dataset_from_range(0, PAIRS, 1, &halves[1]));
     CHECK_OK(umbo_dataset_map(&halves[1], times_ten, self, NULL, NULL));
-    CHECK_OK(umbo_dataset_zip(2, names, (const umbo_dataset *const *)halves, &zipped));
+    CHECK_OK(umbo_dataset_zip(2, names, halves, &zipped));
     CHECK_OK(umbo_dataset_batch(&zipped, 4, 0));
     umbo_dataset_release(halves[0]);
     umbo_dataset_release(halves[1]);

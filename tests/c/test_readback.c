@@ -323,7 +323,7 @@ static double after_two_updates(umbo_strategy *strategy, umbo_optimizer *optimiz
     double weight;
     int update;
     for (update = 0; update < 2; update++) {
-        CHECK_OK(umbo_strategy_run(strategy, give_two, own, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, give_two, NULL, own, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(optimizer, own, NULL, NULL));
     }
     CHECK_OK(umbo_variable_read(variable, &value));

@@ -15,14 +15,14 @@ static umbo_value *two_parts(int64_t second_rows) {
 static void over_replicas(umbo_strategy *strategy) {
     const float sums[4] = {4, 6, 8, 10};
     umbo_value *even = two_parts(4), *uneven = two_parts(2), *result = NULL;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, NULL, &result));
     CHECK(has_floats(result, 4, sums));
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, even, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_MEAN, NULL, &result));
     CHECK(float_of(result) == 2);
     umbo_value_release(result);
     result = NULL;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, uneven, NULL, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, uneven, UMBO_REDUCE_SUM, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("[4]");
     CHECK_MESSAGE("[2]");
@@ -40,30 +40,30 @@ static void over_an_axis(umbo_strategy *strategy) {
     umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     options.axes = axis;
     options.axis_count = 1;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, uneven, &options, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, uneven, UMBO_REDUCE_MEAN, &options, &result));
     CHECK(float_of(result) == 2.5f);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, half_empty, &options, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, half_empty, UMBO_REDUCE_MEAN, &options, &result));
     CHECK(float_of(result) == 1.5f);
     umbo_value_release(result);
     options.axes = negative;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, &options, &result));
     CHECK(float_of(result) == 28);
     umbo_value_release(result);
     /* A tensor is the same on each replica: 28, counted for both. */
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, result, &options, &again));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, result, UMBO_REDUCE_SUM, &options, &again));
     CHECK(float_of(again) == 56);
     umbo_value_release(again);
     umbo_value_release(result);
     result = NULL;
     options.axes = beyond;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, &options, &result),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("axis");
     options.axes = twice;
     options.axis_count = 2;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, &options, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL);
     umbo_value_release(even);
@@ -74,14 +74,14 @@ static void over_an_axis(umbo_strategy *strategy) {
 /* A tensor has a mean, itself, and no sum: nothing says how often it would count. */
 static void plain_values(umbo_strategy *strategy) {
     umbo_value *five = float_value(5), *result = NULL;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, five, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, five, UMBO_REDUCE_MEAN, NULL, &result));
     CHECK(float_of(result) == 5);
     umbo_value_release(result);
     result = NULL;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, five, NULL, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, five, UMBO_REDUCE_SUM, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("value");
-    CHECK_STATUS(umbo_strategy_reduce(strategy, (umbo_reduce_op)0, five, NULL, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, five, (umbo_reduce_op)0, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("op");
     CHECK(result == NULL);
@@ -103,19 +103,19 @@ static void dtypes(umbo_strategy *strategy) {
     umbo_value *ints = two_of(UMBO_DTYPE_INT32, &a32, &b32);
     umbo_value *bools = two_of(UMBO_DTYPE_BOOL, &yes, &yes), *result = NULL;
     umbo_view view;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bytes, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, bytes, UMBO_REDUCE_SUM, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.dtype == UMBO_DTYPE_UINT8 && *(const uint8_t *)view.data == 200 + 100 - 256);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, bytes, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, bytes, UMBO_REDUCE_MEAN, NULL, &result));
     CHECK(float_of(result) == 150);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, ints, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, ints, UMBO_REDUCE_MEAN, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.dtype == UMBO_DTYPE_FLOAT64 && *(const double *)view.data == 1.5);
     umbo_value_release(result);
     result = NULL;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bools, NULL, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, bools, UMBO_REDUCE_SUM, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("bool");
     CHECK(result == NULL);
@@ -171,13 +171,13 @@ static void extremes(umbo_strategy *strategy) {
 static void structures(umbo_strategy *strategy) {
     const char *const names[2] = {"a", "b"};
     const float tens[2] = {10, 20};
-    const umbo_value *items[2];
+    umbo_value *items[2];
     umbo_value *a = two_parts(4), *b = per_replica_floats(2, tens), *nest = NULL, *result = NULL;
     umbo_view view;
     items[0] = a;
     items[1] = b;
     CHECK_OK(umbo_value_create_struct(2, names, items, &nest));
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, nest, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, nest, UMBO_REDUCE_SUM, NULL, &result));
     CHECK_OK(umbo_value_view(result, "a", UMBO_DTYPE_NONE, &view));
     CHECK(((const float *)view.data)[1] == 6);
     CHECK_OK(umbo_value_view(result, "b", UMBO_DTYPE_NONE, &view));
@@ -195,24 +195,24 @@ static void destinations(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
     umbo_destination destination = UMBO_DESTINATION_INIT;
     destination.device = "cpu:0";
-    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result));
+    CHECK_OK(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &destination, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
     umbo_value_release(result);
     result = NULL;
     destination.variable = variable; /* both */
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &destination, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("destination");
     destination.device = NULL;
-    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_MEAN, value, &destination, &result));
+    CHECK_OK(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_MEAN, &destination, &result));
     CHECK(float_of(result) == 1.5f);
     umbo_value_release(result);
     result = NULL;
     destination.variable = NULL; /* neither */
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &destination, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     destination.device = "";
-    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, value, UMBO_REDUCE_SUM, &destination, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     umbo_variable_release(variable);
     umbo_value_release(value);
@@ -226,7 +226,7 @@ static void output_tensor(umbo_strategy *strategy) {
     umbo_view view, output_view;
     umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     options.output = output;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_SUM, &options, &result));
     CHECK_OK(umbo_value_tensor(result, &same));
     CHECK_OK(umbo_tensor_view(same, &view));
     CHECK_OK(umbo_tensor_view(output, &output_view));
@@ -234,7 +234,7 @@ static void output_tensor(umbo_strategy *strategy) {
     umbo_tensor_release(same);
     umbo_value_release(result);
     result = NULL;
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &options, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, value, UMBO_REDUCE_SUM, &options, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("output");
     umbo_tensor_release(output);

@@ -66,8 +66,8 @@ static umbo_strategy_options options_with(notes *seen, int replicas) {
 
 static void *run_elsewhere(void *user_data) {
     notes *seen = (notes *)user_data;
-    CHECK_OK(umbo_strategy_run(seen->strategy, callback, seen, NULL, NULL, NULL));
-    CHECK_OK(umbo_strategy_run(seen->strategy, callback, seen, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(seen->strategy, callback, NULL, seen, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(seen->strategy, callback, NULL, seen, NULL, NULL));
     return NULL;
 }
 
@@ -80,7 +80,7 @@ static void each_thread_is_told_once(int replicas) {
     CHECK_OK(umbo_strategy_create(&options, &seen.strategy));
     CHECK(seen.started[0] == 0);
     for (round = 0; round < 3; round++)
-        CHECK_OK(umbo_strategy_run(seen.strategy, callback, &seen, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(seen.strategy, callback, NULL, &seen, NULL, NULL));
     for (replica = 0; replica < replicas; replica++)
         CHECK(seen.started[replica] == 1 && seen.callers[replica] == (replica == 0));
     /* Another thread of the program's is another thread that serves as replica 0. */
@@ -89,8 +89,8 @@ static void each_thread_is_told_once(int replicas) {
     CHECK(seen.started[0] == 2 && seen.callers[0] == 2);
     /* And so is the library's own, which serves as replica 0 where there are limits. */
     limits.timeout_seconds = 3600;
-    CHECK_OK(umbo_strategy_run(seen.strategy, callback, &seen, NULL, &limits, NULL));
-    CHECK_OK(umbo_strategy_run(seen.strategy, callback, &seen, NULL, &limits, NULL));
+    CHECK_OK(umbo_strategy_run(seen.strategy, callback, NULL, &seen, &limits, NULL));
+    CHECK_OK(umbo_strategy_run(seen.strategy, callback, NULL, &seen, &limits, NULL));
     CHECK(seen.started[0] == 3 && seen.callers[0] == 2);
     for (replica = 1; replica < replicas; replica++) CHECK(seen.started[replica] == 1);
     CHECK(seen.callbacks == 7 * replicas && seen.destroyed == 0);
@@ -107,11 +107,11 @@ static void copies(void) {
     CHECK_OK(umbo_strategy_create(&options, &first));
     CHECK_OK(umbo_strategy_copy(first, &second));
     seen.strategy = first;
-    CHECK_OK(umbo_strategy_run(first, callback, &seen, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(first, callback, NULL, &seen, NULL, NULL));
     umbo_strategy_release(first);
     CHECK(seen.destroyed == 0 && seen.started[1] == 1 && seen.stopped[1] == 1);
     seen.strategy = second;
-    CHECK_OK(umbo_strategy_run(second, callback, &seen, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(second, callback, NULL, &seen, NULL, NULL));
     CHECK(seen.started[0] == 2 && seen.started[1] == 2);
     umbo_strategy_release(second);
     CHECK(seen.destroyed == 1 && seen.stopped[1] == 2);

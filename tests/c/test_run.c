@@ -22,9 +22,9 @@ static umbo_status look_around(umbo_replica_context *context, const umbo_value *
 
 static void no_arguments_no_result(umbo_strategy *strategy) {
     umbo_value *result = NULL;
-    CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, &result));
+    CHECK_OK(umbo_strategy_run(strategy, look_around, NULL, strategy, NULL, &result));
     CHECK(result == NULL);
-    CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, look_around, NULL, strategy, NULL, NULL));
     CHECK(info_of(strategy).late_replica_count == 0);
 }
 
@@ -48,7 +48,7 @@ static void metrics(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_metric(strategy, "accuracy", &metric), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("accuracy");
     /* A failed step has no metrics: those of the last committed one stay. */
-    CHECK_STATUS(umbo_strategy_run(strategy, measure, &fail, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, NULL, &fail, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
     CHECK(metric.sum == 9 && metric.weight == 9);
 }
@@ -77,10 +77,10 @@ static umbo_status use_scratch(umbo_replica_context *context, const umbo_value *
 
 static void scratch(umbo_strategy *strategy) {
     scratch_addresses first, second;
-    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &first, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, NULL, &first, NULL, NULL));
     CHECK(first.first[0] != first.first[1] && first.first[1] != first.first[2]);
-    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &first, NULL, NULL, NULL));
-    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &second, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, NULL, &first, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, NULL, &second, NULL, NULL));
     CHECK(memcmp(&first, &second, sizeof(first)) == 0); /* reused from step to step */
 }
 
@@ -124,7 +124,7 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     CHECK(examples == 0);
 
     memset(&noted, -1, sizeof(noted));
-    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, element, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, note_place, element, &noted, NULL, NULL));
     for (replica = 0; replica < 3; replica++) {
         const int64_t rows = replica < 2 ? 2 : 0;
         CHECK(noted.rows[replica] == rows);
@@ -134,10 +134,10 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
         CHECK(noted.position[replica].step == noted.position[0].step);
     }
     step = noted.position[0].step;
-    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, element, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, note_place, element, &noted, NULL, NULL));
     CHECK(noted.position[0].step == step + 1);
     /* A tensor that is the same for all replicas does not tell it. */
-    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, components, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, note_place, components, &noted, NULL, NULL));
     CHECK(noted.position[2].first_example == 0);
     CHECK(noted.position[2].local_example_count == -1 && noted.position[2].global_example_count == -1);
 
@@ -156,15 +156,15 @@ static void destroy_once(umbo_strategy *strategy) {
     int destroyed = 0;
     umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = count_destroyed;
-    CHECK_OK(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, &destroyed, &options, NULL));
     CHECK(destroyed == 1);
     options.timeout_seconds = -2;
-    CHECK_STATUS(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, nothing, NULL, &destroyed, &options, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("timeout_seconds");
     CHECK(destroyed == 2);
     options.timeout_seconds = 0; /* no time at all */
-    CHECK_STATUS(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, nothing, NULL, &destroyed, &options, NULL),
                  UMBO_STATUS_DEADLINE_EXCEEDED);
     CHECK_OK(umbo_strategy_synchronize(strategy));
     CHECK(destroyed == 3);
@@ -176,20 +176,20 @@ static umbo_status go_deeper(umbo_strategy *strategy, const umbo_value *args, vo
 
 static umbo_status merge_deeper(umbo_replica_context *context, const umbo_value *args, void *user_data, umbo_value **result) {
     (void)args, (void)result;
-    return umbo_replica_context_merge_call(context, go_deeper, user_data, NULL, NULL);
+    return umbo_replica_context_merge_call(context, go_deeper, NULL, user_data, NULL);
 }
 
 static umbo_status go_deeper(umbo_strategy *strategy, const umbo_value *args, void *user_data, umbo_value **result) {
     (void)args, (void)result;
     ++*(int *)user_data;
-    return umbo_strategy_run(strategy, merge_deeper, user_data, NULL, NULL, NULL);
+    return umbo_strategy_run(strategy, merge_deeper, NULL, user_data, NULL, NULL);
 }
 
 /* A callback that calls itself ends with a message, and not with the thread's stack. */
 static void nesting_has_an_end(void) {
     umbo_strategy *strategy = make_strategy(2);
     int depth = 0;
-    CHECK_STATUS(umbo_strategy_run(strategy, merge_deeper, &depth, NULL, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_run(strategy, merge_deeper, NULL, &depth, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("64 runs, merge calls and updates, which are the most that can be nested");
     CHECK(depth == 32);
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));

@@ -155,7 +155,7 @@ static umbo_status in_replica(umbo_replica_context *context, const umbo_value *a
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_set_strategy(NULL), UMBO_STATUS_FAILED_PRECONDITION);
     value = float_value(1);
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, value, NULL, &value),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, value, UMBO_REDUCE_MEAN, NULL, &value),
                  UMBO_STATUS_FAILED_PRECONDITION);
     umbo_value_release(value);
     umbo_strategy_release(strategy);
@@ -165,7 +165,7 @@ static umbo_status in_replica(umbo_replica_context *context, const umbo_value *a
 static void other_strategy_in_force(umbo_strategy *strategy, umbo_strategy *other) {
     umbo_scope *scope = NULL;
     CHECK_OK(umbo_scope_enter(other, &scope));
-    CHECK_STATUS(umbo_strategy_run(strategy, in_replica, strategy, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(strategy, in_replica, NULL, strategy, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_scope_exit(scope));
 }
@@ -177,7 +177,7 @@ int main(void) {
     nesting(strategy, other);
     set_without_a_scope(strategy, other);
     threads(strategy, other);
-    CHECK_OK(umbo_strategy_run(strategy, in_replica, strategy, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, in_replica, NULL, strategy, NULL, NULL));
     check_contexts(0, 0);
     other_strategy_in_force(strategy, other);
     umbo_strategy_release(other);

@@ -103,7 +103,7 @@ static void heavy_computations(void) {
     CHECK_OK(umbo_variable_create(strategy, "v", initial, &variable_options, &variable));
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options,
                                    &gradients));
-    CHECK_OK(umbo_strategy_check_equivalence(strategy, contribute, gradients, batch, gradients, NULL,
+    CHECK_OK(umbo_strategy_check_equivalence(strategy, gradients, contribute, batch, gradients, NULL,
                                              &equivalence));
     CHECK_OK(umbo_equivalence_get_info(equivalence, &info));
     CHECK(info.holds == 1);
@@ -133,7 +133,7 @@ static void *life(void *nothing) {
         CHECK_OK(umbo_iterator_next(iterator, &element));
         umbo_value_release(element);
         CHECK_OK(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, &result));
-        CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &sum));
+        CHECK_OK(umbo_strategy_reduce(strategy, values, UMBO_REDUCE_SUM, NULL, &sum));
         /* Two of the program's, one for replica 1, two for central work, one for the iterator. */
         check_threads_of_process(6);
         CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);

@@ -16,7 +16,7 @@ static umbo_value *iota(int64_t rows, int64_t columns) {
 
 static umbo_value *both(umbo_value *x, umbo_value *y) {
     const char *const names[2] = {"x", "y"};
-    const umbo_value *items[2];
+    umbo_value *items[2];
     umbo_value *value = NULL;
     items[0] = x;
     items[1] = y;
@@ -96,7 +96,7 @@ static void as_a_distributed_element(umbo_strategy *strategy) {
     CHECK(examples == 9);
     umbo_value_release(expected);
     umbo_value_release(batch); /* the parts keep it */
-    CHECK_OK(umbo_strategy_run(strategy, look_at_position, NULL, own, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, look_at_position, own, NULL, NULL, NULL));
     umbo_value_release(own);
 }
 

@@ -53,7 +53,7 @@ static umbo_status run(umbo_strategy *strategy, int (*function)(void), int32_t r
     self.function = function;
     self.replica = replica;
     options.timeout_seconds = deadline;
-    return umbo_strategy_run(strategy, perform, &self, NULL, &options, NULL);
+    return umbo_strategy_run(strategy, perform, NULL, &self, &options, NULL);
 }
 
 static umbo_strategy *with_stack(size_t bytes) {

@@ -93,7 +93,7 @@ int main(void) {
     CHECK(strcmp(names_of(strategy), "b a ") == 0);
     umbo_variable_release(again);
     CHECK(strcmp(names_of(strategy), "b ") == 0);
-    CHECK_OK(umbo_strategy_run(strategy, inside, strategy, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, inside, NULL, strategy, NULL, NULL));
     umbo_gradients_release(gradients);
     CHECK(strcmp(names_of(strategy), "") == 0);
 

@@ -60,7 +60,7 @@ int main(void) {
     const float numbers[3] = {1.5f, -2, 3};
     const char *const names[2] = {"first", "second"};
     umbo_tensor *first = make_floats(3, numbers), *second = make_floats(1, numbers), *loaded = NULL;
-    const umbo_tensor *tensors[2];
+    umbo_tensor *tensors[2];
     float read[3];
     tensors[0] = first;
     tensors[1] = second;

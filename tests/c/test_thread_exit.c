@@ -70,7 +70,7 @@ static void call_all(void) {
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, NULL));
     limited.timeout_seconds = 600;
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, &limited, NULL));
-    ORDERLY(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &value));
+    ORDERLY(umbo_strategy_reduce(strategy, values, UMBO_REDUCE_SUM, NULL, &value));
     umbo_value_release(value);
     value = NULL;
     ORDERLY(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));

@@ -249,7 +249,7 @@ static float by_hand(int32_t replicas, int steps) {
     float value;
     for (; steps > 0; steps--) {
         CHECK_OK(umbo_iterator_next(self.iterator, &batch));
-        CHECK_OK(umbo_strategy_run(self.strategy, step, &self, batch, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(self.strategy, step, batch, &self, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(self.optimizer, self.gradients, NULL, NULL));
         umbo_value_release(batch);
     }
@@ -570,7 +570,7 @@ static umbo_status epoch_in_a_step(umbo_replica_context *context, const umbo_val
 static void mistakes(void) {
     scene self = make_scene(1, 1), other = make_scene(1, 1);
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-    CHECK_STATUS(umbo_strategy_run(self.strategy, epoch_in_a_step, &self, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_run(self.strategy, epoch_in_a_step, NULL, &self, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("inside of a run: an epoch consists of runs; call it outside of them");
     CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, self.optimizer, NULL, step, &self,

@@ -4,7 +4,7 @@
 static void nests(void) {
     const char *const names[2] = {"x", "rest"};
     const float numbers[2] = {1, 2};
-    const umbo_value *items[2];
+    umbo_value *items[2];
     const char *name = NULL;
     umbo_value *leaf = float_value(7), *other = floats_value(2, numbers);
     umbo_value *tuple = NULL, *structure = NULL, *item = NULL, *clone = NULL;
@@ -104,7 +104,7 @@ static void paths(void) {
     };
     const char *const inner_names[2] = {"b", "c"};
     umbo_value *leaves[6], *inner = NULL, *tuple = NULL, *outer = NULL, *plain = NULL, *field = NULL;
-    const umbo_value *items[5];
+    umbo_value *items[5];
     umbo_view view;
     int32_t index;
     for (index = 0; index < 6; index++) leaves[index] = float_value((float)(index + 1));
@@ -150,7 +150,7 @@ static void paths(void) {
 
 /* Replaces a value by a tuple of it, `times` times over. */
 static umbo_status wrap(umbo_value **value, int32_t times) {
-    const umbo_value *items[2];
+    umbo_value *items[2];
     umbo_value *tuple = NULL;
     items[0] = items[1] = *value;
     UMBO_TRY(umbo_value_create_tuple(times, items, &tuple));
@@ -164,8 +164,8 @@ static void large_nests(void) {
     umbo_value *value = float_value(1);
     umbo_dataset *dataset = NULL, *zipped = NULL;
     umbo_element_spec *spec = NULL, *outer = NULL;
-    const umbo_dataset *datasets[1];
-    const umbo_element_spec *specs[1];
+    umbo_dataset *datasets[1];
+    umbo_element_spec *specs[1];
     size_t length = 0;
     int32_t depth;
     for (depth = 1; depth <= UMBO_MAX_NEST_DEPTH; depth++) CHECK_OK(wrap(&value, 1));

@@ -91,10 +91,7 @@ fn source(
                 .iter()
                 .map(|literal| values::tensor(&values::make(&Literal::parse(literal)?)?));
             let tensors = tensors.collect::<Result<Vec<_>>>()?;
-            let handles: Vec<_> = tensors
-                .iter()
-                .map(|tensor| tensor.get().cast_const())
-                .collect();
+            let handles: Vec<_> = tensors.iter().map(|tensor| tensor.get()).collect();
             let count = handles.len() as i64;
             // SAFETY: the array has as many handles as stated, the output is a variable.
             made(|dataset| unsafe { umbo_dataset_from_elements(count, handles.as_ptr(), dataset) })
@@ -102,7 +99,7 @@ fn source(
         "zip" | "concatenate" => {
             let parts = list.iter().map(|part| build(part, environment, context));
             let parts = parts.collect::<Result<Vec<_>>>()?;
-            let handles: Vec<_> = parts.iter().map(|part| part.get().cast_const()).collect();
+            let handles: Vec<_> = parts.iter().map(|part| part.get()).collect();
             let count = handles.len() as i64;
             let handles = handles.as_ptr();
             // SAFETY: the array has as many handles as stated, the output is a variable.

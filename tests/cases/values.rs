@@ -85,8 +85,8 @@ pub fn from_variable(variable: *const umbo_variable) -> Result<Handle<umbo_value
     made(|value| unsafe { umbo_value_from_variable(variable, value) })
 }
 
-fn pointers(items: &[Value]) -> Vec<*const umbo_value> {
-    items.iter().map(|item| item.get().cast_const()).collect()
+fn pointers(items: &[Value]) -> Vec<*mut umbo_value> {
+    items.iter().map(|item| item.get()).collect()
 }
 
 /// A tuple of values.
@@ -110,10 +110,7 @@ pub fn structure(fields: &[(String, Value)]) -> Result<Handle<umbo_value>> {
         .map(|(name, _)| c_text(name))
         .collect::<Result<Vec<CString>>>()?;
     let names: Vec<_> = texts.iter().map(|name| name.as_ptr()).collect();
-    let items: Vec<_> = fields
-        .iter()
-        .map(|(_, item)| item.get().cast_const())
-        .collect();
+    let items: Vec<_> = fields.iter().map(|(_, item)| item.get()).collect();
     // SAFETY: both arrays are as long as stated, the output is a variable.
     made(|value| unsafe {
         umbo_value_create_struct(items.len() as i64, names.as_ptr(), items.as_ptr(), value)

@@ -32,7 +32,7 @@ umbo::value slices(const std::vector<float> &values, const std::vector<std::int6
 void sparse() {
     const auto strategy = make(2);
     const auto both = umbo::value::create_per_replica({slices({1}, {1}), slices({2, 3}, {0, 2})});
-    const auto sum = strategy.reduce(umbo::reduce_op::sum, both);
+    const auto sum = strategy.reduce(both, umbo::reduce_op::sum);
     const auto [rows, numbers] = sum.indexed_slices();
     CHECK(rows.to_vector<float>() == std::vector<float>({1, 2, 3}));
     CHECK(numbers.to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
@@ -43,14 +43,14 @@ void sparse() {
           std::vector<float>({2, 1, 3}));
     const auto variable =
         strategy.create_variable("v", umbo::tensor::from_vector(std::vector<float>{8, 8, 8}));
-    variable.scatter(umbo::scatter_op::add, slices({1}, {0}));
-    variable.scatter(umbo::scatter_op::sub, slices({1}, {1}));
-    variable.scatter(umbo::scatter_op::mul, slices({2}, {2}));
-    variable.scatter(umbo::scatter_op::div, slices({4}, {2}));
-    variable.scatter(umbo::scatter_op::min, slices({5}, {0}));
-    variable.scatter(umbo::scatter_op::max, slices({9}, {1}));
+    variable.scatter(slices({1}, {0}), umbo::scatter_op::add);
+    variable.scatter(slices({1}, {1}), umbo::scatter_op::sub);
+    variable.scatter(slices({2}, {2}), umbo::scatter_op::mul);
+    variable.scatter(slices({4}, {2}), umbo::scatter_op::div);
+    variable.scatter(slices({5}, {0}), umbo::scatter_op::min);
+    variable.scatter(slices({9}, {1}), umbo::scatter_op::max);
     CHECK(variable.read().to_vector<float>() == std::vector<float>({5, 9, 4}));
-    variable.scatter(umbo::scatter_op::update, slices({0, 1}, {0, 0}));
+    variable.scatter(slices({0, 1}, {0, 0}), umbo::scatter_op::update);
     CHECK(variable.read().to_vector<float>() == std::vector<float>({1, 9, 4}));
 }
 
@@ -79,7 +79,7 @@ void extended() {
     });
     CHECK(ids.kind() == umbo::value_kind::per_replica && ids.item_count() == 2);
     const auto sums = umbo::tensorflow::batch_reduce_to(strategy, 
-        umbo::reduce_op::sum, {{ids, umbo::tensorflow::destination("CPU:1")}, {ids, umbo::tensorflow::destination(variable)}});
+        {{ids, umbo::tensorflow::destination("CPU:1")}, {ids, umbo::tensorflow::destination(variable)}}, umbo::reduce_op::sum);
     CHECK(sums.item(0).view().device.ordinal == 1 && sums.item(1).view().device.ordinal == 0);
     CHECK(umbo::tensorflow::broadcast_to(strategy, umbo::tensor::scalar(1.0f), umbo::tensorflow::destination(ids)).item_count() == 2);
     CHECK(umbo::tensorflow::value_container(strategy, ids).item_count() == 2);

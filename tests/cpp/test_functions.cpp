@@ -13,7 +13,7 @@ float number_of(const umbo::value &value) { return value.view_as<const float>()(
 float number_of(const umbo::variable &variable) { return variable.read().to_vector<float>()[0]; }
 
 umbo::value merge(umbo::strategy &merging, const umbo::value &all) {
-    return merging.reduce(umbo::reduce_op::sum, all);
+    return merging.reduce(all, umbo::reduce_op::sum);
 }
 
 umbo::value step(umbo::replica_context &context, const umbo::value &own) {

@@ -42,7 +42,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
-                 at.strategy.reduce(umbo::reduce_op::sum, at.ones);
+                 at.strategy.reduce(at.ones, umbo::reduce_op::sum);
              });
          }},
         {"a gather in a replica's callback", umbo::status::failed_precondition,
@@ -58,7 +58,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_reduce(umbo::reduce_op::sum, tensor::create_zeros(umbo::dtype::float32, {own.replica_id() + 2}));
+                 own.all_reduce(tensor::create_zeros(umbo::dtype::float32, {own.replica_id() + 2}), umbo::reduce_op::sum);
              });
          }},
         {"an all-gather of different widths", umbo::status::invalid_argument,
@@ -85,7 +85,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 if (own.replica_id() == 0) own.all_reduce(umbo::reduce_op::sum, at.one);
+                 if (own.replica_id() == 0) own.all_reduce(at.one, umbo::reduce_op::sum);
                  else own.all_gather(at.ones, 0);
              });
          }},
@@ -95,7 +95,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.all_reduce(own.replica_id() == 0 ? umbo::reduce_op::sum : umbo::reduce_op::mean, at.one);
+                 own.all_reduce(at.one, own.replica_id() == 0 ? umbo::reduce_op::sum : umbo::reduce_op::mean);
              });
          }},
         {"different merge functions at one place", umbo::status::failed_precondition,

@@ -331,8 +331,9 @@ std::vector<mistake> mistakes() {
          {"umbo_variable_scatter", "indices", "7 at position 0", "variable 'table'", "not in [0, 4)"},
          [] {
              const world at;
-             at.table.scatter(umbo::scatter_op::add, value::create_indexed_slices(tensor::create_zeros(umbo::dtype::float32, {1, 2}),
-                                                        tensor::from_vector<std::int64_t>({7}), {4, 2}));
+             at.table.scatter(value::create_indexed_slices(tensor::create_zeros(umbo::dtype::float32, {1, 2}),
+                                                           tensor::from_vector<std::int64_t>({7}), {4, 2}),
+                              umbo::scatter_op::add);
          }},
         {"a copy in a type that there is not", umbo::status::invalid_argument,
          {"umbo_variable_view", "dtype", "variable 'w'", "int8", "float16 and bfloat16"},

@@ -135,28 +135,28 @@ std::vector<mistake> mistakes() {
          {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
          [] {
              const world at;
-             at.strategy.reduce(static_cast<umbo::reduce_op>(999), at.both);
+             at.strategy.reduce(at.both, static_cast<umbo::reduce_op>(999));
          }},
         {"a mean of booleans", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value", "bool values", "convert them to numbers first"},
          [] {
              const world at;
              const auto no = tensor::create_zeros(umbo::dtype::boolean, {2});
-             at.strategy.reduce(umbo::reduce_op::mean, value::create_per_replica({no, no}));
+             at.strategy.reduce(value::create_per_replica({no, no}), umbo::reduce_op::mean);
          }},
         {"a reduction of different types", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value", "replica 0 float32", "replica 1 float64", "needs one dtype"},
          [] {
              const world at;
              const auto other = tensor::scalar<double>(1);
-             at.strategy.reduce(umbo::reduce_op::sum, value::create_per_replica({at.one, other}));
+             at.strategy.reduce(value::create_per_replica({at.one, other}), umbo::reduce_op::sum);
          }},
         {"a reduction of different shapes", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value", "replica 0 []", "replica 1 [3]", "reshape before"},
          [] {
              const world at;
              const auto three = tensor::create_zeros(umbo::dtype::float32, {3});
-             at.strategy.reduce(umbo::reduce_op::sum, value::create_per_replica({at.one, three}));
+             at.strategy.reduce(value::create_per_replica({at.one, three}), umbo::reduce_op::sum);
          }},
         {"a reduction along an axis that there is not", umbo::status::out_of_range,
          {"umbo_strategy_reduce", "axis", "4 is not in", "[-1, 1), the axes of shape [2]"},
@@ -164,7 +164,7 @@ std::vector<mistake> mistakes() {
              const world at;
              umbo::reduce_options how;
              how.axes = {4};
-             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
+             at.strategy.reduce(at.both, umbo::reduce_op::sum, how);
          }},
         {"a reduction onto a device that there is not", umbo::status::not_found,
          {"umbo_strategy_reduce", "options.destination", "CPU:55", "set the number of logical CPUs to 56"},
@@ -172,7 +172,7 @@ std::vector<mistake> mistakes() {
              const world at;
              umbo::reduce_options how;
              how.destination = "CPU:55";
-             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
+             at.strategy.reduce(at.both, umbo::reduce_op::sum, how);
          }},
         {"a reduction into memory of another shape", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "output", "float32 of shape [7]", "the result is float32 of shape [2]"},
@@ -180,7 +180,7 @@ std::vector<mistake> mistakes() {
              const world at;
              umbo::reduce_options how;
              how.output = tensor::create_zeros(umbo::dtype::float32, {7});
-             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
+             at.strategy.reduce(at.both, umbo::reduce_op::sum, how);
          }},
         {"a gather along an axis that there is not", umbo::status::out_of_range,
          {"umbo_strategy_gather", "axis", "3 is not in", "[-1, 1), the axes of shape [2]"},
@@ -230,10 +230,10 @@ std::vector<mistake> mistakes() {
              umbo_equivalence *out = nullptr;
              umbo::check(umbo_strategy_check_equivalence(
                  at.strategy.get(),
+                 nullptr,
                  [](umbo_replica_context *, const umbo_value *, void *, umbo_value **) -> umbo_status {
                      return UMBO_OK;
-                 },
-                 nullptr, at.both.get(), nullptr, &options, &out));
+                 }, at.both.get(), nullptr, &options, &out));
          }},
     };
 }

@@ -32,7 +32,7 @@ void from_steps(const umbo::strategy &strategy) {
     CHECK(pair.item(1).item_count() == 3 && pair.item(1).item(2).item(0).view_as<std::int64_t>()() == 5);
 
     const auto sum = strategy.run([](umbo::replica_context &context, const umbo::value &) {
-        return context.all_reduce(umbo::reduce_op::sum, umbo::to_value(context.replica_id() + 1));
+        return context.all_reduce(umbo::to_value(context.replica_id() + 1), umbo::reduce_op::sum);
     });
     CHECK(strategy.local_results(sum).item(0).view_as<std::int32_t>()() == 3);
 
@@ -57,7 +57,7 @@ void deepest() {
                     [](const umbo::strategy &outer, const umbo::value &all) {
                         return outer.run(
                             [](umbo::replica_context &nested, const umbo::value &own) {
-                                return nested.all_reduce(umbo::reduce_op::sum, own);
+                                return nested.all_reduce(own, umbo::reduce_op::sum);
                             },
                             all);
                     },
@@ -65,7 +65,7 @@ void deepest() {
                 return context.all_gather(sum, 0);
             },
             nest);
-        auto inner = strategy.gather(strategy.reduce(umbo::reduce_op::sum, result), 0);
+        auto inner = strategy.gather(strategy.reduce(result, umbo::reduce_op::sum), 0);
         for (int depth = 0; depth < 64; ++depth) inner = inner.item(0);
         CHECK(inner.view_as<float>().shape(0) == 2);
     }

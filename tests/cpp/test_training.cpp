@@ -25,15 +25,15 @@ void callables(const umbo::strategy &strategy) {
         return umbo::tensor::scalar(scratch[9]);
     });
     CHECK(ids.item_count() == 3 && number_of(ids.item(2)) == 2);
-    CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, ids)) == 1);
-    CHECK(number_of(umbo::tensorflow::reduce_to(strategy, umbo::reduce_op::sum, ids, umbo::tensorflow::destination("CPU:0"))) == 3);
+    CHECK(number_of(strategy.reduce(ids, umbo::reduce_op::mean)) == 1);
+    CHECK(number_of(umbo::tensorflow::reduce_to(strategy, ids, umbo::reduce_op::sum, umbo::tensorflow::destination("CPU:0"))) == 3);
 
     const auto merged = strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
-            CHECK(number_of(context.all_reduce(umbo::reduce_op::sum, own)) == 3);
+            CHECK(number_of(context.all_reduce(own, umbo::reduce_op::sum)) == 3);
             return context.merge_call(
                 [](umbo::strategy &merging, const umbo::value &all) {
-                    return merging.reduce(umbo::reduce_op::sum, all);
+                    return merging.reduce(all, umbo::reduce_op::sum);
                 },
                 own);
         },
@@ -47,7 +47,7 @@ void callables(const umbo::strategy &strategy) {
     CHECK(strategy.gather(rows, 0).tensor().to_vector<float>()[5] == 6);
     umbo::reduce_options over_rows;
     over_rows.axes = std::vector<std::int32_t>{0};
-    CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, rows, over_rows)) == 3.5f);
+    CHECK(number_of(strategy.reduce(rows, umbo::reduce_op::mean, over_rows)) == 3.5f);
     strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
             CHECK(context.all_gather(own, 0).tensor().to_vector<float>().size() == 6);

@@ -31,7 +31,7 @@ static umbo_status own_part(const umbo_input_context *context, void *user_data,
 
 /* Value 0 is a tuple of tensors with rows, value 1 one of single rows. */
 static void make_sources(void) {
-    static const umbo_value *items[TENSORS];
+    static umbo_value *items[TENSORS];
     umbo_generator generator = UMBO_GENERATOR_INIT;
     umbo_dataset **d = all.datasets;
     int at;
@@ -54,7 +54,7 @@ static void make_sources(void) {
 /* Datasets from place `at` on; returns the place behind the last. */
 static int transform(int at, int source) {
     umbo_dataset **d = all.datasets;
-    const umbo_dataset *in = d[source], *two[2];
+    umbo_dataset *in = d[source], *two[2];
     static const int64_t sizes[2] = {2, 1};
     umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
     umbo_map_options map = UMBO_MAP_OPTIONS_INIT;

@@ -57,11 +57,11 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     }
     UMBO_TRY(umbo_gradients_submit(plan->gradients, context));
     UMBO_TRY(umbo_value_field(args, "x", &field));
-    status = umbo_replica_context_merge_call(context, count_up, NULL, field, &merged);
+    status = umbo_replica_context_merge_call(context, count_up, field, NULL, &merged);
     umbo_value_release(field);
     umbo_value_release(merged);
     UMBO_TRY(status);
-    UMBO_TRY(umbo_replica_context_all_reduce(context, UMBO_REDUCE_SUM, all.values[3], &reduced));
+    UMBO_TRY(umbo_replica_context_all_reduce(context, all.values[3], UMBO_REDUCE_SUM, &reduced));
     *result = reduced;
     return UMBO_OK;
 }
@@ -140,7 +140,7 @@ static void make_variables(void) {
 
 static void make_input(void) {
     static const char *const names[2] = {"x", "y"};
-    const umbo_value *fields[2];
+    umbo_value *fields[2];
     umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
     umbo_map_options map = UMBO_MAP_OPTIONS_INIT;
     umbo_generator generator = UMBO_GENERATOR_INIT;
@@ -226,7 +226,7 @@ static void train(void) {
     apply.measure_norm = 1;
     for (at = 0; at < STEPS; at++) {
         CALL_ONCE(umbo_iterator_next(all.iterators[0], &v[20]));
-        CALL(umbo_strategy_run(all.strategy, step, &plan, v[20], NULL, &v[21]));
+        CALL(umbo_strategy_run(all.strategy, step, v[20], &plan, NULL, &v[21]));
         CALL(umbo_strategy_metric(all.strategy, "loss", &metric));
         CALL(umbo_optimizer_apply(all.optimizers[0], all.gradients[0], &apply, &report));
         if (at + 1 == STEPS) break;
@@ -243,38 +243,38 @@ static void train(void) {
     for (at = 1; at < OPTIMIZERS; at++) {
         int run;
         for (run = 0; run < 2; run++) {
-            CALL((hold(), umbo_strategy_run(all.strategy, plain_step, &plan, v[20], &limits, NULL)));
+            CALL((hold(), umbo_strategy_run(all.strategy, plain_step, v[20], &plan, &limits, NULL)));
             CALL(umbo_optimizer_apply(all.optimizers[at], all.gradients[1], NULL, &report));
         }
     }
     CALL(umbo_optimizer_state(all.optimizers[0], all.variables[0], "m", &all.tensors[20]));
-    CALL(umbo_strategy_check_equivalence(all.strategy, plain_step, &plan, v[10], all.gradients[1],
+    CALL(umbo_strategy_check_equivalence(all.strategy, all.gradients[1], plain_step, v[10], &plan,
                                          NULL, &all.equivalence));
 }
 
 static void collect(void) {
     umbo_destination destination = UMBO_DESTINATION_INIT;
-    const umbo_value *items[MOST_HANDLES];
+    umbo_value *items[MOST_HANDLES];
     static int64_t rows[3] = {1, 2, 9}, shape[1] = {3}, dense[2] = {TABLE, WIDTH};
     umbo_value **v = all.values;
     const umbo_destination *only = &destination;
     int at, count;
     CALL(umbo_strategy_values_from_function(all.strategy, number_for, NULL, &v[30]));
-    CALL(umbo_strategy_reduce(all.strategy, UMBO_REDUCE_MEAN, v[20], NULL, &v[31]));
+    CALL(umbo_strategy_reduce(all.strategy, v[20], UMBO_REDUCE_MEAN, NULL, &v[31]));
     CALL(umbo_strategy_gather(all.strategy, v[20], 0, NULL, &v[32]));
     CALL(umbo_strategy_local_results(all.strategy, v[20], &v[33]));
     destination.variable = all.variables[0];
-    CALL(umbo_strategy_reduce_to(all.strategy, UMBO_REDUCE_SUM, v[30], &destination, &v[34]));
+    CALL(umbo_strategy_reduce_to(all.strategy, v[30], UMBO_REDUCE_SUM, &destination, &v[34]));
     items[0] = v[30];
-    CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &only,
+    CALL(umbo_strategy_batch_reduce_to(all.strategy, 1, items, UMBO_REDUCE_SUM, &only,
                                        &v[35]));
     CALL(umbo_strategy_broadcast_to(all.strategy, v[2], &destination, &v[36]));
-    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], &v[37]));
+    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, v[1], NULL, &v[37]));
     CALL(umbo_variable_assign(all.variables[4], v[2]));
     CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));
     CALL(umbo_value_create_indexed_slices(all.tensors[22], all.tensors[21], 2, dense, &v[38]));
-    CALL(umbo_variable_scatter(all.variables[2], UMBO_SCATTER_ADD, v[38]));
+    CALL(umbo_variable_scatter(all.variables[2], v[38], UMBO_SCATTER_ADD));
     CALL(umbo_tensor_copy(all.tensors[4], NULL, &all.tensors[23]));
     CALL(umbo_tensor_transpose(all.tensors[23], NULL, &all.tensors[24]));
     CALL(umbo_variable_copy(all.variables[1], &all.variables[VARIABLES]));

@@ -181,8 +181,8 @@ fn a_table_that_is_viewed_like_a_dense_variable() {
         let status = umbo_strategy_run(
             s,
             Some(step),
-            gradients.cast(),
             ptr::null(),
+            gradients.cast(),
             ptr::null(),
             &mut result,
         );

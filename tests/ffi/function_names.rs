@@ -68,7 +68,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         );
         fails(
             "umbo_strategy_reduce",
-            umbo_strategy_reduce(s, 77, value, ptr::null(), &mut none),
+            umbo_strategy_reduce(s, value, 77, ptr::null(), &mut none),
         );
         fails(
             "umbo_strategy_synchronize",
@@ -82,7 +82,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
         fails(
             "umbo_variable_scatter",
-            umbo_variable_scatter(ptr::null_mut(), UMBO_SCATTER_MIN, value),
+            umbo_variable_scatter(ptr::null_mut(), value, UMBO_SCATTER_MIN),
         );
         fails(
             "umbo_variable_assign_sub",
@@ -113,7 +113,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         let data = ptr::null_mut();
         fails(
             "umbo_strategy_run",
-            umbo_strategy_run(s, function, data, ptr::null(), ptr::null(), ptr::null_mut()),
+            umbo_strategy_run(s, function, ptr::null(), data, ptr::null(), ptr::null_mut()),
         );
         fails(
             "umbo_set_last_error",
@@ -155,7 +155,7 @@ fn errors_of_replicas_begin_with_the_replica() {
     let none = ptr::null();
     // SAFETY: the handles are live, and the callback gets what it wants.
     let status =
-        unsafe { umbo_strategy_run(s, Some(gathers), s.cast(), value, none, ptr::null_mut()) };
+        unsafe { umbo_strategy_run(s, Some(gathers), value, s.cast(), none, ptr::null_mut()) };
     refused(
         status,
         UMBO_STATUS_FAILED_PRECONDITION,

@@ -15,7 +15,7 @@ pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut um
     let name = [c"x".as_ptr()];
     // SAFETY: handles are live until their release, arrays as long as the counts say.
     unsafe {
-        let components = [component.cast_const()];
+        let components = [component];
         let nest = made(|out| umbo_value_create_struct(1, name.as_ptr(), components.as_ptr(), out));
         let source = made(|out| umbo_dataset_from_tensor_slices(nest, out));
         let endless = changed(source, |out| umbo_dataset_repeat(out, -1));

@@ -113,7 +113,7 @@ fn split(strategy: *mut umbo_strategy, more: bool) -> *mut umbo_value {
     // SAFETY: handles are live until their release, arrays as long as the counts say.
     unsafe {
         let parts = made(|out| umbo_strategy_split(strategy, batch, out));
-        let items = [parts.cast_const(), number.cast_const()];
+        let items = [parts, number];
         let count = if more { 2 } else { 1 };
         let args = made(|out| umbo_value_create_struct(count, names.as_ptr(), items.as_ptr(), out));
         for value in [batch, number, parts] {

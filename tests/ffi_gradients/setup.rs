@@ -240,8 +240,8 @@ pub fn run(strategy: *mut umbo_strategy, args: *const umbo_value, step: Step<'_>
         umbo_strategy_run(
             strategy,
             Some(call_step),
-            user_data,
             args,
+            user_data,
             ptr::null(),
             ptr::null_mut(),
         )
@@ -254,5 +254,5 @@ pub fn merge(ctx: *mut umbo_replica_context, function: Merge<'_>) -> umbo_status
     let args = ptr::null();
     let result = ptr::null_mut();
     // SAFETY: the merge call returns after the function did, which outlives it.
-    unsafe { umbo_replica_context_merge_call(ctx, Some(call_merge), user_data, args, result) }
+    unsafe { umbo_replica_context_merge_call(ctx, Some(call_merge), args, user_data, result) }
 }

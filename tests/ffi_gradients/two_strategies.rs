@@ -169,10 +169,10 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         invalid(
             umbo_strategy_check_equivalence(
                 strategy,
-                step,
-                ptr::null_mut(),
-                batch,
                 of_gradients,
+                step,
+                batch,
+                ptr::null_mut(),
                 options,
                 &mut found,
             ),
@@ -227,7 +227,7 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         let data = ptr::null_mut();
         let new = crate::setup::value(&[5.0]);
         invalid(
-            umbo_strategy_update(strategy, variable, function, data, new, &mut value),
+            umbo_strategy_update(strategy, variable, function, new, data, &mut value),
             ": variable: ",
         );
         umbo_release(new.cast(), UMBO_HANDLE_VALUE);

@@ -110,7 +110,7 @@ static void train(const char *const *devices, int64_t count, float *trained) {
     adam.learning_rate = 0.1;
     CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
     for (index = 0; index < STEPS; index++) {
-        CHECK_OK(umbo_strategy_run(strategy, step, &own, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, step, NULL, &own, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(optimizer, own.gradients, NULL, NULL));
     }
     CHECK_OK(umbo_strategy_synchronize(strategy));
@@ -334,7 +334,7 @@ static void measure_on(const char *const *devices, measurements *all) {
     of_metric.bin_count = BINS;
     CHECK_OK(umbo_metrics_define(own.metrics, "matrix", UMBO_METRIC_CONFUSION, &of_metric, &own.matrix));
     CHECK_OK(umbo_metrics_define(own.metrics, "auc", UMBO_METRIC_AUC, &of_metric, &own.auc));
-    for (run = 0; run < 3; run++) CHECK_OK(umbo_strategy_run(strategy, measure, &own, NULL, NULL, NULL));
+    for (run = 0; run < 3; run++) CHECK_OK(umbo_strategy_run(strategy, measure, NULL, &own, NULL, NULL));
     all->auc = empty;
     CHECK_OK(umbo_metrics_result(own.metrics, own.auc, &all->auc));
     CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, all->matrix, CLASSES * CLASSES, &count));
@@ -480,7 +480,7 @@ static void train_own(const char *parameter_device, int fails, float *trained) {
     of_rule.update_on_gpu = own_on_gpu;
     CHECK_OK(umbo_optimizer_create_custom(strategy, own_on_cpu, &own, own_destroy, &of_rule, &optimizer));
     for (index = 0; index < STEPS; index++) {
-        CHECK_OK(umbo_strategy_run(strategy, own_step, gradients, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, own_step, NULL, gradients, NULL, NULL));
         while (umbo_optimizer_apply(optimizer, gradients, NULL, NULL) != UMBO_OK) {
             CHECK_MESSAGE("the kernel is not to be had");
             CHECK(++failures == 1);

@@ -360,3 +360,64 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
     }
     assert!(seen > 80, "{seen}");
 }
+
+/// A function passes on to its callback what it is given, in the order of the callback.
+#[test]
+fn a_callback_has_the_order_of_its_function() {
+    let passes_on = ["args", "batch", "iterator", "steps"];
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for (function, parameters) in functions(text) {
+            let names: Vec<_> = parameters.iter().map(|one| name_of(one)).collect();
+            let place = |name: &str| names.iter().position(|given| *given == name);
+            let (Some(callback), Some(user_data)) = (
+                parameters
+                    .iter()
+                    .position(|one| one.contains("_fn ") && !one.starts_with("umbo_destroy_fn")),
+                place("user_data"),
+            ) else {
+                continue;
+            };
+            let passed = |name: &&str| passes_on.contains(name);
+            assert!(
+                names[callback + 1..user_data].iter().all(passed)
+                    && !names[user_data..].iter().any(passed),
+                "{function}: {names:?}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn a_value_comes_before_the_operation_on_it() {
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for (function, parameters) in functions(text) {
+            let names: Vec<_> = parameters.iter().map(|one| name_of(one)).collect();
+            let operation = names.iter().position(|name| ["op", "axis"].contains(name));
+            let Some(place) = operation.filter(|_| !function.starts_with("umbo_tensor_")) else {
+                continue;
+            };
+            let before = names[place - 1];
+            assert!(
+                ["value", "values", "slices"].contains(&before),
+                "{function}: {names:?}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 6, "{seen}");
+}
+
+/// Handles in a list are those that a program has: no caller casts.
+#[test]
+fn lists_have_handles_as_programs_have_them() {
+    for (place, declaration) in declarations() {
+        let is_list = declaration.contains("*const *") && declaration.contains("umbo_");
+        // A destination is a struct of the program's, and may be const.
+        let is_const = declaration.starts_with("const ") && !declaration.contains("destination");
+        assert!(!(is_list && is_const), "{place}: {declaration}");
+    }
+}

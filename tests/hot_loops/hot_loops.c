@@ -107,7 +107,7 @@ static void update(const loop *it, int64_t elements, const char *what) {
   /* The first update makes the state. */
   for (int round = 0; round < 2; ++round) {
     for (int run = 0; run < (it->accumulates ? 2 : 1); ++run) {
-      check(umbo_strategy_run(strategy, submit, &share, NULL, NULL, NULL));
+      check(umbo_strategy_run(strategy, submit, NULL, &share, NULL, NULL));
       count();
       check(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));
       stop_counting();
@@ -122,7 +122,7 @@ static void update(const loop *it, int64_t elements, const char *what) {
 
 static void reduce(int replicas, umbo_dtype dtype, int64_t elements, const char *what) {
   umbo_strategy *strategy = strategy_of(replicas);
-  const umbo_value *parts[MOST_REPLICAS];
+  umbo_value *parts[MOST_REPLICAS];
   umbo_value *part = NULL, *value = NULL, *result = NULL;
   umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
   for (int replica = 0; replica < replicas; ++replica) {
@@ -135,7 +135,7 @@ static void reduce(int replicas, umbo_dtype dtype, int64_t elements, const char 
   check(umbo_value_create_per_replica(replicas, parts, &value));
   check(umbo_tensor_create_zeros(dtype, 1, &elements, NULL, &options.output));
   count();
-  check(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &options, &result));
+  check(umbo_strategy_reduce(strategy, value, UMBO_REDUCE_SUM, &options, &result));
   stop_counting();
   CALLGRIND_DUMP_STATS_AT(what);
   umbo_value_release(result);

@@ -41,7 +41,7 @@ int main(int count, char **words) {
   UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){1000}, numbers, NULL, &whole));
   UMBO_CHECK(umbo_strategy_split(strategy, whole, &parts));
   for (int number = 0; number < 50; ++number) {
-    UMBO_CHECK(umbo_strategy_run(strategy, step, &m, parts, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_run(strategy, step, parts, &m, NULL, NULL));
     UMBO_CHECK(umbo_optimizer_apply(sgd, m.gradients, NULL, NULL));
   }
   umbo_value_release(parts);

@@ -96,7 +96,7 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &how, &work.gradients));
     CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &work.optimizer));
     for (work.step = 0; work.step < UPDATES * work.accumulation_steps; work.step++)
-        CHECK_OK(umbo_strategy_run(strategy, contribute, &work, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, contribute, NULL, &work, NULL, NULL));
     shared->peak[rank] = status_line("VmHWM:") - start;
     CHECK_OK(umbo_strategy_fingerprint(strategy, &shared->fingerprint[rank]));
     save(&work, shared, rank, strategy, variable);

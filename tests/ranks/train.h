@@ -91,14 +91,14 @@ static CHECK_MAYBE_UNUSED umbo_status train(umbo_communicator *communicator, int
     }
     for (model.step = 1; status == UMBO_OK && model.step <= STEPS; model.step++) {
         uint64_t print;
-        status = umbo_strategy_run(strategy, contribute, &model, NULL, NULL, NULL);
+        status = umbo_strategy_run(strategy, contribute, NULL, &model, NULL, NULL);
         CHECK_OK(umbo_strategy_fingerprint(strategy, &print));
         if (status == UMBO_OK) {
             seen->fingerprint[model.step][rank] = print;
         } else {
             /* Nothing of the step is left, and nothing more can be done together. */
             CHECK(print == seen->fingerprint[model.step - 1][rank]);
-            CHECK(umbo_strategy_run(strategy, contribute, &model, NULL, NULL, NULL) ==
+            CHECK(umbo_strategy_run(strategy, contribute, NULL, &model, NULL, NULL) ==
                   UMBO_STATUS_UNAVAILABLE);
             CHECK_OK(umbo_strategy_fingerprint(strategy, &print));
             CHECK(print == seen->fingerprint[model.step - 1][rank]);

@@ -128,7 +128,7 @@ static void accumulates(program *p) {
   umbo_optimizer_info info = UMBO_OPTIMIZER_INFO_INIT;
   for (int run = 1; run <= 7; ++run) {
     UMBO_CHECK(umbo_iterator_next(p->batches, &batch));
-    UMBO_CHECK(umbo_strategy_run(p->strategy, step, p, batch, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_run(p->strategy, step, batch, p, NULL, NULL));
     umbo_value_release(batch);
     UMBO_CHECK(apply(p->optimizer, p->gradients, run == 7));
   }
@@ -230,7 +230,7 @@ static void reads_files(void) {
     UMBO_CHECK(umbo_value_tensor(values[i], &tensors[i]));
     umbo_value_release(values[i]);
   }
-  UMBO_CHECK(umbo_tensor_save_all(2, names, (const umbo_tensor *const *)tensors, "data.npz"));
+  UMBO_CHECK(umbo_tensor_save_all(2, names, tensors, "data.npz"));
   UMBO_CHECK(read_npz("data.npz", &dataset));
   begins_with(dataset, UMBO_DTYPE_FLOAT32, 4, 5);
   for (int i = 0; i < 2; ++i) umbo_tensor_release(tensors[i]);

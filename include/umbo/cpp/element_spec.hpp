@@ -34,7 +34,7 @@ public:
 
     static returned<element_spec> create_struct(const field_list &fields) {
         std::vector<const char *> names;
-        std::vector<const umbo_element_spec *> items;
+        std::vector<umbo_element_spec *> items;
         for (const auto &field : fields) {
             names.push_back(field.first.c_str());
             items.push_back(field.second.get());

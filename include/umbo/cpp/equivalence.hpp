@@ -36,8 +36,8 @@ returned<equivalence> strategy::check_equivalence(Fn &&fn, const value &batch,
     const auto options = detail::raw_options(how);
     umbo_equivalence *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_check_equivalence(
-        get(), &detail::replica_trampoline<callable>, detail::lent_callable(fn).user_data(),
-        batch.get(), written.get(), &options, &out));
+        get(), written.get(), &detail::replica_trampoline<callable>,
+        batch.get(), detail::lent_callable(fn).user_data(), &options, &out));
     return equivalence(out);
 }
 

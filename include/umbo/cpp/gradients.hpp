@@ -49,7 +49,7 @@ public:
                                  std::to_string(variables.size()) + " variables");
         }
         const auto options = detail::raw_options(how, choices);
-        const auto raw = detail::raw_variables(variables);
+        const auto raw = detail::raw_handles(variables);
         umbo_gradients *out = nullptr;
         UMBO_DETAIL_TRY(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), &options,
                                               &out));

@@ -108,7 +108,7 @@ public:
 
     returned<void> add_group(const std::vector<variable> &variables, const group_options &how) const {
         const auto options = detail::raw_options(how);
-        const auto raw = detail::raw_variables(variables);
+        const auto raw = detail::raw_handles(variables);
         return check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
                                        &options));
     }

@@ -122,9 +122,8 @@ public:
     // This replica's buffers for all variables of `of`, in as many views. A row-sparse variable has an empty view.
     template <class Views>
     returned<void> views(const gradients &of, Views &&out, gradient_mode mode = gradient_mode::overwrite) const {
-        std::int64_t length = 0;
-        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), std::data(out),
-                                          detail::count_of(std::size(out)), &length));
+        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), detail::count_of(std::size(out)),
+                                          std::data(out)));
     }
 
     // The same where the type is not known when compiling.
@@ -141,14 +140,14 @@ public:
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_replica_context_merge_call(raw_, &detail::merge_trampoline<callable>,
-                                                        detail::lent_callable(fn).user_data(), args.get(),
+                                                        args.get(), detail::lent_callable(fn).user_data(),
                                                         &out));
         return value(out);
     }
 
-    returned<value> all_reduce(reduce_op op, const value &what) const {
+    returned<value> all_reduce(const value &what, reduce_op op) const {
         umbo_value *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_replica_context_all_reduce(raw_, to_c(op), what.get(), &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_all_reduce(raw_, what.get(), to_c(op), &out));
         return value(out);
     }
 
@@ -166,7 +165,7 @@ public:
         if (variables.size() != values.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
         }
-        const auto raw = detail::raw_variables(variables);
+        const auto raw = detail::raw_handles(variables);
         return check(umbo_variable_assign_all(detail::count_of(raw.size()), raw.data(), raw_,
                                               values.data(), weight));
     }

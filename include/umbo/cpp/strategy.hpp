@@ -227,7 +227,7 @@ public:
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>,
-                                          detail::lent_callable(fn).user_data(), args.get(), nullptr,
+                                          args.get(), detail::lent_callable(fn).user_data(), nullptr,
                                           &out));
         return value(out);
     }
@@ -242,7 +242,7 @@ public:
         options.user_data_destroy = &detail::destroy_callable<callable>;
         umbo_value *out = nullptr;
         auto *kept = new callable(std::forward<Fn>(fn));
-        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, kept, args.get(),
+        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, args.get(), kept,
                                           &options, &out));
         return value(out);
     }
@@ -254,10 +254,10 @@ public:
         return detail::from_c(out);
     }
 
-    returned<value> reduce(reduce_op op, const value &what, const reduce_options &how = {}) const {
+    returned<value> reduce(const value &what, reduce_op op, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_strategy_reduce(get(), to_c(op), what.get(), &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_reduce(get(), what.get(), to_c(op), &options, &out));
         return value(out);
     }
 
@@ -281,7 +281,7 @@ public:
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                             detail::lent_callable(fn).user_data(), args.get(), &out));
+                                             args.get(), detail::lent_callable(fn).user_data(), &out));
         return value(out);
     }
 

@@ -219,7 +219,7 @@ public:
     // Several by name, as a `.npz` file.
     static returned<void> save_all(const std::vector<std::pair<std::string, tensor>> &arrays,
                                    const std::string &path) {
-        std::vector<const umbo_tensor *> tensors;
+        std::vector<umbo_tensor *> tensors;
         std::vector<const char *> names;
         for (const auto &array : arrays) {
             names.push_back(array.first.c_str());

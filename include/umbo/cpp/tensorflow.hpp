@@ -75,7 +75,7 @@ returned<value> call_for_each_replica(const strategy &on, Fn &&fn, const value &
     using callable = detail::callable_object<Fn>;
     umbo_value *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_call_for_each_replica(on.get(), &detail::replica_trampoline<callable>,
-                                                        detail::lent_callable(fn).user_data(), args.get(),
+                                                        args.get(), detail::lent_callable(fn).user_data(),
                                                         &out));
     return value(out);
 }
@@ -87,8 +87,8 @@ returned<value> run_steps_on_iterator(const strategy &on, Fn &&fn, const iterato
     using callable = detail::callable_object<Fn>;
     umbo_value *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_run_steps_on_iterator(on.get(), &detail::replica_trampoline<callable>,
-                                                        detail::lent_callable(fn).user_data(), input.get(),
-                                                        steps, &out));
+                                                        input.get(), steps,
+                                                        detail::lent_callable(fn).user_data(), &out));
     return value(out);
 }
 
@@ -127,14 +127,14 @@ returned<value> update_non_slot(const strategy &on, const variable &beside, Fn &
     umbo_value *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_update_non_slot(on.get(), beside.get(),
                                                   &detail::update_trampoline<callable>,
-                                                  detail::lent_callable(fn).user_data(), args.get(),
+                                                  args.get(), detail::lent_callable(fn).user_data(),
                                                   &out));
     return value(out);
 }
 
 // The variable, of these, whose name comes first.
 inline returned<variable> non_slot_devices(const strategy &on, const std::vector<variable> &variables) {
-    const auto raw = detail::raw_variables(variables);
+    const auto raw = detail::raw_handles(variables);
     umbo_variable *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_non_slot_devices(on.get(), detail::count_of(raw.size()),
                                                    raw.data(), &out));
@@ -150,24 +150,24 @@ returned<void> colocate_vars_with(const strategy &on, const variable &beside, Bo
                                            detail::lent_callable(body).user_data()));
 }
 
-inline returned<value> reduce_to(const strategy &on, reduce_op op, const value &what, const destination &where) {
+inline returned<value> reduce_to(const strategy &on, const value &what, reduce_op op, const destination &where) {
     umbo_value *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_strategy_reduce_to(on.get(), to_c(op), what.get(), &where.raw(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_reduce_to(on.get(), what.get(), to_c(op), &where.raw(), &out));
     return value(out);
 }
 
 // A tuple of the results of `reduce_to` for pairs of a value and its destination.
-inline returned<value> batch_reduce_to(const strategy &on, reduce_op op,
-                             const std::vector<std::pair<value, destination>> &pairs) {
-    std::vector<const umbo_value *> values;
+inline returned<value> batch_reduce_to(const strategy &on,
+                             const std::vector<std::pair<value, destination>> &pairs, reduce_op op) {
+    std::vector<umbo_value *> values;
     std::vector<const umbo_destination *> destinations;
     for (const auto &pair : pairs) {
         values.push_back(pair.first.get());
         destinations.push_back(&pair.second.raw());
     }
     umbo_value *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_strategy_batch_reduce_to(on.get(), to_c(op), detail::count_of(pairs.size()),
-                                                  values.data(), destinations.data(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_batch_reduce_to(on.get(), detail::count_of(pairs.size()), values.data(),
+                                                  to_c(op), destinations.data(), &out));
     return value(out);
 }
 

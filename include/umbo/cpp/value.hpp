@@ -13,17 +13,10 @@ UMBO_DETAIL_BEGIN
 namespace detail {
 
 template <class Owner>
-std::vector<const typename Owner::raw_type *> raw_handles(const std::vector<Owner> &owners) {
-    std::vector<const typename Owner::raw_type *> raw;
+std::vector<typename Owner::raw_type *> raw_handles(const std::vector<Owner> &owners) {
+    std::vector<typename Owner::raw_type *> raw;
     raw.reserve(owners.size());
     for (const Owner &owner : owners) raw.push_back(owner.get());
-    return raw;
-}
-
-inline std::vector<umbo_variable *> raw_variables(const std::vector<variable> &variables) {
-    std::vector<umbo_variable *> raw;
-    raw.reserve(variables.size());
-    for (const variable &each : variables) raw.push_back(each.get());
     return raw;
 }
 
@@ -88,7 +81,7 @@ public:
 
     static returned<value> create_struct(const field_list &fields) {
         std::vector<const char *> names;
-        std::vector<const umbo_value *> items;
+        std::vector<umbo_value *> items;
         for (const auto &field : fields) {
             names.push_back(field.first.c_str());
             items.push_back(field.second.get());
@@ -222,7 +215,7 @@ public:
 };
 
 inline returned<std::vector<umbo_view>> variable::views(const std::vector<variable> &variables) {
-    const auto raw = detail::raw_variables(variables);
+    const auto raw = detail::raw_handles(variables);
     std::vector<umbo_view> out(raw.size());
     UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
     return out;
@@ -240,8 +233,8 @@ inline returned<void> variable::assign_sub(const value &delta) const {
     return check(umbo_variable_assign_sub(get(), delta.get()));
 }
 
-inline returned<void> variable::scatter(scatter_op op, const value &slices) const {
-    return check(umbo_variable_scatter(get(), to_c(op), slices.get()));
+inline returned<void> variable::scatter(const value &slices, scatter_op op) const {
+    return check(umbo_variable_scatter(get(), slices.get(), to_c(op)));
 }
 
 UMBO_DETAIL_END

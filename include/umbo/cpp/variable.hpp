@@ -91,7 +91,7 @@ public:
     returned<void> assign_sub(const value &delta) const;
 
     // Change the rows that indexed slices name, one after the other.
-    returned<void> scatter(scatter_op op, const value &slices) const;
+    returned<void> scatter(const value &slices, scatter_op op) const;
 
     // All that the functions below say, in one call.
     returned<umbo_variable_info> info() const {

@@ -119,7 +119,7 @@ static void *train(void *unused) {
         umbo_value *sum = NULL, *element = NULL;
         CHECK_OK(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, NULL));
         steps++;
-        CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &sum));
+        CHECK_OK(umbo_strategy_reduce(strategy, values, UMBO_REDUCE_SUM, NULL, &sum));
         CHECK_OK(umbo_iterator_next(iterator, &element));
         if (element == NULL) CHECK_OK(umbo_iterator_reset(iterator));
         umbo_value_release(element);

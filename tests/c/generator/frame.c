@@ -112,7 +112,7 @@ static umbo_equivalence *check_three_examples(void) {
     static const float three[3] = {1, 2, 3};
     umbo_value *batch = floats_value(3, three);
     umbo_equivalence *equivalence = NULL;
-    CHECK_OK(umbo_strategy_check_equivalence(good.strategy, good_replica_fn, NULL, batch, NULL,
+    CHECK_OK(umbo_strategy_check_equivalence(good.strategy, NULL, good_replica_fn, batch, NULL,
                                              NULL, &equivalence));
     umbo_value_release(batch);
     return equivalence;

@@ -62,7 +62,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     (
         "umbo_strategy_batch_reduce_to",
         "values",
-        "(const umbo_value *const *)&good.per_replica",
+        "&good.per_replica",
     ),
     ("umbo_variable_scatter", "slices", "good.slices"),
     ("umbo_element_spec_item", "spec", "good.structure_spec"),

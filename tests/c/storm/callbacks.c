@@ -55,7 +55,7 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
             if (plan->nested_deadline > 0) options.timeout_seconds = plan->nested_deadline;
             __atomic_fetch_add(&thread->nested, 1, __ATOMIC_SEQ_CST);
             __atomic_fetch_add(&thread->given[plan->strategy], 1, __ATOMIC_SEQ_CST);
-            return umbo_strategy_run(strategy, on_a_replica, nested, NULL, &options, NULL);
+            return umbo_strategy_run(strategy, on_a_replica, NULL, nested, &options, NULL);
         }
         default: return UMBO_OK;
     }
@@ -73,7 +73,7 @@ static umbo_status in_a_merge(umbo_strategy *strategy, const umbo_value *args, v
 /* All-reduces own numbers, which are `own` from replica 0 and one more from each one after it. */
 static umbo_status reduce_own(umbo_replica_context *context, umbo_value *own, umbo_value **sum) {
     const umbo_status status =
-        umbo_replica_context_all_reduce(context, UMBO_REDUCE_SUM, own, sum);
+        umbo_replica_context_all_reduce(context, own, UMBO_REDUCE_SUM, sum);
     umbo_value_release(own);
     return status;
 }
@@ -206,12 +206,12 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
             struct merge merge;
             merge.plan = plan;
             merge.action = index;
-            return umbo_replica_context_merge_call(context, in_a_merge, &merge, NULL, NULL);
+            return umbo_replica_context_merge_call(context, in_a_merge, NULL, &merge, NULL);
         }
         case UPDATE: {
             int64_t own = amount;
             return umbo_strategy_update(strategies[plan->strategy], objects->sum, adding_update,
-                                        &own, NULL, NULL);
+                                        NULL, &own, NULL);
         }
         case APPLY:
             UMBO_TRY(contribute(context, plan, amount));

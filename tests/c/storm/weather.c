@@ -79,7 +79,7 @@ static void run_on(struct thread *thread, int which) {
     if (has_nested && limited) may_end |= MAY(UMBO_STATUS_CANCELLED);
     plan->gone = gone ? NULL : &gone;
     __atomic_fetch_add(&thread->given[which], 1, __ATOMIC_SEQ_CST);
-    status = umbo_strategy_run(strategies[which], on_a_replica, plan, NULL, &options,
+    status = umbo_strategy_run(strategies[which], on_a_replica, NULL, plan, &options,
                                one_in(thread, 2) ? &result : NULL);
     umbo_value_release(result);
     overtaken = __atomic_load_n(&started[which], __ATOMIC_SEQ_CST) - before - 1;
@@ -165,7 +165,7 @@ static void short_life(struct thread *thread, int which) {
         options.user_data_destroy = destroy_plan;
         options.timeout_seconds = 1e-5 + 1e-6 * below(thread, 800);
         thread->given[STRATEGIES + which]++;
-        status = umbo_strategy_run(strategy, late_on_a_copy, plan, NULL, &options, NULL);
+        status = umbo_strategy_run(strategy, late_on_a_copy, NULL, plan, &options, NULL);
         if (status != UMBO_OK && status != UMBO_STATUS_DEADLINE_EXCEEDED && !is_draining(status))
             wrong(thread, "a run of its own gives %s: %s", umbo_status_name(status),
                   umbo_last_error_message());

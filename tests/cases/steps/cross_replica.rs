@@ -82,8 +82,8 @@ fn run(step: &Json, environment: &Environment<'_>) -> Given {
         umbo_strategy_run(
             strategy.get(),
             Some(on_values),
-            user_data,
             args,
+            user_data,
             ptr::null(),
             result,
         )
@@ -110,7 +110,7 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let op = reduce_op(step)?;
     // SAFETY: the options point to as many axes as stated, the output is a variable.
     given(Some(made(|result| unsafe {
-        umbo_strategy_reduce(strategy.get(), op, value.get(), &raw const options, result)
+        umbo_strategy_reduce(strategy.get(), value.get(), op, &raw const options, result)
     })?))
 }
 
@@ -172,7 +172,7 @@ fn reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let to = &raw const to.destination;
     // SAFETY: the destination points to what outlives the call, the output is a variable.
     given(Some(made(|result| unsafe {
-        umbo_strategy_reduce_to(strategy.get(), op, value.get(), to, result)
+        umbo_strategy_reduce_to(strategy.get(), value.get(), op, to, result)
     })?))
 }
 
@@ -184,7 +184,7 @@ fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     for pair in fields::list(step, "pairs")? {
         let value = operand::evaluate(&pair["value"], environment, fields::strategy(step)?)?;
         let to = destination(&pair["destination"], environment)?;
-        values.push(value.get().cast_const());
+        values.push(value.get());
         kept.push((value, to));
     }
     let destinations: Vec<_> = kept
@@ -196,9 +196,9 @@ fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let results = made(|results| unsafe {
         umbo_strategy_batch_reduce_to(
             strategy.get(),
-            op,
             values.len() as i64,
             values.as_ptr(),
+            op,
             destinations.as_ptr(),
             results,
         )
@@ -232,8 +232,8 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
             strategy.get(),
             variable.get(),
             Some(on_update),
-            call.user_data(),
             pointer(args.as_ref()),
+            call.user_data(),
             result,
         )
     })?;

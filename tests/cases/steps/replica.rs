@@ -51,7 +51,7 @@ fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let value = operand::evaluate(&step["value"], environment, "s")?;
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {
-        umbo_replica_context_all_reduce(context, op, value.get(), result)
+        umbo_replica_context_all_reduce(context, value.get(), op, result)
     })?))
 }
 
@@ -78,7 +78,7 @@ fn merge_call(step: &Json, environment: &Environment<'_>) -> Given {
     given(maybe_made(|result| unsafe {
         let args = pointer(args.as_ref());
         let user_data = call.user_data();
-        umbo_replica_context_merge_call(context, Some(on_values), user_data, args, result)
+        umbo_replica_context_merge_call(context, Some(on_values), args, user_data, result)
     })?)
 }
 

@@ -57,7 +57,7 @@ fn scattered(op: umbo_scatter_op, step: &Json, environment: &Environment<'_>) ->
     let variable = variable_of(step, environment)?;
     let value = operand::evaluate(&step["value"], environment, "s")?;
     // SAFETY: both are handles.
-    check(unsafe { umbo_variable_scatter(variable.get(), op, value.get()) })?;
+    check(unsafe { umbo_variable_scatter(variable.get(), value.get(), op) })?;
     Ok(None)
 }
 

@@ -110,7 +110,7 @@ static void train_epoch(struct trainer *trainer, umbo_strategy *strategy, umbo_i
         umbo_apply_options options = UMBO_APPLY_OPTIONS_INIT;
         umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
         UMBO_CHECK(umbo_iterator_next(iterator, &element));
-        UMBO_CHECK(umbo_strategy_run(strategy, step, trainer, element, NULL, NULL));
+        UMBO_CHECK(umbo_strategy_run(strategy, step, element, trainer, NULL, NULL));
         umbo_value_release(element);
         first += setting->batch;
         options.measure_norm = 1;

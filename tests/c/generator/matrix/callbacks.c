@@ -57,7 +57,7 @@ static umbo_status metric_on_a_replica(umbo_replica_context *context, const umbo
 /* Something to apply, if the context allows runs or is a replica's. */
 static void submit_in_place(struct objects good) {
     umbo_value *result = NULL;
-    if (umbo_strategy_run(good.strategy, submit_on_a_replica, &good, NULL, NULL, NULL) != UMBO_OK)
+    if (umbo_strategy_run(good.strategy, submit_on_a_replica, NULL, &good, NULL, NULL) != UMBO_OK)
         (void)submit_on_a_replica(good.replica_context, NULL, &good, &result);
 }
 

@@ -106,7 +106,7 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_checkpoint_manager_create(good->checkpoint, "matrix_checkpoints", NULL,
                                             &good->checkpoint_manager));
     empty(good->checkpoint_manager);
-    CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
+    CHECK_OK(umbo_value_create_struct(1, texts, &good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
     for (index = 0; index < REPLICAS; index++) items[index] = value_of_shape(1, &one);
@@ -118,11 +118,11 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_dataset_from_tensors(good->structure, &structures));
     CHECK_OK(umbo_dataset_element_spec(structures, &good->structure_spec));
     umbo_dataset_release(structures);
-    CHECK_OK(umbo_strategy_check_equivalence(good->strategy, submit_on_a_replica, good, good->batch,
-                                             good->gradients, NULL, &good->equivalence));
-    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_check_equivalence(good->strategy, good->gradients, submit_on_a_replica, good->batch,
+                                             good, NULL, &good->equivalence));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
-    CHECK_OK(umbo_strategy_run(good->strategy, remember_context, good, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, remember_context, NULL, good, NULL, NULL));
 }
 
 #define RELEASE(type, member) \
@@ -180,7 +180,7 @@ static CHECK_MAYBE_UNUSED void check_objects(struct objects *good, size_t gone) 
     if (gone != offsetof(struct objects, strategy)) {
         demand(umbo_strategy_synchronize(good->strategy), "synchronize");
         if (gone != offsetof(struct objects, variable)) {
-            demand(umbo_strategy_run(good->strategy, add_on_a_replica, good->variable, NULL, NULL,
+            demand(umbo_strategy_run(good->strategy, add_on_a_replica, NULL, good->variable, NULL,
                                      &result),
                    "a run");
             umbo_value_release(result);

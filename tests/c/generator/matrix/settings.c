@@ -25,7 +25,7 @@ static umbo_status logging_replica(umbo_replica_context *context, const umbo_val
 
 static void the_log_of_a_replica(struct scene *scene) {
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, probing_log, scene, NULL));
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, logging_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, logging_replica, NULL, scene, NULL, NULL));
 }
 
 static void the_destroy_of_a_log(struct scene *scene) {
@@ -45,7 +45,7 @@ static umbo_status probing_schedule(int64_t step, void *user_data, double *learn
 static void a_schedule(struct scene *scene) {
     struct objects *good = &scene->good;
     CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
-    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     umbo_ignore(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
 }
 
@@ -59,7 +59,7 @@ static umbo_status applying_replica(umbo_replica_context *context, const umbo_va
 static void a_schedule_at_the_commit(struct scene *scene) {
     struct objects *good = &scene->good;
     CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
-    umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, NULL, scene, NULL, NULL));
 }
 
 /* -- umbo_update_tile_fn */
@@ -79,7 +79,7 @@ static void a_rule(struct scene *scene) {
         return;
     }
     CHECK_OK(umbo_optimizer_create_custom(good->strategy, probing_rule, scene, NULL, NULL, &optimizer));
-    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     umbo_ignore(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL));
     umbo_optimizer_release(optimizer);
 }
@@ -129,7 +129,7 @@ static void a_rule_on_a_gpu(struct scene *scene) {
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &of_gradients, &gradients));
     of_rule.update_on_gpu = probing_update_on_gpu;
     CHECK_OK(umbo_optimizer_create_custom(strategy, probing_rule, scene, NULL, &of_rule, &optimizer));
-    CHECK_OK(umbo_strategy_run(strategy, submit_in_host_memory, gradients, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, submit_in_host_memory, NULL, gradients, NULL, NULL));
     umbo_ignore(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(gradients);

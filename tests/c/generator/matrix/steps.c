@@ -9,32 +9,32 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
 }
 
 static void a_replica(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, NULL, scene, NULL, NULL));
 }
 
 static void a_replica_with_limits(struct scene *scene) {
     umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, &options, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, NULL, scene, &options, NULL));
 }
 
 static void a_replica_of_the_default_strategy(struct scene *scene) {
     umbo_strategy *strategy = NULL;
     CHECK_OK(umbo_default_strategy(&strategy));
-    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, NULL, scene, NULL, NULL));
     umbo_strategy_release(strategy);
 }
 
 static void each_replica(struct scene *scene) {
-    umbo_ignore(umbo_strategy_call_for_each_replica(scene->good.strategy, on_a_replica, scene, NULL,
+    umbo_ignore(umbo_strategy_call_for_each_replica(scene->good.strategy, on_a_replica, NULL, scene,
                                                     NULL));
 }
 
 static void a_check_of_equivalence(struct scene *scene) {
     umbo_equivalence *equivalence = NULL;
-    umbo_ignore(umbo_strategy_check_equivalence(scene->good.strategy, on_a_replica, scene,
-                                                scene->good.batch, NULL, NULL, &equivalence));
+    umbo_ignore(umbo_strategy_check_equivalence(scene->good.strategy, NULL, on_a_replica,
+                                                scene->good.batch, scene, NULL, &equivalence));
     umbo_equivalence_release(equivalence);
 }
 
@@ -62,7 +62,7 @@ static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy
     CHECK_OK(umbo_cancellation_create(&scene->token));
     options.cancellation = scene->token;
     options.user_data_destroy = destroy;
-    CHECK_STATUS(umbo_strategy_run(scene->good.strategy, function, scene, NULL, &options, NULL),
+    CHECK_STATUS(umbo_strategy_run(scene->good.strategy, function, NULL, scene, &options, NULL),
                  UMBO_STATUS_CANCELLED);
     umbo_cancellation_release(scene->token);
     __atomic_store_n(&scene->returned, 1, __ATOMIC_SEQ_CST);
@@ -96,7 +96,7 @@ static umbo_status runs_in_a_merge(umbo_strategy *strategy, const umbo_value *ar
                                    void *user_data, umbo_value **result) {
     (void)args;
     (void)result;
-    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, user_data, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, NULL, user_data, NULL, NULL));
     return UMBO_OK;
 }
 
@@ -115,8 +115,8 @@ static umbo_status updates_in_a_merge(umbo_strategy *strategy, const umbo_value 
     struct scene *scene = user_data;
     (void)args;
     (void)result;
-    umbo_ignore(umbo_strategy_update(strategy, scene->good.variable, update_with_a_probe, scene,
-                                     NULL, NULL));
+    umbo_ignore(umbo_strategy_update(strategy, scene->good.variable, update_with_a_probe, NULL,
+                                     scene, NULL));
     return UMBO_OK;
 }
 
@@ -129,7 +129,7 @@ static umbo_status merging_replica(umbo_replica_context *context, const umbo_val
     (void)args;
     (void)result;
     if (replica_id(context) == 0) scene->context = context;
-    umbo_ignore(umbo_replica_context_merge_call(context, merged, scene, NULL, NULL));
+    umbo_ignore(umbo_replica_context_merge_call(context, merged, NULL, scene, NULL));
     return UMBO_OK;
 }
 
@@ -138,7 +138,7 @@ static void merge(struct scene *scene, umbo_merge_fn function, int limits) {
     merged = function;
     options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, merging_replica, scene, NULL,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, merging_replica, NULL, scene,
                                   limits ? &options : NULL, NULL));
 }
 
@@ -154,12 +154,12 @@ static void an_update_in_a_merge(struct scene *scene) { merge(scene, updates_in_
 
 static void an_update(struct scene *scene) {
     umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
-                                     update_with_a_probe, scene, NULL, NULL));
+                                     update_with_a_probe, NULL, scene, NULL));
 }
 
 static void an_update_of_no_slot(struct scene *scene) {
     umbo_ignore(umbo_strategy_update_non_slot(scene->good.strategy, scene->good.variable,
-                                              update_with_a_probe, scene, NULL, NULL));
+                                              update_with_a_probe, NULL, scene, NULL));
 }
 
 static umbo_status updating_replica(umbo_replica_context *context, const umbo_value *args,
@@ -169,12 +169,12 @@ static umbo_status updating_replica(umbo_replica_context *context, const umbo_va
     (void)result;
     if (replica_id(context) == 0) scene->context = context;
     umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
-                                     update_with_a_probe, scene, NULL, NULL));
+                                     update_with_a_probe, NULL, scene, NULL));
     return UMBO_OK;
 }
 
 static void an_update_of_replicas(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, updating_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, updating_replica, NULL, scene, NULL, NULL));
 }
 
 /* -- umbo_destroy_fn */
@@ -184,7 +184,7 @@ static void probing_destroy(void *user_data) { probe_once(user_data, NULL); }
 static void the_destroy_of_a_run(struct scene *scene) {
     umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = probing_destroy;
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, NULL, scene, &options,
                                   NULL));
 }
 
@@ -217,13 +217,13 @@ static umbo_status run_that_cannot_start(umbo_replica_context *context, const um
     (void)result;
     options.user_data_destroy = probing_destroy;
     if (replica_id(context) == 0)
-        umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options,
+        umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, NULL, scene, &options,
                                       NULL));
     return UMBO_OK;
 }
 
 static void the_destroy_of_a_run_that_cannot_start(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, run_that_cannot_start, scene, NULL, NULL,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, run_that_cannot_start, NULL, scene, NULL,
                                   NULL));
 }
 
@@ -247,7 +247,7 @@ static umbo_status releasing_replica(umbo_replica_context *context, const umbo_v
 }
 
 static void the_destroy_of_a_tensor_on_a_replica(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, releasing_replica, scene, NULL, NULL,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, releasing_replica, NULL, scene, NULL,
                                   NULL));
 }
 
@@ -273,7 +273,7 @@ static umbo_status discarding_replica(umbo_replica_context *context, const umbo_
 }
 
 static void the_destroy_of_a_discarded_result(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, discarding_replica, scene, NULL, NULL,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, discarding_replica, NULL, scene, NULL,
                                   NULL));
 }
 
@@ -292,7 +292,7 @@ static umbo_status failing_replica(umbo_replica_context *context, const umbo_val
 }
 
 static void the_destroy_of_a_payload_that_travelled(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, failing_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, failing_replica, NULL, scene, NULL, NULL));
     umbo_clear_last_error();
 }
 

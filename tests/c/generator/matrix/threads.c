@@ -31,7 +31,7 @@ static void probe_every_place(struct scene *scene) {
     CHECK_OK(umbo_set_strategy(good->strategy));
     CHECK_OK(umbo_set_strategy(NULL));
     a_scope_without_a_probe(scene);
-    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
     CHECK_OK(umbo_variable_assign(good->variable, good->value));
     take_all(scene, four_elements(), 0, 0);
@@ -61,7 +61,7 @@ static umbo_status marking_replica(umbo_replica_context *context, const umbo_val
     (void)args;
     (void)result;
     /* Replicas that share a device run on one thread until one of them waits. */
-    UMBO_TRY(umbo_replica_context_all_reduce(context, UMBO_REDUCE_SUM, scene->good.value, &sum));
+    UMBO_TRY(umbo_replica_context_all_reduce(context, scene->good.value, UMBO_REDUCE_SUM, &sum));
     umbo_value_release(sum);
     if (replica_id(context) == 1) CHECK(pthread_setspecific(scene->key, scene) == 0);
     return UMBO_OK;
@@ -72,7 +72,7 @@ static void the_end_of_a_replica_thread(struct scene *scene) {
     umbo_strategy *copy = NULL;
     CHECK(pthread_key_create(&scene->key, signalling_destroy) == 0);
     CHECK_OK(umbo_strategy_copy(scene->good.strategy, &copy));
-    CHECK_OK(umbo_strategy_run(copy, marking_replica, scene, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(copy, marking_replica, NULL, scene, NULL, NULL));
     umbo_strategy_release(copy);
     while (!__atomic_load_n(&scene->flag, __ATOMIC_SEQ_CST)) usleep(100);
     CHECK(pthread_key_delete(scene->key) == 0);
@@ -95,14 +95,14 @@ static umbo_status lending_replica(umbo_replica_context *context, const umbo_val
 /* A replica on a GPU refuses the host's memory, and lets go of it at once. */
 static void the_destroy_of_a_lent_gradient(struct scene *scene) {
     struct objects *good = &scene->good;
-    umbo_status status = umbo_strategy_run(good->strategy, lending_replica, scene, NULL, NULL, NULL);
+    umbo_status status = umbo_strategy_run(good->strategy, lending_replica, NULL, scene, NULL, NULL);
     CHECK(status == UMBO_OK || gpu_seed >= 0);
     umbo_ignore(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
 }
 
 static void the_destroy_of_a_lent_gradient_of_a_failed_run(struct scene *scene) {
     scene->flag = 1;
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, lending_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, lending_replica, NULL, scene, NULL, NULL));
     scene->flag = 0;
 }
 

@@ -28,7 +28,7 @@ static umbo_status initializing_replica(umbo_replica_context *context, const umb
 }
 
 static void an_initializer_on_a_replica(struct scene *scene) {
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, initializing_replica, scene, NULL, NULL,
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, initializing_replica, NULL, scene, NULL,
                                   NULL));
 }
 
@@ -70,7 +70,7 @@ static umbo_status creating_replica(umbo_replica_context *context, const umbo_va
 static void a_creator_on_a_replica(struct scene *scene) {
     umbo_scope *scope = NULL;
     CHECK_OK(umbo_variable_creator_scope_enter(probing_creator, scene, NULL, &scope));
-    umbo_ignore(umbo_strategy_run(scene->good.strategy, creating_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, creating_replica, NULL, scene, NULL, NULL));
     CHECK_OK(umbo_scope_exit(scope));
 }
 

@@ -36,7 +36,7 @@ static void make_the_call(struct objects *good) {
         case OUTSIDE: current_place()->call(*good, extremes[report->number]); break;
         case ON_A_REPLICA:
             umbo_ignore(
-                umbo_strategy_run(good->strategy, call_on_a_replica, good, NULL, NULL, NULL));
+                umbo_strategy_run(good->strategy, call_on_a_replica, NULL, good, NULL, NULL));
             break;
         case IN_A_CREATOR:
             CHECK_OK(umbo_variable_creator_scope_enter(call_in_a_creator, good, NULL, &creators));

@@ -76,13 +76,13 @@ static CHECK_MAYBE_UNUSED void use_gradients(struct objects *good, umbo_gradient
     struct objects changed = *good;
     changed.gradients = gradients;
     umbo_ignore(used(
-        umbo_strategy_run(good->strategy, submit_on_a_replica, &changed, NULL, NULL, NULL)));
+        umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, &changed, NULL, NULL)));
     umbo_ignore(used(umbo_optimizer_apply(good->optimizer, gradients, NULL, NULL)));
 }
 
 static CHECK_MAYBE_UNUSED void use_optimizer(struct objects *good, umbo_optimizer *optimizer) {
     umbo_ignore(
-        used(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL)));
+        used(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL)));
     umbo_ignore(used(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL)));
 }
 
@@ -120,7 +120,7 @@ static umbo_status add_to_metrics(umbo_replica_context *context, const umbo_valu
 }
 
 static CHECK_MAYBE_UNUSED void use_metrics(struct objects *good) {
-    umbo_ignore(used(umbo_strategy_run(good->strategy, add_to_metrics, good, NULL, NULL, NULL)));
+    umbo_ignore(used(umbo_strategy_run(good->strategy, add_to_metrics, NULL, good, NULL, NULL)));
 }
 
 static CHECK_MAYBE_UNUSED void use_devices(void) {
