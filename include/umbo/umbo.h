@@ -42,6 +42,7 @@
  *   umbo_optimizer_apply().
  * - In a step: umbo_value_view(), umbo_variable_view(), umbo_gradients_view(),
  *   umbo_gradients_submit(), umbo_replica_context_add_metric(), umbo_replica_context_scratch().
+ * - Random numbers in a step: umbo_replica_context_random_key(), umbo_random_bernoulli().
  * - Replicas meet: umbo_replica_context_all_reduce(), umbo_replica_context_merge_call().
  * - Values: umbo_strategy_reduce(), umbo_strategy_gather(), umbo_strategy_metric(),
  *   umbo_variable_copy_to_host(), umbo_metrics_result().
@@ -59,6 +60,7 @@
 #include <umbo/value.h>
 #include <umbo/strategy.h>
 #include <umbo/replica_context.h>
+#include <umbo/random.h>
 #include <umbo/collective.h>
 #include <umbo/variable.h>
 #include <umbo/dataset.h>

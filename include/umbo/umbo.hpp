@@ -57,6 +57,8 @@
 
 #include <umbo/cpp/optimizer.hpp>
 
+#include <umbo/cpp/random.hpp>
+
 #include <umbo/cpp/replica_context.hpp>
 
 #include <umbo/cpp/metrics.hpp>

@@ -8,6 +8,7 @@
 #include "accumulate.c"
 #include "augment.c"
 #include "ctrl_c.c"
+#include "dropout.c"
 #include "early_stop.c"
 #include "evaluate.c"
 #include "files.c"
@@ -287,6 +288,34 @@ static void augments(void) {
   umbo_dataset_release(dataset);
 }
 
+enum { DROPPED_ROWS = 5, DROPPED_WIDTH = 40 };
+
+/* `data` has the activations of all examples. */
+static umbo_status drops(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  umbo_replica_context_info info = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  (void)batch, (void)result;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &info));
+  return drop_out(ctx, info.local_example_count, DROPPED_WIDTH, (float *)data + info.first_example * DROPPED_WIDTH);
+}
+
+static void drops_out(program *p) {
+  float activations[DROPPED_ROWS * DROPPED_WIDTH];
+  const int64_t shape[] = {DROPPED_ROWS};
+  umbo_value *batch = NULL, *parts = NULL;
+  int kept = 0;
+  for (int i = 0; i < DROPPED_ROWS * DROPPED_WIDTH; ++i) activations[i] = 1;
+  UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 1, shape, activations, NULL, &batch));
+  UMBO_CHECK(umbo_strategy_split(p->strategy, batch, &parts));
+  UMBO_CHECK(umbo_strategy_run(p->strategy, drops, activations, parts, NULL, NULL));
+  for (int i = 0; i < DROPPED_ROWS * DROPPED_WIDTH; ++i) {
+    assert(activations[i] == 0 || activations[i] == (float)(1 / 0.9));
+    kept += activations[i] != 0;
+  }
+  assert(kept > 160 && kept < 200);
+  umbo_value_release(parts);
+  umbo_value_release(batch);
+}
+
 static double setting(const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name) {
   double number = -1;
   UMBO_CHECK(umbo_optimizer_setting(optimizer, variable, name, &number));
@@ -404,6 +433,7 @@ int main(void) {
   is_interrupted(&p);
   settings_and_schedule_act(&p);
   draws_layers(&p);
+  drops_out(&p);
   end(&p);
   reads_files();
   augments();

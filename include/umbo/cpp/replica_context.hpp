@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <umbo/cpp/optimizer.hpp>
+#include <umbo/cpp/random.hpp>
 
 UMBO_DETAIL_BEGIN
 
@@ -78,6 +79,13 @@ public:
         std::int32_t out = 0;
         UMBO_DETAIL_TRY(umbo_replica_context_is_cancelled(raw_, &out));
         return out != 0;
+    }
+
+    // The key of the random numbers for this replica's examples in this step.
+    returned<umbo::random_key> random_key(std::uint64_t seed, std::uint64_t stream = 0) const {
+        auto out = umbo_random_key_default();
+        UMBO_DETAIL_TRY(umbo_replica_context_random_key(raw_, seed, stream, &out));
+        return umbo::random_key{out.seed, out.stream, out.step, out.first_example};
     }
 
     // Uninitialised memory for `count` elements, 64-byte aligned, until the callable returns.

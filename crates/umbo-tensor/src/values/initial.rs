@@ -2,14 +2,11 @@
 //!
 //! The schemes of Glorot and He, their fans, and their truncated normal distributions are those of
 //! Keras (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`).
-//! The results do not depend on the machine: the generator uses integers, the square root is exact
-//! by IEEE 754, and the logarithm comes from the `libm` crate and not from the system.
+//! The results do not depend on the machine (see [`random`](super::random)).
 
 use std::collections::HashMap;
 
-use rand::{RngCore, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-
+use crate::values::random::{Purpose, RandomSource};
 use crate::{DType, Shape, TensorMut};
 use umbo_base::error::{Error, Result};
 
@@ -69,7 +66,8 @@ impl Distribution {
         let dtype = to.dtype();
         let shape = to.shape();
         self.check(dtype)?;
-        let mut source = InitialSource::new(seed, key);
+        let DrawKey { name, occurrence } = key;
+        let mut source = RandomSource::new(Purpose::Initial, [seed, name, occurrence, 0]);
         let mut draw: Box<dyn FnMut() -> f64> = match self {
             Distribution::Zeros => return Ok(()),
             Distribution::Constant(number) => return to.fill(number),
@@ -114,7 +112,7 @@ impl Distribution {
 }
 
 impl DistributionForm {
-    fn of_variance(self, variance: f64, mut source: InitialSource) -> Box<dyn FnMut() -> f64> {
+    fn of_variance(self, variance: f64, mut source: RandomSource) -> Box<dyn FnMut() -> f64> {
         match self {
             DistributionForm::Uniform => {
                 let limit = (3.0 * variance).sqrt();
@@ -194,59 +192,6 @@ impl DrawnNames {
             && *count == key.occurrence + 1
         {
             *count = key.occurrence;
-        }
-    }
-}
-
-/// A generator of random numbers.
-struct InitialSource {
-    generator: ChaCha8Rng,
-    /// The second of two normal numbers that are generated together.
-    spare: Option<f64>,
-}
-
-impl InitialSource {
-    fn new(seed: u64, DrawKey { name, occurrence }: DrawKey) -> InitialSource {
-        let mut key = [0; 32];
-        for (bytes, number) in key.chunks_exact_mut(8).zip([seed, name, occurrence]) {
-            bytes.copy_from_slice(&number.to_le_bytes());
-        }
-        InitialSource {
-            generator: ChaCha8Rng::from_seed(key),
-            spare: None,
-        }
-    }
-
-    /// A uniform number in [-1, 1).
-    fn centred(&mut self) -> f64 {
-        let bits = self.generator.next_u64() >> 11;
-        // The number has 53 bits: it is exact in a double, and so is the result.
-        bits as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    /// A standard normal number, by Marsaglia's polar method.
-    fn normal(&mut self) -> f64 {
-        if let Some(spare) = self.spare.take() {
-            return spare;
-        }
-        loop {
-            let x = self.centred();
-            let y = self.centred();
-            let square = x * x + y * y;
-            if square < 1.0 && square > 0.0 {
-                let factor = (-2.0 * libm::log(square) / square).sqrt();
-                self.spare = Some(y * factor);
-                return x * factor;
-            }
-        }
-    }
-
-    fn truncated_normal(&mut self) -> f64 {
-        loop {
-            let number = self.normal();
-            if number.abs() <= 2.0 {
-                return number;
-            }
         }
     }
 }

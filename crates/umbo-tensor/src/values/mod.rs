@@ -6,6 +6,7 @@ pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
 pub mod nest;
+pub mod random;
 pub mod sharding;
 mod strict_view_log;
 mod text;
