@@ -84,7 +84,7 @@ int main(void) {
   }
 
   float line[2];
-  UMBO_CHECK(umbo_variable_copy_to_host(m.line, line, sizeof(line)));
+  UMBO_CHECK(umbo_variable_download(m.line, line, sizeof(line)));
   printf("y = %.3f x %+.3f\n", line[0], line[1]);
 
   umbo_iterator_release(batches);

@@ -15,7 +15,7 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
   umbo_view sums;
   UMBO_TRY(umbo_strategy_reduce(strategy, args, UMBO_REDUCE_SUM, NULL, &total));
   float moved[CENTRES][2];
-  umbo_status status = umbo_variable_copy_to_host(centres, moved, sizeof(moved));
+  umbo_status status = umbo_variable_download(centres, moved, sizeof(moved));
   if (status == UMBO_OK) status = umbo_value_view(total, NULL, UMBO_DTYPE_FLOAT32, &sums);
   if (status == UMBO_OK) {
     const float *sum = sums.data; /* x, y, points */
@@ -24,7 +24,7 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
       moved[c][0] = sum[0] / sum[2];
       moved[c][1] = sum[1] / sum[2];
     }
-    status = umbo_variable_write(centres, moved, sizeof(moved));
+    status = umbo_variable_upload(centres, moved, sizeof(moved));
   }
   umbo_value_release(total);
   return status;
@@ -90,7 +90,7 @@ int main(void) {
   }
 
   float found[CENTRES][2], furthest = 0;
-  UMBO_CHECK(umbo_variable_copy_to_host(centres, found, sizeof(found)));
+  UMBO_CHECK(umbo_variable_download(centres, found, sizeof(found)));
   for (int c = 0; c < CENTRES; ++c) {
     printf("centre %d: (%.2f, %.2f)\n", c, found[c][0], found[c][1]);
     furthest = fmaxf(furthest, hypotf(found[c][0] - middles[c][0], found[c][1] - middles[c][1]));

@@ -30,7 +30,7 @@ int main() {
       if (sum(c, 2) == 0) continue; // nobody's nearest: it stays where it is
       for (std::int64_t d = 0; d < 2; ++d) moved[static_cast<std::size_t>(2 * c + d)] = sum(c, d) / sum(c, 2);
     }
-    centres.write(moved);
+    centres.upload(moved);
   };
 
   // One replica: adds up its points by the centre that is nearest.

@@ -82,7 +82,7 @@ static void train(const char *path, int64_t last_epoch, float line[2]) {
   }
   UMBO_CHECK(umbo_checkpoint_set_integer(checkpoint, "epochs", epochs));
   UMBO_CHECK(umbo_checkpoint_save(checkpoint, path));
-  UMBO_CHECK(umbo_variable_copy_to_host(m.line, line, 2 * sizeof(float)));
+  UMBO_CHECK(umbo_variable_download(m.line, line, 2 * sizeof(float)));
 
   umbo_checkpoint_release(checkpoint);
   umbo_iterator_release(batches);

@@ -33,7 +33,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
 
 static float read_total(void) {
   float number = 0;
-  UMBO_CHECK(umbo_variable_copy_to_host(total, &number, sizeof(number)));
+  UMBO_CHECK(umbo_variable_download(total, &number, sizeof(number)));
   return number;
 }
 

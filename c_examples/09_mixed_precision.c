@@ -24,7 +24,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 
   /* A kernel would compute in 16 bits; here they are converted. */
   float p[2], sum[2] = {0, 0};
-  UMBO_TRY(umbo_convert_to_float(UMBO_DTYPE_FLOAT16, 2, line.data, p));
+  UMBO_TRY(umbo_dtype_convert_to_float(UMBO_DTYPE_FLOAT16, 2, line.data, p));
   const float *row = rows.data; /* x, y */
   for (int64_t i = 0; i < rows.shape[0]; ++i, row += 2) {
     const float error = p[0] * row[0] + p[1] - row[1];
@@ -32,7 +32,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     sum[1] += (float)state.loss_scale * error;
   }
   /* It may overflow: that update is skipped. */
-  UMBO_TRY(umbo_convert_from_float(UMBO_DTYPE_FLOAT16, 2, sum, gradient.mutable_data));
+  UMBO_TRY(umbo_dtype_convert_from_float(UMBO_DTYPE_FLOAT16, 2, sum, gradient.mutable_data));
   return umbo_gradients_submit(m->gradients, ctx);
 }
 
@@ -84,7 +84,7 @@ int main(void) {
   umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
   float line[2];
   UMBO_CHECK(umbo_optimizer_get_info(m.optimizer, &state));
-  UMBO_CHECK(umbo_variable_copy_to_host(m.line, line, sizeof(line)));
+  UMBO_CHECK(umbo_variable_download(m.line, line, sizeof(line)));
   printf("y = %.2f x %+.2f after %d updates; %d were skipped until the loss scale was %.0f\n", line[0], line[1],
          (int)updates, (int)skipped, state.loss_scale);
 

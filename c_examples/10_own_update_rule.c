@@ -87,7 +87,7 @@ int main(void) {
     UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, gradients, step, NULL, NULL, NULL));
   }
   float found[2];
-  UMBO_CHECK(umbo_variable_copy_to_host(line, found, sizeof(found)));
+  UMBO_CHECK(umbo_variable_download(line, found, sizeof(found)));
   printf("y = %.2f x %+.2f\n", found[0], found[1]);
 
   umbo_iterator_release(batches);

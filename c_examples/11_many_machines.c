@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
   /* All have the same weights. They save together, since each keeps a part of what an optimizer remembers. */
   float found[2];
   uint64_t fingerprint = 0;
-  UMBO_CHECK(umbo_variable_copy_to_host(m.line, found, sizeof(found)));
+  UMBO_CHECK(umbo_variable_download(m.line, found, sizeof(found)));
   UMBO_CHECK(umbo_strategy_fingerprint(strategy, &fingerprint));
   umbo_checkpoint *checkpoint = NULL;
   UMBO_CHECK(umbo_checkpoint_create(strategy, &checkpoint));

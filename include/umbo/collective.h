@@ -124,7 +124,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_gather(
     const umbo_reduce_options *options, umbo_value **result);
 
 /**
- * Gets the components of a value in this process as a tuple, in every context.
+ * Makes a tuple of the components of a value in this process, in every context.
  *
  * @param[out] results A tuple of the components of a per-replica value, of a nest for each
  *   replica, or of the plain value alone.

@@ -16,12 +16,16 @@
  * this thread. Errors of a replica's thread are carried to the thread that called. In messages,
  * control characters of names are escaped.
  *
+ * Names. A function begins with the noun of its first argument: umbo_dataset_batch(). Those of the
+ * whole library and of the thread have none: umbo_shutdown(). read and assign have tensors and
+ * values, download and upload copy to and from memory of the program.
+ *
  * Handles. Objects are used by handles. The caller owns each handle that a function returns, and
- * releases it once, with umbo_X_release(). umbo_X_retain() makes another handle to the same object.
- * An object ends with its last handle, unless another object needs it. The library recognises a
- * handle that is released, of another type, or a number that never was a handle. A callback borrows
- * the handles that it gets: they are valid until it returns, and it does not release them. To keep
- * one, it retains it.
+ * releases it once, with umbo_X_release(); a getter that returns one says "new handle".
+ * umbo_X_retain() makes another handle to the same object. An object ends with its last handle,
+ * unless another object needs it. The library recognises a handle that is released, of another
+ * type, or a number that never was a handle. A callback borrows the handles that it gets: they are
+ * valid until it returns, and it does not release them. To keep one, it retains it.
  *
  * Pointers. NULL is valid only where the description says so. An output may be NULL only there,
  * too. Arrays come as (count, array), and names before what they name. A function that fills a

@@ -86,7 +86,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_info(
     const umbo_element_spec *spec, umbo_element_spec_info *info);
 
 /**
- * Gets the spec of an item, field or component.
+ * Gets a new handle to the spec of an item, field or component.
  *
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
  */
@@ -524,7 +524,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
     const umbo_dataset *dataset, int64_t *count);
 
-/** Gets the spec of the elements. */
+/** Gets a new handle to the spec of the elements. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
 
@@ -694,7 +694,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_functi
     umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,
     const umbo_distribute_options *options, umbo_distributed_dataset **distributed);
 
-/** Gets the spec of the elements: with several replicas each tensor is a per-replica value. */
+/**
+ * Gets a new handle to the spec of the elements. With several replicas each tensor is a
+ * per-replica value.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
     const umbo_distributed_dataset *distributed, umbo_element_spec **spec);
 
@@ -723,7 +726,7 @@ static inline void umbo_distributed_dataset_release(
 }
 
 /**
- * Gets the next element of a pass, and waits until it is there.
+ * Gets a new handle to the next element of a pass, and waits until it is there.
  *
  * @param[out] element The element. At the end of the pass it gets NULL, and so it does in all
  *   later calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice
@@ -756,7 +759,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(
     umbo_iterator *iterator, int32_t *has_ended);
 
-/** Gets the spec of the elements. */
+/** Gets a new handle to the spec of the elements. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
 

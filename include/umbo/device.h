@@ -20,7 +20,7 @@
  * // Splits the host into four devices, for as many replicas.
  * static umbo_status four_devices(void) {
  *   umbo_device_info info = UMBO_DEVICE_INFO_INIT;
- *   UMBO_TRY(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 4, NULL));
+ *   UMBO_TRY(umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, 4, NULL));
  *   UMBO_TRY(umbo_device_get_info("CPU:3", &info));
  *   return info.logical_count == 4 ? UMBO_OK : UMBO_STATUS_INTERNAL;
  * }
@@ -118,7 +118,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
  * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
  * theirs.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
+UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
 
 #ifdef __cplusplus

@@ -207,7 +207,7 @@ UMBO_API const char *umbo_build_info(void);
  *
  * Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
+UMBO_MUST_USE UMBO_API umbo_status umbo_build_has_feature(const char *name, int32_t *result);
 
 /**
  * Gets the number of threads for central work, the calling one included. Small operations use

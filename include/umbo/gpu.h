@@ -11,7 +11,7 @@
  * Example:
  * ```c
  * static umbo_status share_stream(void *stream) {
- *   return umbo_set_device_stream("GPU:0", stream);
+ *   return umbo_device_set_stream("GPU:0", stream);
  * }
  * ```
  */
@@ -35,9 +35,9 @@ extern "C" {
  * - UMBO_STATUS_UNAVAILABLE: the driver does not say whose stream it is.
  *
  * All that the library does with the GPU's memory goes through this stream. It stays with this
- * part of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
+ * part of the physical GPU if umbo_device_set_logical_count() gives that another ordinal.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);
+UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_stream(const char *device, void *stream);
 
 /**
  * Makes a GPU allocate from a memory pool of the program.
@@ -46,13 +46,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, vo
  * @param[in] pool A CUmemoryPool of the GPU, or of one whose memory this GPU may use
  *   (cuMemPoolSetAccess). It lives as long as the process. `pool` may be NULL: the GPU's own pool,
  *   the default.
- * @return As umbo_set_device_stream().
+ * @return As umbo_device_set_stream().
  *
  * The library allocates and frees in the order of the GPU's stream. A GPU that has no memory pools
  * is UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical
  * GPU, as streams do.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_memory_pool(const char *device, void *pool);
+UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_memory_pool(const char *device, void *pool);
 
 /** The options of a communicator over NCCL. */
 typedef struct umbo_nccl_options {

@@ -117,7 +117,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_info(
     const umbo_gradients *gradients, int64_t index, umbo_gradients_info *info);
 
 /**
- * Makes another handle to one of the variables.
+ * Gets a new handle to one of the variables.
  *
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
  */
@@ -125,7 +125,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
     const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
 
 /**
- * Gets the gradient of a variable that the next apply would use, before clipping and weight decay.
+ * Gets a new handle to the gradient of a variable that the next apply would use, before clipping
+ * and weight decay.
  *
  * @param[in] optimizer Its loss scale is taken out. NULL: there is none.
  * @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
@@ -161,7 +162,7 @@ UMBO_ENUM(umbo_gradient_mode) {
   /**
    * It adds to the elements, which are zero when it first views the buffer in a step. Each addition
    * is rounded to the buffer's type: in float16 2048 + 1 is 2048. A callback that adds often to
-   * 16-bit floats adds in memory of its own and converts the sum (umbo_convert_from_float()).
+   * 16-bit floats adds in memory of its own and converts the sum (umbo_dtype_convert_from_float()).
    */
   UMBO_GRADIENT_ADD = 2
 };

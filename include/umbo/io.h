@@ -503,7 +503,7 @@ UMBO_DEFAULT(umbo_variable_progress, UMBO_VARIABLE_PROGRESS_INIT)
  * A variable that was not updated yet counts as updated once: see
  * umbo_optimizer_set_variable_progress().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_state(
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_assign_state(
     umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
     const umbo_tensor *state);
 

@@ -658,7 +658,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
     umbo_optimizer *optimizer, double learning_rate);
 
 /**
- * Copies a state that an optimizer keeps for a variable.
+ * Copies a state that an optimizer keeps for a variable to a new tensor.
  *
  * @param[in] name Such as "momentum"; the creator of the optimizer lists the names.
  * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
@@ -666,7 +666,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
  *
  * Collective, outside of runs: each rank keeps a part of the state.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_state(
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_read_state(
     const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
     umbo_tensor **state);
 

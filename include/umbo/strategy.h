@@ -291,7 +291,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
     const umbo_strategy *strategy, uint64_t *fingerprint);
 
 /**
- * Gets a variable of a strategy.
+ * Gets a new handle to a variable of a strategy.
  *
  * @param[in] index Its position among those in use, in the order in which they were made. It
  *   changes when one before it ends.
@@ -344,7 +344,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
  * Gets a new handle to the strategy that is current on this thread: that of its scope or run, else
  * the default strategy.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strategy);
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_current(umbo_strategy **strategy);
 
 /**
  * Gets the replica context that this thread is in.
@@ -352,7 +352,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strateg
  * @param[out] context Lent until the replica's callback returns, for this thread. NULL in
  *   cross-replica context. In the default context it is replica 0 of 1 of the default strategy.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_current_replica_context(umbo_replica_context **context);
+UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_current(umbo_replica_context **context);
 
 /**
  * A training step: called on each replica.

@@ -206,7 +206,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
  *   there are no elements.
  * @param[in] bytes The size of `destination`, which must be that of all elements.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_download(
     const umbo_tensor *tensor, void *destination, size_t bytes);
 
 /** Makes another handle to the same tensor: umbo_retain(). */
@@ -280,15 +280,15 @@ static inline umbo_view umbo_view_of_mutable_memory(umbo_dtype dtype, int32_t nd
  *
  * Numbers that are too large become infinite, and NaN stays NaN.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
+UMBO_MUST_USE UMBO_API umbo_status umbo_dtype_convert_from_float(
     umbo_dtype dtype, int64_t count, const float *from, void *to);
 
 /**
  * Converts float16 or bfloat16 numbers to float32, which is exact.
  *
- * The parameters are those of umbo_convert_from_float().
+ * The parameters are those of umbo_dtype_convert_from_float().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_convert_to_float(
+UMBO_MUST_USE UMBO_API umbo_status umbo_dtype_convert_to_float(
     umbo_dtype dtype, int64_t count, const void *from, float *to);
 
 struct DLManagedTensor;

@@ -37,7 +37,7 @@ extern "C" {
  *
  * It is current wherever no other strategy is, cannot be copied, and lives as long as the process.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strategy);
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_default(umbo_strategy **strategy);
 
 /**
  * Makes a strategy current for this thread, which is then in cross-replica context wherever no
@@ -46,7 +46,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strateg
  * @param[in] strategy The thread keeps it. NULL: the default strategy again.
  * @return UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_set_current(umbo_strategy *strategy);
 
 /**
  * Creates an independent strategy with the same devices. Variables stay with the first.
@@ -270,7 +270,7 @@ UMBO_MUST_USE static inline umbo_status umbo_tensorflow_current_id(uint64_t *id)
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   umbo_strategy *current = NULL;
   umbo_status status;
-  UMBO_TRY(umbo_current_strategy(&current));
+  UMBO_TRY(umbo_strategy_current(&current));
   status = umbo_strategy_get_info(current, &info);
   umbo_strategy_release(current);
   *id = info.id;
@@ -278,7 +278,7 @@ UMBO_MUST_USE static inline umbo_status umbo_tensorflow_current_id(uint64_t *id)
 }
 
 /** Gets whether a strategy other than the default one is current: 1 or 0. */
-UMBO_MUST_USE static inline umbo_status umbo_has_strategy(int32_t *result) {
+UMBO_MUST_USE static inline umbo_status umbo_strategy_has_current(int32_t *result) {
   uint64_t id = 0;
   UMBO_TRY(umbo_tensorflow_check_output(result));
   UMBO_TRY(umbo_tensorflow_current_id(&id));
@@ -290,7 +290,7 @@ UMBO_MUST_USE static inline umbo_status umbo_has_strategy(int32_t *result) {
 UMBO_MUST_USE static inline umbo_status umbo_in_cross_replica_context(int32_t *result) {
   umbo_replica_context *context = NULL;
   UMBO_TRY(umbo_tensorflow_check_output(result));
-  UMBO_TRY(umbo_current_replica_context(&context));
+  UMBO_TRY(umbo_replica_context_current(&context));
   *result = context == NULL;
   return UMBO_OK;
 }
@@ -457,7 +457,10 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_split_to_logical_devices(
   return umbo_strategy_assign_to_logical_device(strategy, tensor, 0, annotated);
 }
 
-/** Gets the next element, or NULL, and whether there is one: 1 or 0. See umbo_iterator_next(). */
+/**
+ * Gets a new handle to the next element, or NULL, and whether there is one: 1 or 0. See
+ * umbo_iterator_next().
+ */
 UMBO_MUST_USE static inline umbo_status umbo_iterator_next_as_optional(
     umbo_iterator *iterator, int32_t *has_value, umbo_value **element) {
   UMBO_TRY(umbo_tensorflow_check_output(has_value));

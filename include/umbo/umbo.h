@@ -45,7 +45,7 @@
  * - Random numbers in a step: umbo_replica_context_random_key(), umbo_random_bernoulli().
  * - Replicas meet: umbo_replica_context_all_reduce(), umbo_replica_context_merge_call().
  * - Values: umbo_strategy_reduce(), umbo_strategy_gather(), umbo_strategy_metric(),
- *   umbo_variable_copy_to_host(), umbo_metrics_result().
+ *   umbo_variable_download(), umbo_metrics_result().
  * - Stop: umbo_run_options.timeout_seconds, umbo_cancellation_cancel().
  * - Check: umbo_strategy_check_equivalence(); umbo_last_error_message().
  *

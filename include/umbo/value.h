@@ -138,7 +138,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_info(
     const umbo_value *value, umbo_value_info *info);
 
 /**
- * Gets the item, field or component at a position.
+ * Gets a new handle to the item, field or component at a position.
  *
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`. A tensor, a variable
  *   and indexed slices have no items: UMBO_STATUS_INVALID_ARGUMENT.
@@ -147,7 +147,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
     const umbo_value *value, int64_t index, umbo_value **item);
 
 /**
- * Gets a field by its name.
+ * Gets a new handle to a field, by its name.
  *
  * @param[in] name A name, a path such as "a.b", the field b of field a, or the decimal number of
  *   an item of a tuple or a list. A field whose own name is "a.b" comes first.
@@ -165,10 +165,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
 
-/** Gets the tensor of a value that is a tensor. */
+/** Gets a new handle to the tensor of a value that is a tensor. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
 
-/** Gets the variable of a value that is a variable. */
+/** Gets a new handle to the variable of a value that is a variable. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
 
@@ -226,7 +226,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
     const umbo_tensor *values, const umbo_tensor *indices, int32_t ndim,
     const int64_t *dense_shape, umbo_value **value);
 
-/** Gets the tensors of indexed slices; umbo_value_get_info() gets the dense shape. */
+/**
+ * Gets new handles to the tensors of indexed slices; umbo_value_get_info() gets the dense shape.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_indexed_slices(
     const umbo_value *value, umbo_tensor **values, umbo_tensor **indices);
 

@@ -256,7 +256,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
  * @param[in] bytes The size of `data`, which must be that of all elements.
  * @return As umbo_variable_assign().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_write(
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload(
     umbo_variable *variable, const void *data, size_t bytes);
 
 /**
@@ -266,7 +266,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_write(
  *   elements.
  * @param[in] bytes The size of `data`, which must be that of all elements.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy_to_host(
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_download(
     const umbo_variable *variable, void *data, size_t bytes);
 
 /**

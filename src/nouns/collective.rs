@@ -160,7 +160,7 @@ pub fn umbo_strategy_gather(
     )?)?);
 }
 
-/// Gets the components of a value in this process as a tuple, in every context.
+/// Makes a tuple of the components of a value in this process, in every context.
 ///
 /// @param[out] results A tuple of the components of a per-replica value, of a nest for each
 ///   replica, or of the plain value alone.

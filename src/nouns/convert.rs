@@ -45,7 +45,12 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
 ///
 /// Numbers that are too large become infinite, and NaN stays NaN.
 #[c_call]
-pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, to: *mut c_void) {
+pub fn umbo_dtype_convert_from_float(
+    dtype: umbo_dtype,
+    count: i64,
+    from: *const f32,
+    to: *mut c_void,
+) {
     let to = to.cast::<u16>();
     let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
     // SAFETY: the caller promises `count` numbers, and room for as many.
@@ -60,9 +65,14 @@ pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, 
 
 /// Converts float16 or bfloat16 numbers to float32, which is exact.
 ///
-/// The parameters are those of umbo_convert_from_float().
+/// The parameters are those of umbo_dtype_convert_from_float().
 #[c_call]
-pub fn umbo_convert_to_float(dtype: umbo_dtype, count: i64, from: *const c_void, to: *mut f32) {
+pub fn umbo_dtype_convert_to_float(
+    dtype: umbo_dtype,
+    count: i64,
+    from: *const c_void,
+    to: *mut f32,
+) {
     let from = from.cast::<u16>();
     let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
     // SAFETY: the caller promises `count` numbers, and room for as many.

@@ -223,7 +223,7 @@ pub fn umbo_dataset_cardinality(dataset: *const umbo_dataset, count: *mut i64) {
     count.write(dataset.cardinality().code());
 }
 
-/// Gets the spec of the elements.
+/// Gets a new handle to the spec of the elements.
 #[c_call(out(spec), get(dataset))]
 pub fn umbo_dataset_element_spec(dataset: *const umbo_dataset, spec: *mut *mut umbo_element_spec) {
     spec.write(make(Arc::new(dataset.element_spec().clone()))?);

@@ -169,7 +169,7 @@ pub fn umbo_device_canonical_name(
 /// ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
 /// theirs.
 #[c_call]
-pub fn umbo_set_logical_device_count(
+pub fn umbo_device_set_logical_count(
     r#type: umbo_device_type,
     physical_ordinal: i32,
     count: i64,

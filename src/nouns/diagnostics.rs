@@ -33,7 +33,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 ///
 /// Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.
 #[c_call(out(result), text(name))]
-pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
+pub fn umbo_build_has_feature(name: *const c_char, result: *mut i32) {
     let has = match name {
         "cuda" => registry::REGISTRY.physical_count(DeviceKind::Gpu) > 0,
         name => umbo_core::features().contains(&name),

@@ -186,7 +186,8 @@ pub fn umbo_strategy_distribute_datasets_from_function(
     distributed.write(make(Arc::new(object))?);
 }
 
-/// Gets the spec of the elements: with several replicas each tensor is a per-replica value.
+/// Gets a new handle to the spec of the elements. With several replicas each tensor is a
+/// per-replica value.
 #[c_call(out(spec), get(distributed))]
 pub fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,

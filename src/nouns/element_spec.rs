@@ -119,7 +119,7 @@ pub fn umbo_element_spec_get_info(
     info.write(found);
 }
 
-/// Gets the spec of an item, field or component.
+/// Gets a new handle to the spec of an item, field or component.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
 #[c_call(out(item), index(index), get(spec))]

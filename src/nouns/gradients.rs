@@ -131,7 +131,7 @@ pub fn umbo_gradients_get_info(
     info.write(found);
 }
 
-/// Makes another handle to one of the variables.
+/// Gets a new handle to one of the variables.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
 #[c_call(out(variable), borrow(gradients))]
@@ -144,7 +144,8 @@ pub fn umbo_gradients_variable(
     variable.write(make(gradients.variables()[index].clone())?);
 }
 
-/// Gets the gradient of a variable that the next apply would use, before clipping and weight decay.
+/// Gets a new handle to the gradient of a variable that the next apply would use, before clipping
+/// and weight decay.
 ///
 /// @param[in] optimizer Its loss scale is taken out. NULL: there is none.
 /// @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices

@@ -36,7 +36,7 @@ pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<
     }
 }
 
-/// Gets the tensors of indexed slices; umbo_value_get_info() gets the dense shape.
+/// Gets new handles to the tensors of indexed slices; umbo_value_get_info() gets the dense shape.
 #[c_call(out(values), out(indices), borrow(value))]
 pub fn umbo_value_indexed_slices(
     value: *const umbo_value,

@@ -3,7 +3,7 @@
 use crate::machinery::first_batch::next_noted;
 use crate::machinery::prelude::*;
 
-/// Gets the next element of a pass, and waits until it is there.
+/// Gets a new handle to the next element of a pass, and waits until it is there.
 ///
 /// @param[out] element The element. At the end of the pass it gets NULL, and so it does in all
 ///   later calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice
@@ -39,7 +39,7 @@ pub fn umbo_iterator_has_ended(iterator: *mut umbo_iterator, has_ended: *mut i32
     has_ended.write(iterator.has_ended()?.into());
 }
 
-/// Gets the spec of the elements.
+/// Gets a new handle to the spec of the elements.
 #[c_call(out(spec), get(iterator))]
 pub fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,

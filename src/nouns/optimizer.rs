@@ -50,7 +50,7 @@ pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning
     optimizer.set_learning_rate(learning_rate)
 }
 
-/// Copies a state that an optimizer keeps for a variable.
+/// Copies a state that an optimizer keeps for a variable to a new tensor.
 ///
 /// @param[in] name Such as "momentum"; the creator of the optimizer lists the names.
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
@@ -58,7 +58,7 @@ pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning
 ///
 /// Collective, outside of runs: each rank keeps a part of the state.
 #[c_call(out(state), text(name), get(variable), get(optimizer))]
-pub fn umbo_optimizer_state(
+pub fn umbo_optimizer_read_state(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     name: *const c_char,

@@ -25,7 +25,7 @@ pub struct umbo_variable_progress {
 /// A variable that was not updated yet counts as updated once: see
 /// umbo_optimizer_set_variable_progress().
 #[c_call(text(name), get(variable), get(state), get(optimizer))]
-pub fn umbo_optimizer_set_state(
+pub fn umbo_optimizer_assign_state(
     optimizer: *mut umbo_optimizer,
     variable: *const umbo_variable,
     name: *const c_char,

@@ -86,7 +86,7 @@ fn current_strategy() -> Strategy {
 /// Gets a new handle to the strategy that is current on this thread: that of its scope or run, else
 /// the default strategy.
 #[c_call(out(strategy))]
-pub fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) {
+pub fn umbo_strategy_current(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(current_strategy())?);
 }
 
@@ -119,7 +119,7 @@ fn default_context() -> Result<*mut umbo_replica_context> {
 /// @param[out] context Lent until the replica's callback returns, for this thread. NULL in
 ///   cross-replica context. In the default context it is replica 0 of 1 of the default strategy.
 #[c_call(out(context))]
-pub fn umbo_current_replica_context(context: *mut *mut umbo_replica_context) {
+pub fn umbo_replica_context_current(context: *mut *mut umbo_replica_context) {
     context.write(match current() {
         Current::Default => default_context()?,
         Current::CrossReplica(_) => ptr::null_mut(),

@@ -70,7 +70,7 @@ pub fn umbo_strategy_fingerprint(strategy: *const umbo_strategy, fingerprint: *m
     fingerprint.write(strategy.fingerprint()?);
 }
 
-/// Gets a variable of a strategy.
+/// Gets a new handle to a variable of a strategy.
 ///
 /// @param[in] index Its position among those in use, in the order in which they were made. It
 ///   changes when one before it ends.

@@ -262,11 +262,7 @@ pub fn umbo_tensor_copy(
 ///   there are no elements.
 /// @param[in] bytes The size of `destination`, which must be that of all elements.
 #[c_call(get(tensor))]
-pub fn umbo_tensor_copy_to_host(
-    tensor: *const umbo_tensor,
-    destination: *mut c_void,
-    bytes: usize,
-) {
+pub fn umbo_tensor_download(tensor: *const umbo_tensor, destination: *mut c_void, bytes: usize) {
     let dtype = tensor.dtype();
     let shape = tensor.shape();
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.

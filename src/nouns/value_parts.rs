@@ -90,7 +90,7 @@ pub fn umbo_value_get_info(value: *const umbo_value, info: *mut umbo_value_info)
     info.write(found);
 }
 
-/// Gets the item, field or component at a position.
+/// Gets a new handle to the item, field or component at a position.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`. A tensor, a variable
 ///   and indexed slices have no items: UMBO_STATUS_INVALID_ARGUMENT.
@@ -99,7 +99,7 @@ pub fn umbo_value_item(value: *const umbo_value, index: i64, item: *mut *mut umb
     item.write(make(value.item(index)?)?);
 }
 
-/// Gets a field by its name.
+/// Gets a new handle to a field, by its name.
 ///
 /// @param[in] name A name, a path such as "a.b", the field b of field a, or the decimal number of
 ///   an item of a tuple or a list. A field whose own name is "a.b" comes first.
@@ -136,13 +136,13 @@ pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *c
     name.write(found.as_c_str().as_ptr());
 }
 
-/// Gets the tensor of a value that is a tensor.
+/// Gets a new handle to the tensor of a value that is a tensor.
 #[c_call(out(tensor), borrow(value))]
 pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
     tensor.write(make(leaf(value)?.clone())?);
 }
 
-/// Gets the variable of a value that is a variable.
+/// Gets a new handle to the variable of a value that is a variable.
 #[c_call(out(variable), borrow(value))]
 pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
     let Value::Variable(found) = value else {

@@ -121,7 +121,7 @@ pub fn umbo_variable_assign_sub(variable: *mut umbo_variable, value: *const umbo
 /// @param[in] bytes The size of `data`, which must be that of all elements.
 /// @return As umbo_variable_assign().
 #[c_call(get(variable))]
-pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, bytes: usize) {
+pub fn umbo_variable_upload(variable: *mut umbo_variable, data: *const c_void, bytes: usize) {
     if bytes > 0 {
         check(data.cast::<u8>(), "data", "the elements are expected")?;
     }
@@ -141,7 +141,7 @@ pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, by
 ///   elements.
 /// @param[in] bytes The size of `data`, which must be that of all elements.
 #[c_call(get(variable))]
-pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_void, bytes: usize) {
+pub fn umbo_variable_download(variable: *const umbo_variable, data: *mut c_void, bytes: usize) {
     let dtype = variable.dtype();
     let shape = variable.shape();
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.

@@ -8,7 +8,7 @@ use umbo_core::strategy::variables;
 ///
 /// It is current wherever no other strategy is, cannot be copied, and lives as long as the process.
 #[c_call(out(strategy))]
-pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
+pub fn umbo_strategy_default(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(Strategy::default_strategy())?);
 }
 
@@ -18,7 +18,7 @@ pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
 /// @param[in] strategy The thread keeps it. NULL: the default strategy again.
 /// @return UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
 #[c_call(get_optional(strategy))]
-pub fn umbo_set_strategy(strategy: *mut umbo_strategy) {
+pub fn umbo_strategy_set_current(strategy: *mut umbo_strategy) {
     set_strategy(strategy)
 }
 

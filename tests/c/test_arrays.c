@@ -100,7 +100,7 @@ static void macros(void) {
 
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "fail") == 0) { /* how a test of the build looks at what UMBO_CHECK does */
-        UMBO_CHECK(umbo_convert_to_float(UMBO_DTYPE_NONE, 0, NULL, NULL));
+        UMBO_CHECK(umbo_dtype_convert_to_float(UMBO_DTYPE_NONE, 0, NULL, NULL));
         return 0;
     }
     arrays();

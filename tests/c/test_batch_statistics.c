@@ -96,16 +96,16 @@ static double mean_of(const statistics *plan, int channel) {
     float narrow[CHANNELS];
     double wide[CHANNELS];
     if (plan->dtype == UMBO_DTYPE_FLOAT64) {
-        CHECK_OK(umbo_variable_copy_to_host(plan->variables[0], wide, sizeof(wide)));
+        CHECK_OK(umbo_variable_download(plan->variables[0], wide, sizeof(wide)));
         return wide[channel];
     }
-    CHECK_OK(umbo_variable_copy_to_host(plan->variables[0], narrow, sizeof(narrow)));
+    CHECK_OK(umbo_variable_download(plan->variables[0], narrow, sizeof(narrow)));
     return (double)narrow[channel];
 }
 
 static int64_t count_assigned(const statistics *plan) {
     int64_t count = -1;
-    CHECK_OK(umbo_variable_copy_to_host(plan->variables[1], &count, sizeof(count)));
+    CHECK_OK(umbo_variable_download(plan->variables[1], &count, sizeof(count)));
     return count;
 }
 

@@ -39,9 +39,9 @@ static umbo_status write_own_number(umbo_replica_context *ctx, const umbo_value 
     (void)result;
     own[0] = (float)(replica_id(ctx) + 1);
     own[1] = 10 * own[0];
-    UMBO_TRY(umbo_variable_write(variable, own, sizeof(own)));
+    UMBO_TRY(umbo_variable_upload(variable, own, sizeof(own)));
     own[0] = own[1] = -1; /* was copied */
-    UMBO_TRY(umbo_variable_copy_to_host(variable, now, sizeof(now)));
+    UMBO_TRY(umbo_variable_download(variable, now, sizeof(now)));
     CHECK(now[0] == 3 && now[1] == 30); /* what the step has written */
     return UMBO_OK;
 }
@@ -67,16 +67,16 @@ static void writing_and_copying(umbo_strategy *strategy) {
     model m;
     memset(&m, 0, sizeof(m));
     m.variables[0] = pair(strategy, UMBO_AGGREGATION_SUM, 1);
-    CHECK_OK(umbo_variable_write(m.variables[0], numbers, sizeof(numbers)));
-    CHECK_OK(umbo_variable_copy_to_host(m.variables[0], now, 2 * sizeof(float)));
+    CHECK_OK(umbo_variable_upload(m.variables[0], numbers, sizeof(numbers)));
+    CHECK_OK(umbo_variable_download(m.variables[0], now, 2 * sizeof(float)));
     CHECK(now[0] == 7 && now[1] == 8 && now[2] == 99);
-    CHECK_STATUS(umbo_variable_write(m.variables[0], numbers, sizeof(float)),
+    CHECK_STATUS(umbo_variable_upload(m.variables[0], numbers, sizeof(float)),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_variable_write: bytes");
-    CHECK_STATUS(umbo_variable_copy_to_host(m.variables[0], now, sizeof(now)),
+    CHECK_MESSAGE("umbo_variable_upload: bytes");
+    CHECK_STATUS(umbo_variable_download(m.variables[0], now, sizeof(now)),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_variable_copy_to_host: bytes");
-    CHECK_STATUS(umbo_variable_write(m.variables[0], NULL, sizeof(numbers)),
+    CHECK_MESSAGE("umbo_variable_download: bytes");
+    CHECK_STATUS(umbo_variable_upload(m.variables[0], NULL, sizeof(numbers)),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(float_of_variable(m.variables[0]) == 7);
     CHECK_OK(umbo_strategy_run(strategy, write_own_number, NULL, &m, NULL, NULL));
@@ -159,14 +159,14 @@ static void plural_views(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
     CHECK_OK(umbo_strategy_run(strategy, view_all, NULL, &m, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, m.gradients, NULL, NULL));
-    CHECK_OK(umbo_variable_copy_to_host(m.variables[1], now, sizeof(now)));
+    CHECK_OK(umbo_variable_download(m.variables[1], now, sizeof(now)));
     CHECK(now[0] == 9 && now[1] == 9); /* 10 - 1, 11 - 2 */
-    CHECK_OK(umbo_variable_copy_to_host(m.variables[2], now, sizeof(now)));
+    CHECK_OK(umbo_variable_download(m.variables[2], now, sizeof(now)));
     CHECK(now[0] == 20 && now[1] == 17); /* row 1 alone */
     CHECK_OK(umbo_strategy_run(strategy, view_all_but_one, NULL, &m, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, m.gradients, NULL, &report));
     CHECK(report.updated_count == 1);
-    CHECK_OK(umbo_variable_copy_to_host(m.variables[1], now, sizeof(now)));
+    CHECK_OK(umbo_variable_download(m.variables[1], now, sizeof(now)));
     CHECK(now[0] == 4 && now[1] == 4);
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(m.gradients);

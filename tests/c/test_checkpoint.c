@@ -9,8 +9,8 @@ static const char file[] = "test_checkpoint.safetensors";
 static void check_same(const struct model *a, const struct model *b) {
     float one[3], other[3];
     umbo_metric mean = UMBO_METRIC_INIT, other_mean = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_variable_copy_to_host(a->weights, one, sizeof(one)));
-    CHECK_OK(umbo_variable_copy_to_host(b->weights, other, sizeof(other)));
+    CHECK_OK(umbo_variable_download(a->weights, one, sizeof(one)));
+    CHECK_OK(umbo_variable_download(b->weights, other, sizeof(other)));
     CHECK(memcmp(one, other, sizeof(one)) == 0);
     CHECK_OK(umbo_metrics_result(a->metrics, 0, &mean));
     CHECK_OK(umbo_metrics_result(b->metrics, 0, &other_mean));
@@ -37,7 +37,7 @@ static void goes_on_from_a_file(int32_t replicas) {
     CHECK_OK(umbo_checkpoint_integer(b.checkpoint, "epoch", &epoch));
     CHECK_OK(umbo_checkpoint_number(b.checkpoint, "best", &best));
     CHECK(epoch == 7 && best == -0.25);
-    CHECK_OK(umbo_tensor_copy_to_host(b.seen, seen, sizeof(seen)));
+    CHECK_OK(umbo_tensor_download(b.seen, seen, sizeof(seen)));
     CHECK(seen[0] == 0 && seen[1] == 4.5f);
     train(&a, STEPS);
     train(&b, STEPS);
@@ -57,7 +57,7 @@ static void what_does_not_fit_is_refused(void) {
     train(&a, 1);
     CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
     train(&a, 1);
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, before, sizeof(before)));
+    CHECK_OK(umbo_variable_download(a.weights, before, sizeof(before)));
     more = make_variable(a.strategy, 1, UMBO_AGGREGATION_SUM);
     CHECK_OK(umbo_checkpoint_add_variable(a.checkpoint, "more", more));
     CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, file), UMBO_STATUS_INVALID_ARGUMENT,
@@ -74,10 +74,10 @@ static void what_does_not_fit_is_refused(void) {
                 UMBO_STATUS_INVALID_ARGUMENT, "count");
     CHECK_FAILS(umbo_checkpoint_integer(a.checkpoint, "best", &best),
                 UMBO_STATUS_INVALID_ARGUMENT, "umbo_checkpoint_number()");
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
+    CHECK_OK(umbo_variable_download(a.weights, after, sizeof(after)));
     CHECK(memcmp(before, after, sizeof(before)) == 0);
     CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, NULL));
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
+    CHECK_OK(umbo_variable_download(a.weights, after, sizeof(after)));
     CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
     CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 0, NULL, NULL));
     umbo_variable_release(more);
@@ -92,9 +92,9 @@ static void state_is_set(void) {
     umbo_variable_progress progress = UMBO_VARIABLE_PROGRESS_INIT;
     umbo_tensor *state = make_floats(3, momentum), *other = make_floats(2, momentum), *kept;
     make(&a, 1);
-    CHECK_OK(umbo_optimizer_set_state(a.optimizer, a.weights, "m", state));
-    CHECK_OK(umbo_optimizer_state(a.optimizer, a.weights, "m", &kept));
-    CHECK_OK(umbo_tensor_copy_to_host(kept, read, sizeof(read)));
+    CHECK_OK(umbo_optimizer_assign_state(a.optimizer, a.weights, "m", state));
+    CHECK_OK(umbo_optimizer_read_state(a.optimizer, a.weights, "m", &kept));
+    CHECK_OK(umbo_tensor_download(kept, read, sizeof(read)));
     CHECK(memcmp(read, momentum, sizeof(read)) == 0);
     progress.update_count = 5;
     progress.first_running = 0.5;
@@ -108,9 +108,9 @@ static void state_is_set(void) {
     CHECK(optimizer_info_of(a.optimizer).iterations == 9);
     CHECK_OK(umbo_optimizer_set_loss_scale(a.optimizer, 8, 0));
     CHECK(optimizer_info_of(a.optimizer).loss_scale == 8);
-    CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "m", other),
+    CHECK_FAILS(umbo_optimizer_assign_state(a.optimizer, a.weights, "m", other),
                 UMBO_STATUS_INVALID_ARGUMENT, "[2]");
-    CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "momentum", state),
+    CHECK_FAILS(umbo_optimizer_assign_state(a.optimizer, a.weights, "momentum", state),
                 UMBO_STATUS_NOT_FOUND, "adam keeps");
     CHECK_FAILS(umbo_optimizer_set_iterations(a.optimizer, -1), UMBO_STATUS_INVALID_ARGUMENT, "-1");
     CHECK_FAILS(umbo_optimizer_set_loss_scale(a.optimizer, 0, 0), UMBO_STATUS_INVALID_ARGUMENT,

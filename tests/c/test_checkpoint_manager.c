@@ -176,7 +176,7 @@ static void a_save_inside_of_a_save(int32_t asynchronous) {
     make(&m, 1);
     options.asynchronous = asynchronous;
     self.manager = manager_of(&m, &options);
-    CHECK_OK(umbo_variable_write(m.weights, not_finite, sizeof(not_finite))); /* a warning */
+    CHECK_OK(umbo_variable_upload(m.weights, not_finite, sizeof(not_finite))); /* a warning */
     save_and_ask(&self, 1, UMBO_LOG_WARNING,
                  asynchronous ? UMBO_STATUS_FAILED_PRECONDITION : UMBO_OK);
     umbo_checkpoint_manager_release(self.manager);

@@ -180,7 +180,7 @@ static void same_bits(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64
         umbo_gradients_release(self.gradients);
         CHECK_OK(umbo_variable_view(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
         CHECK_OK(umbo_variable_read(variables[which], &values[which]));
-        CHECK_OK(umbo_optimizer_state(optimizers[which], variables[which], "momentum", &states[which]));
+        CHECK_OK(umbo_optimizer_read_state(optimizers[which], variables[which], "momentum", &states[which]));
     }
     CHECK(memcmp(copies[0].data, copies[1].data, ELEMENTS * sizeof(uint16_t)) == 0);
     CHECK(same_tensors(values[0], values[1]));
@@ -298,7 +298,7 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
     CHECK(kept[0] == 0.5 && kept[1] == 0.01);
-    CHECK_OK(umbo_optimizer_state(optimizer, variable, "count", &tensor));
+    CHECK_OK(umbo_optimizer_read_state(optimizer, variable, "count", &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
     CHECK(((const float *)view.data)[ELEMENTS - 1] == 7);
     umbo_tensor_release(tensor);
@@ -306,7 +306,7 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     CHECK_OK(umbo_tensor_view(tensor, &view));
     CHECK(((const float *)view.data)[0] == 1);
     umbo_tensor_release(tensor);
-    CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "m", &tensor), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_optimizer_read_state(optimizer, variable, "m", &tensor), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("count");
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(self.gradients);

@@ -192,7 +192,7 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
     int32_t has = -1;
     int step;
     umbo_view view;
-    CHECK_OK(umbo_has_strategy(&has));
+    CHECK_OK(umbo_strategy_has_current(&has));
     CHECK(has == 0);
     CHECK_OK(umbo_strategy_call_for_each_replica(strategy, double_it, args, NULL, &result));
     CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4);
@@ -241,7 +241,7 @@ static void devices(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_worker_devices(strategy, NULL, 3, &count), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_worker_devices(strategy, names, 3, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_parameter_devices(NULL, names, 3, &count), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_default_strategy(&fallback));
+    CHECK_OK(umbo_strategy_default(&fallback));
     CHECK_STATUS(umbo_strategy_worker_devices(fallback, names, 3, &count),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_parameter_devices(fallback, names, 3, &count),

@@ -5,7 +5,7 @@
 /* Whether the library has the part; umbo_build_info() lists it then. */
 static int has(const char *name, const char *quoted) {
     int32_t result = -1;
-    CHECK_OK(umbo_has_feature(name, &result));
+    CHECK_OK(umbo_build_has_feature(name, &result));
     CHECK(result == 0 || result == 1);
     CHECK((strstr(umbo_build_info(), quoted) != NULL) == result);
     return result;

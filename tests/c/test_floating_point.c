@@ -41,7 +41,7 @@ static void record_value(const char *what, const umbo_value *value, umbo_dtype d
 
 static void record_variable(const char *what, const umbo_variable *variable) {
     float elements[SIZE];
-    CHECK_OK(umbo_variable_copy_to_host(variable, elements, sizeof(elements)));
+    CHECK_OK(umbo_variable_download(variable, elements, sizeof(elements)));
     record(what, elements, sizeof(elements));
 }
 
@@ -252,9 +252,9 @@ static void convert(void) {
     fill(wide, SIZE, 11);
     memcpy(wide, special, sizeof(special));
     for (which = 0; which < 2; which++) {
-        CHECK_OK(umbo_convert_from_float(narrow[which], SIZE, wide, half));
+        CHECK_OK(umbo_dtype_convert_from_float(narrow[which], SIZE, wide, half));
         record("a narrow number", half, sizeof(half));
-        CHECK_OK(umbo_convert_to_float(narrow[which], SIZE, half, back));
+        CHECK_OK(umbo_dtype_convert_to_float(narrow[which], SIZE, half, back));
         record("a wide number", back, sizeof(back));
     }
 }

@@ -14,7 +14,7 @@ static void numbers_of(umbo_strategy *strategy, const char *name,
                        const umbo_variable_options *options, float numbers[6]) {
     umbo_variable *variable = NULL;
     CHECK_OK(umbo_variable_create(strategy, name, NULL, options, &variable));
-    CHECK_OK(umbo_variable_copy_to_host(variable, numbers, 6 * sizeof(float)));
+    CHECK_OK(umbo_variable_download(variable, numbers, 6 * sizeof(float)));
     umbo_variable_release(variable);
 }
 
@@ -68,7 +68,7 @@ static void names_that_repeat(umbo_strategy *strategy) {
     }
     options.shape = large;
     CHECK_OK(umbo_variable_create(strategy, "layer", NULL, &options, &variable));
-    CHECK_OK(umbo_variable_copy_to_host(variable, many, sizeof(many)));
+    CHECK_OK(umbo_variable_download(variable, many, sizeof(many)));
     umbo_variable_release(variable);
     for (index = 3; index < 5; index++) {
         const float ratio = many[0] / drawn_of[index][0], second = many[1] / drawn_of[index][1];
@@ -103,7 +103,7 @@ static void golden(umbo_strategy *strategy) {
     options.dtype = UMBO_DTYPE_FLOAT64;
     options.initial_seed = 42;
     CHECK_OK(umbo_variable_create(strategy, "w", NULL, &options, &variable));
-    CHECK_OK(umbo_variable_copy_to_host(variable, numbers, sizeof(numbers)));
+    CHECK_OK(umbo_variable_download(variable, numbers, sizeof(numbers)));
     CHECK(numbers[0] == 0.8176315223886266 && numbers[1] == 0.7766207833064371);
     CHECK(numbers[2] == -0.6368205124446055 && numbers[3] == 0.12775718770153693);
     umbo_variable_release(variable);

@@ -121,7 +121,7 @@ static umbo_variable *make_weights(umbo_strategy *strategy) {
 }
 
 static void weights_of(const umbo_variable *variable, float *weights) {
-    CHECK_OK(umbo_variable_copy_to_host(variable, weights, ELEMENTS * sizeof(float)));
+    CHECK_OK(umbo_variable_download(variable, weights, ELEMENTS * sizeof(float)));
 }
 
 static int contributes(manner how) { return how != ATTACH_AND_WITHDRAW && how != VIEW_AND_WITHDRAW; }

@@ -107,7 +107,7 @@ static void a_thousand_steps(int in_memory) {
         see(plan.assigned_at, in_memory ? 1 : 2, view.data);
         if (round == steps / 2) { /* outside of runs an assignment is in place, too */
             const float half = 500;
-            CHECK_OK(umbo_variable_write(plan.assigned, &half, sizeof(half)));
+            CHECK_OK(umbo_variable_upload(plan.assigned, &half, sizeof(half)));
             CHECK_OK(umbo_variable_view(plan.assigned, NULL, UMBO_DTYPE_NONE, &view));
             see(plan.assigned_at, in_memory ? 1 : 2, view.data);
         }

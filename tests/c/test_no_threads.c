@@ -95,7 +95,7 @@ static void central_work(void) {
     umbo_strategy *strategy = NULL;
     umbo_value *items[2], *values;
     int item, look;
-    CHECK_OK(umbo_default_strategy(&strategy));
+    CHECK_OK(umbo_strategy_default(&strategy));
     for (item = 0; item < 2; item++) {
         umbo_tensor *tensor = NULL;
         CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
@@ -141,7 +141,7 @@ static void exchange_handles(umbo_log_level level, const char *message, void *us
     CHECK(level == UMBO_LOG_WARNING && strstr(message, "central work has fewer threads") != NULL);
     CHECK_OK(umbo_variable_creator_scope_enter(make_as_usual, NULL, NULL, &scope));
     CHECK_OK(umbo_scope_exit(scope));
-    CHECK_OK(umbo_variable_copy_to_host(self->variable, host, sizeof(host)));
+    CHECK_OK(umbo_variable_download(self->variable, host, sizeof(host)));
     CHECK_OK(umbo_gradients_retain(self->gradients, &same));
     umbo_gradients_release(self->gradients);
     umbo_gradients_release(self->gradients);

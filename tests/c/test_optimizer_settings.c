@@ -76,7 +76,7 @@ static void rules(umbo_strategy *strategy) {
         CHECK(step(strategy, optimizer, gradients, 2).applied == 1);
         CHECK(is_close(float_of_variable(variable), all[rule].expected));
         if (all[rule].state != NULL)
-            CHECK_OK(umbo_optimizer_state(optimizer, variable, all[rule].state, &state));
+            CHECK_OK(umbo_optimizer_read_state(optimizer, variable, all[rule].state, &state));
         umbo_tensor_release(state);
         umbo_gradients_release(gradients);
         umbo_variable_release(variable);

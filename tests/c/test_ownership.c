@@ -216,7 +216,7 @@ static void test_views(void) {
     umbo_strategy *strategy = make_strategy(1), *other = make_strategy(2), *none = NULL;
     viewing self;
     int index;
-    CHECK_OK(umbo_default_strategy(&none));
+    CHECK_OK(umbo_strategy_default(&none));
     self.variables[0] = make_variable(strategy, 1, UMBO_AGGREGATION_MEAN);
     self.variables[1] = make_variable(other, 2, UMBO_AGGREGATION_MEAN);
     self.variables[2] = make_variable(none, 3, UMBO_AGGREGATION_MEAN);

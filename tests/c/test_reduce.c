@@ -134,30 +134,30 @@ static void extremes(umbo_strategy *strategy) {
     umbo_value *bools = two_of(UMBO_DTYPE_BOOL, &yes, &no), *empty = NULL;
     umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     umbo_view view;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MIN, even, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_MIN, NULL, &result));
     CHECK(has_floats(result, 4, least));
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, even, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, even, UMBO_REDUCE_MAX, NULL, &result));
     CHECK(has_floats(result, 4, most));
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MIN, bools, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, bools, UMBO_REDUCE_MIN, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_BOOL, &view));
     CHECK(*(const uint8_t *)view.data == 0);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, bools, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, bools, UMBO_REDUCE_MAX, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_BOOL, &view));
     CHECK(*(const uint8_t *)view.data == 1);
     umbo_value_release(result);
     options.axes = axis;
     options.axis_count = 1;
-    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, half_empty, &options, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, half_empty, UMBO_REDUCE_MAX, &options, &result));
     CHECK(float_of(result) == 3);
     umbo_value_release(result);
     result = NULL;
     items[0] = floats_value(0, least);
     items[1] = floats_value(0, least);
     empty = into_per_replica(2, items);
-    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_MAX, empty, &options, &result),
+    CHECK_STATUS(umbo_strategy_reduce(strategy, empty, UMBO_REDUCE_MAX, &options, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("empty along the reduced axes");
     CHECK(result == NULL);

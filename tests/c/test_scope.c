@@ -6,7 +6,7 @@
 static int is_current(const umbo_strategy *expected) {
     umbo_strategy *current = NULL;
     uint64_t id;
-    CHECK_OK(umbo_current_strategy(&current));
+    CHECK_OK(umbo_strategy_current(&current));
     id = info_of(current).id;
     umbo_strategy_release(current);
     return id == info_of(expected).id;
@@ -14,7 +14,7 @@ static int is_current(const umbo_strategy *expected) {
 
 static int has_strategy(void) {
     int32_t result = -1;
-    CHECK_OK(umbo_has_strategy(&result));
+    CHECK_OK(umbo_strategy_has_current(&result));
     return result;
 }
 
@@ -29,7 +29,7 @@ static void check_contexts(int has, int cross_replica) {
     umbo_replica_context *context = NULL;
     CHECK(has_strategy() == has);
     CHECK(in_cross_replica_context() == cross_replica);
-    CHECK_OK(umbo_current_replica_context(&context));
+    CHECK_OK(umbo_replica_context_current(&context));
     CHECK((context == NULL) == (cross_replica != 0));
 }
 
@@ -38,10 +38,10 @@ static void default_context(void) {
     umbo_strategy *strategy = NULL;
     umbo_replica_context *context = NULL;
     check_contexts(0, 0);
-    CHECK_OK(umbo_default_strategy(&strategy));
+    CHECK_OK(umbo_strategy_default(&strategy));
     CHECK(is_current(strategy));
     CHECK(info_of(strategy).replica_count == 1);
-    CHECK_OK(umbo_current_replica_context(&context));
+    CHECK_OK(umbo_replica_context_current(&context));
     CHECK(replica_id(context) == 0);
     umbo_strategy_release(strategy);
 }
@@ -81,9 +81,9 @@ static void nesting(umbo_strategy *strategy, umbo_strategy *other) {
     CHECK_STATUS(umbo_scope_enter(copy, &refused), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(refused == NULL && is_current(strategy));
 
-    CHECK_STATUS(umbo_set_strategy(strategy), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_set_current(strategy), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("scope");
-    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_set_current(NULL), UMBO_STATUS_FAILED_PRECONDITION);
 
     CHECK_STATUS(umbo_scope_exit(outer), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(is_current(strategy));
@@ -97,12 +97,12 @@ static void nesting(umbo_strategy *strategy, umbo_strategy *other) {
 }
 
 static void set_without_a_scope(umbo_strategy *strategy, umbo_strategy *other) {
-    CHECK_OK(umbo_set_strategy(strategy));
+    CHECK_OK(umbo_strategy_set_current(strategy));
     CHECK(is_current(strategy));
     check_contexts(1, 1);
-    CHECK_OK(umbo_set_strategy(other));
+    CHECK_OK(umbo_strategy_set_current(other));
     CHECK(is_current(other));
-    CHECK_OK(umbo_set_strategy(NULL));
+    CHECK_OK(umbo_strategy_set_current(NULL));
     check_contexts(0, 0);
 }
 
@@ -145,15 +145,15 @@ static umbo_status in_replica(umbo_replica_context *context, const umbo_value *a
     (void)args, (void)result;
     check_contexts(1, 0);
     CHECK(is_current(expected));
-    CHECK_OK(umbo_current_replica_context(&current));
+    CHECK_OK(umbo_replica_context_current(&current));
     CHECK(replica_id(current) == replica_id(context));
-    CHECK_OK(umbo_current_strategy(&strategy));
+    CHECK_OK(umbo_strategy_current(&strategy));
     /* Functions that need cross-replica context fail, and say so. */
     CHECK_STATUS(umbo_scope_enter(strategy, &scope), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("cross-replica context");
     CHECK_STATUS(umbo_strategy_run(strategy, in_replica, NULL, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_set_current(NULL), UMBO_STATUS_FAILED_PRECONDITION);
     value = float_value(1);
     CHECK_STATUS(umbo_strategy_reduce(strategy, value, UMBO_REDUCE_MEAN, NULL, &value),
                  UMBO_STATUS_FAILED_PRECONDITION);

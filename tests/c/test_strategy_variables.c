@@ -77,8 +77,8 @@ int main(void) {
     {
         const float seven = 7;
         float read = 0;
-        CHECK_OK(umbo_variable_write(c, &seven, sizeof(seven)));
-        CHECK_OK(umbo_variable_copy_to_host(again, &read, sizeof(read)));
+        CHECK_OK(umbo_variable_upload(c, &seven, sizeof(seven)));
+        CHECK_OK(umbo_variable_download(again, &read, sizeof(read)));
         CHECK(read == 7);
     }
     CHECK_OK(umbo_strategy_fingerprint(strategy, &later));
@@ -99,7 +99,7 @@ int main(void) {
 
     /* The default strategy keeps no list. */
     a = make(NULL, "plain");
-    CHECK_OK(umbo_default_strategy(&plain));
+    CHECK_OK(umbo_strategy_default(&plain));
     CHECK(info_of(plain).variable_count == 0);
     umbo_variable_release(a);
     umbo_strategy_release(plain);

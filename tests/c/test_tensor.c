@@ -14,9 +14,9 @@ static void made_of_host_data(void) {
     CHECK(view.strides[0] == 3 && view.strides[1] == 1);
     CHECK(view.device.type == UMBO_DEVICE_CPU && view.device.ordinal == 0);
     CHECK(view.data != (const void *)data);
-    CHECK_OK(umbo_tensor_copy_to_host(tensor, back, sizeof(back)));
+    CHECK_OK(umbo_tensor_download(tensor, back, sizeof(back)));
     CHECK(memcmp(back, data, sizeof(data)) == 0);
-    CHECK_STATUS(umbo_tensor_copy_to_host(tensor, back, sizeof(back) - 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_download(tensor, back, sizeof(back) - 1), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("bytes");
     CHECK(view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
     CHECK_OK(umbo_tensor_mutable_view(tensor, &writable));
@@ -43,7 +43,7 @@ static void zeros_of_every_dtype(void) {
         umbo_tensor *tensor = NULL;
         memset(bytes, 1, sizeof(bytes));
         CHECK_OK(umbo_tensor_create_zeros(dtype, 1, shape, "cpu:0", &tensor));
-        CHECK_OK(umbo_tensor_copy_to_host(tensor, bytes, size));
+        CHECK_OK(umbo_tensor_download(tensor, bytes, size));
         for (index = 0; index < size; index++) CHECK(bytes[index] == 0);
         umbo_tensor_release(tensor);
     }
@@ -63,7 +63,7 @@ static void foreign_memory(void) {
                                      count_destroyed, &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
     CHECK(view.data == memory);
-    CHECK_OK(umbo_tensor_copy_to_host(tensor, rows, sizeof(rows)));
+    CHECK_OK(umbo_tensor_download(tensor, rows, sizeof(rows)));
     CHECK(rows[0] == 1 && rows[1] == 3 && rows[2] == 2 && rows[3] == 4);
     CHECK_OK(umbo_tensor_slice(tensor, 0, 1, 2, 1, &slice));
     umbo_tensor_release(tensor);
@@ -109,11 +109,11 @@ static void shared_views(void) {
     CHECK(of_slice.shape[0] == 3 && of_slice.shape[1] == 2 && of_slice.strides[1] == 2);
     ((int32_t *)of_slice.mutable_data)[0] = 100;
     CHECK(((const int32_t *)view.data)[1] == 100);
-    CHECK_OK(umbo_tensor_copy_to_host(slice, back, 6 * sizeof(int32_t)));
+    CHECK_OK(umbo_tensor_download(slice, back, 6 * sizeof(int32_t)));
     CHECK(back[0] == 100 && back[1] == 3 && back[2] == 5 && back[5] == 11);
 
     CHECK_OK(umbo_tensor_transpose(tensor, NULL, &transposed));
-    CHECK_OK(umbo_tensor_copy_to_host(transposed, back, sizeof(back)));
+    CHECK_OK(umbo_tensor_download(transposed, back, sizeof(back)));
     CHECK(back[0] == 0 && back[1] == 4 && back[2] == 8 && back[3] == 100);
     CHECK_STATUS(umbo_tensor_transpose(tensor, twice, &copy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("axes");

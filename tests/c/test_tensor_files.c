@@ -66,12 +66,12 @@ int main(void) {
     tensors[1] = second;
     CHECK_OK(umbo_tensor_save(first, npy));
     CHECK_OK(umbo_tensor_load(npy, NULL, &loaded));
-    CHECK_OK(umbo_tensor_copy_to_host(loaded, read, sizeof(read)));
+    CHECK_OK(umbo_tensor_download(loaded, read, sizeof(read)));
     CHECK(memcmp(read, numbers, sizeof(read)) == 0);
     umbo_tensor_release(loaded);
     CHECK_OK(umbo_tensor_save_all(2, names, tensors, npz));
     CHECK_OK(umbo_tensor_load(npz, "second", &loaded));
-    CHECK_OK(umbo_tensor_copy_to_host(loaded, read, sizeof(read[0])));
+    CHECK_OK(umbo_tensor_download(loaded, read, sizeof(read[0])));
     CHECK(read[0] == 1.5f);
     umbo_tensor_release(loaded);
     CHECK_FAILS(umbo_tensor_load(npz, "third", &loaded), UMBO_STATUS_NOT_FOUND, "first, second");

@@ -66,7 +66,7 @@ static void call_all(void) {
     umbo_strategy_release(made);
     ORDERLY(umbo_scope_enter(strategy, &scope));
     if (scope != NULL) ORDERLY(umbo_scope_exit(scope));
-    ORDERLY(umbo_current_replica_context(&context));
+    ORDERLY(umbo_replica_context_current(&context));
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, NULL));
     limited.timeout_seconds = 600;
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, &limited, NULL));
@@ -174,7 +174,7 @@ static void *stay_in_a_strategy(void *unused) {
     options.replica_thread_user_data = &releases;
     options.replica_thread_user_data_destroy = release_later;
     CHECK_OK(umbo_strategy_create(&options, &own));
-    CHECK_OK(umbo_set_strategy(own));
+    CHECK_OK(umbo_strategy_set_current(own));
     umbo_strategy_release(own);
     return NULL;
 }
@@ -218,7 +218,7 @@ static void what_is_left_is_released_by_calls(void) {
     CHECK(releases == 1 && live(UMBO_HANDLE_SCOPE) == 0);
     /* The thread's strategy: where another one is set, or at a shutdown. */
     end_with(stay_in_a_strategy, NULL);
-    CHECK_OK(umbo_set_strategy(NULL));
+    CHECK_OK(umbo_strategy_set_current(NULL));
     CHECK(releases == 1);
     end_with(stay_in_a_strategy, NULL);
     umbo_ignore(umbo_shutdown());

@@ -108,7 +108,7 @@ fn run_files(counts: &mut Counts) -> Result<()> {
     if device_info(c"CPU:0")?.logical_count < DEVICES {
         // SAFETY: numbers only.
         check(unsafe {
-            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES, std::ptr::null())
+            umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, DEVICES, std::ptr::null())
         })?;
     }
     refusals::check()?;

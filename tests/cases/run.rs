@@ -67,7 +67,7 @@ fn executed(case: &Json, world: &World) -> Result<Report> {
     let ran = steps_of(case, &top);
     world.leave_down_to(0);
     // SAFETY: NULL clears.
-    let cleared = check(unsafe { umbo_set_strategy(ptr::null_mut()) });
+    let cleared = check(unsafe { umbo_strategy_set_current(ptr::null_mut()) });
     let errors = ran?;
     cleared?;
     let mut results = BTreeMap::new();

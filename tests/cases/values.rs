@@ -172,7 +172,7 @@ pub fn clone(value: &Handle<umbo_value>) -> Result<Handle<umbo_value>> {
 pub fn current_device() -> Result<Option<CString>> {
     // SAFETY: the output is a variable.
     let context = read(ptr::null_mut(), |context| unsafe {
-        umbo_current_replica_context(context)
+        umbo_replica_context_current(context)
     })?;
     if context.is_null() {
         return Ok(None);
@@ -247,7 +247,7 @@ pub fn read_tensor(tensor: &Handle<umbo_tensor>) -> Result<Literal> {
     let mut memory = vec![0u64; bytes.div_ceil(8)];
     // SAFETY: the memory has at least the bytes stated.
     crate::failure::check(unsafe {
-        umbo_tensor_copy_to_host(tensor.get(), memory.as_mut_ptr().cast(), bytes)
+        umbo_tensor_download(tensor.get(), memory.as_mut_ptr().cast(), bytes)
     })?;
     Ok(Literal::from_memory(dtype, shape, &memory))
 }

@@ -24,13 +24,13 @@ void variables(const umbo::strategy &strategy) {
     const auto zeros = umbo::tensor::create_zeros(umbo::dtype::float32, {2});
     const std::vector<umbo::variable> both = {strategy.create_variable("a", zeros),
                                               strategy.create_variable("b", zeros)};
-    both[1].write(std::vector<float>{4, 5});
+    both[1].upload(std::vector<float>{4, 5});
     float now[2] = {};
-    both[1].copy_to_host(now, 2);
+    both[1].download(now, 2);
     CHECK(now[0] == 4 && now[1] == 5);
     bool refused = false;
     try {
-        both[1].write(std::vector<double>{4});
+        both[1].upload(std::vector<double>{4});
     } catch (const umbo::error &error) {
         refused = error.status() == umbo::status::invalid_argument;
     }
@@ -116,9 +116,9 @@ void lists() {
 }
 
 void conversions() {
-    const auto halves = umbo::convert_from_float(umbo::dtype::float16, {1.5f, 2049});
+    const auto halves = umbo::dtype_convert_from_float(umbo::dtype::float16, {1.5f, 2049});
     CHECK(halves.size() == 2 && halves[0] == 0x3e00 && halves[1] == 0x6800);
-    CHECK(umbo::convert_to_float(umbo::dtype::float16, halves)[1] == 2048);
+    CHECK(umbo::dtype_convert_to_float(umbo::dtype::float16, halves)[1] == 2048);
 }
 
 void other_libraries() {

@@ -94,8 +94,8 @@ void saves_and_restores() {
 
 void sets_states() {
     const model one;
-    one.optimizer.set_state(one.weights, "m", umbo::tensor::from_vector(std::vector<float>{3, 4}));
-    CHECK(one.optimizer.state(one.weights, "m").to_vector<float>()[1] == 4);
+    one.optimizer.assign_state(one.weights, "m", umbo::tensor::from_vector(std::vector<float>{3, 4}));
+    CHECK(one.optimizer.read_state(one.weights, "m").to_vector<float>()[1] == 4);
     umbo::variable_progress progress = one.optimizer.variable_progress(one.weights);
     progress.update_count = 7;
     one.optimizer.set_variable_progress(one.weights, progress);

@@ -125,7 +125,7 @@ void from_other_callables(const umbo::strategy &strategy) {
     const auto same = [&](const trouble &caught) { CHECK(caught.witness == witness); };
     expect<trouble>(
         [&] { strategy.scope([&](umbo::strategy &) { throw trouble(0, witness); }); }, same);
-    CHECK(umbo::current_strategy() != strategy); // the scope is left
+    CHECK(umbo::strategy::current() != strategy); // the scope is left
     expect<trouble>(
         [&] {
             strategy.run([&](umbo::replica_context &context, const umbo::value &) {

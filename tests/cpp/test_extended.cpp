@@ -37,9 +37,9 @@ void sparse() {
     CHECK(rows.to_vector<float>() == std::vector<float>({1, 2, 3}));
     CHECK(numbers.to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
     CHECK(sum.shape() == umbo::dimensions{3} && sum.dtype() == umbo::dtype::float32);
-    CHECK(strategy.reduce(umbo::reduce_op::min, both).tensor().to_vector<float>() ==
+    CHECK(strategy.reduce(both, umbo::reduce_op::min).tensor().to_vector<float>() ==
           std::vector<float>({0, 0, 0}));
-    CHECK(strategy.reduce(umbo::reduce_op::max, both).tensor().to_vector<float>() ==
+    CHECK(strategy.reduce(both, umbo::reduce_op::max).tensor().to_vector<float>() ==
           std::vector<float>({2, 1, 3}));
     const auto variable =
         strategy.create_variable("v", umbo::tensor::from_vector(std::vector<float>{8, 8, 8}));

@@ -49,7 +49,7 @@ void steps(const umbo::strategy &strategy) {
     CHECK(status == umbo::status::unimplemented);
 }
 
-void enter(umbo::strategy &own) { CHECK(umbo::current_strategy() == own); }
+void enter(umbo::strategy &own) { CHECK(umbo::strategy::current() == own); }
 
 void write_seven(const umbo_view &memory) { umbo::view_of<float>{memory}() = 7; }
 

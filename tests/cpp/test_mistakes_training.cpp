@@ -301,12 +301,12 @@ std::vector<mistake> mistakes() {
              scheduled.apply(at.gradients);
          }},
         {"a state that the rule does not have", umbo::status::not_found,
-         {"umbo_optimizer_state", "name", "'m'", "sgd keeps nothing"},
+         {"umbo_optimizer_read_state", "name", "'m'", "sgd keeps nothing"},
          [] {
              const world at;
              at.step(1);
              at.sgd.apply(at.gradients);
-             at.sgd.state(at.weight, "m");
+             at.sgd.read_state(at.weight, "m");
          }},
         {"a variable in two groups", umbo::status::invalid_argument,
          {"umbo_optimizer_add_group", "variables[0]", "'w'", "one group at most"},

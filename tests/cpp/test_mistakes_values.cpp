@@ -125,11 +125,11 @@ std::vector<mistake> mistakes() {
              tensor::create_zeros(umbo::dtype::float32, {4, 2}).transpose({0, 0});
          }},
         {"a buffer that is too small", umbo::status::invalid_argument,
-         {"umbo_tensor_copy_to_host", "bytes", "4; shape [4] of float32", "has 16"},
+         {"umbo_tensor_download", "bytes", "4; shape [4] of float32", "has 16"},
          [] {
              float number = 0;
              const auto four = tensor::create_zeros(umbo::dtype::float32, {4});
-             umbo::check(umbo_tensor_copy_to_host(four.get(), &number, sizeof(number)));
+             umbo::check(umbo_tensor_download(four.get(), &number, sizeof(number)));
          }},
         {"a reduction that there is not", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},

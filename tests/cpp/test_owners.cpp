@@ -90,13 +90,13 @@ void scopes(const umbo::strategy &strategy) {
     CHECK(!umbo::tensorflow::has_strategy());
     {
         auto scope = umbo::scope::enter(strategy);
-        CHECK(umbo::tensorflow::in_cross_replica_context() && umbo::current_strategy() == strategy);
+        CHECK(umbo::tensorflow::in_cross_replica_context() && umbo::strategy::current() == strategy);
         auto inner = umbo::scope::enter(strategy);
         inner.exit();
     }
     CHECK(!umbo::tensorflow::has_strategy());
     umbo::tensorflow::set_strategy(strategy);
-    CHECK(umbo::current_strategy() == strategy);
+    CHECK(umbo::strategy::current() == strategy);
     umbo::tensorflow::set_strategy({});
     CHECK(!umbo::tensorflow::has_strategy() && umbo::tensorflow::default_strategy() != strategy);
     CHECK(umbo::tensorflow::copy(strategy) != strategy);
@@ -113,7 +113,7 @@ void library() {
     CHECK(host.physical_count == 1 && host.logical_count >= 1);
     CHECK(host.total_bytes > 0 && host.available_bytes <= host.total_bytes);
     CHECK(umbo::worker_count() >= 1);
-    umbo::has_feature("cuda");
+    umbo::build_has_feature("cuda");
     const auto witness = std::make_shared<int>(0);
     umbo::set_log_callback(umbo::log_level::debug, [witness](umbo::log_level, const char *) {});
     CHECK(witness.use_count() == 2);

@@ -19,7 +19,7 @@ float number_of(const umbo::variable &variable) { return variable.read().to_vect
 void callables(const umbo::strategy &strategy) {
     const auto ids = strategy.run([](umbo::replica_context &context, const umbo::value &args) {
         CHECK(!args && context.replica_count() == 3 && !context.is_cancelled());
-        CHECK(context.stream() == nullptr && umbo::current_replica_context());
+        CHECK(context.stream() == nullptr && umbo::replica_context::current());
         float *scratch = context.scratch<float>(10);
         scratch[9] = static_cast<float>(context.replica_id());
         return umbo::tensor::scalar(scratch[9]);
@@ -265,7 +265,7 @@ void training(const umbo::strategy &strategy) {
     const float reduced = number_of(gradients.reduced(0, own)), earlier = number_of(weight);
     CHECK(reduced == 4 && own.apply(gradients).applied);
     CHECK(number_of(weight) == earlier - 0.5f * reduced && own.info().rule == "custom");
-    CHECK(own.state(weight, "seen").to_vector<float>()[0] == 1);
+    CHECK(own.read_state(weight, "seen").to_vector<float>()[0] == 1);
     // With what a GPU would do, if it held the variable.
     const auto on_both = umbo::optimizer::custom(
         strategy, of_own,
@@ -283,8 +283,8 @@ void training(const umbo::strategy &strategy) {
     settings(strategy, weight);
     rows(strategy, weight);
     low_precision(strategy);
-    CHECK(momentum.state(weight, "momentum").view().ndim == 0);
-    CHECK(adam.state(weight, "m").view().ndim == 0);
+    CHECK(momentum.read_state(weight, "momentum").view().ndim == 0);
+    CHECK(adam.read_state(weight, "m").view().ndim == 0);
     CHECK(number_of(weight) < 5);
     strategy.synchronize();
 }

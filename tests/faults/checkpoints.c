@@ -174,7 +174,7 @@ static void release(void) {
 static void set(int64_t number) {
     int index;
     for (index = 0; index < ELEMENTS; index++) values[index] = (float)number;
-    OK(umbo_variable_write(variable, values, sizeof(values)));
+    OK(umbo_variable_upload(variable, values, sizeof(values)));
     OK(umbo_checkpoint_set_integer(checkpoint, "number", number));
 }
 
@@ -184,7 +184,7 @@ static int64_t restored(void) {
     int index;
     OK(umbo_checkpoint_restore(checkpoint, FILE_NAME));
     OK(umbo_checkpoint_integer(checkpoint, "number", &number));
-    OK(umbo_variable_copy_to_host(variable, values, sizeof(values)));
+    OK(umbo_variable_download(variable, values, sizeof(values)));
     for (index = 0; index < ELEMENTS; index++) REQUIRE(values[index] == (float)number);
     return number;
 }

@@ -247,7 +247,7 @@ static void train(void) {
             CALL(umbo_optimizer_apply(all.optimizers[at], all.gradients[1], NULL, &report));
         }
     }
-    CALL(umbo_optimizer_state(all.optimizers[0], all.variables[0], "m", &all.tensors[20]));
+    CALL(umbo_optimizer_read_state(all.optimizers[0], all.variables[0], "m", &all.tensors[20]));
     CALL(umbo_strategy_check_equivalence(all.strategy, all.gradients[1], plain_step, v[10], &plan,
                                          NULL, &all.equivalence));
 }

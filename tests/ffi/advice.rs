@@ -72,7 +72,7 @@ fn numbers_of_bytes_say_what_type_would_have_so_many() {
     let mut room = [0.0f64; 2];
     let mut copy = |bytes: usize, words: &[&str]| {
         // SAFETY: the room has 16 bytes, and nothing is written.
-        let status = unsafe { umbo_tensor_copy_to_host(tensor, room.as_mut_ptr().cast(), bytes) };
+        let status = unsafe { umbo_tensor_download(tensor, room.as_mut_ptr().cast(), bytes) };
         advises(status, UMBO_STATUS_INVALID_ARGUMENT, words);
     };
     copy(

@@ -79,7 +79,10 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
             umbo_device_get_info(c"x".as_ptr(), ptr::null_mut()),
         );
         fails("umbo_set_worker_count", umbo_set_worker_count(-1));
-        fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
+        fails(
+            "umbo_build_has_feature",
+            umbo_build_has_feature(ptr::null(), &mut flag),
+        );
         fails(
             "umbo_variable_scatter",
             umbo_variable_scatter(ptr::null_mut(), value, UMBO_SCATTER_MIN),
@@ -182,7 +185,7 @@ fn errors_of_replicas_begin_with_the_replica() {
 /// user data is there.
 unsafe extern "C-unwind" fn passes_on(_: *mut umbo_strategy, words: *mut c_void) -> umbo_status {
     // SAFETY: NULL is refused.
-    let status = unsafe { umbo_set_strategy(ptr::dangling_mut()) };
+    let status = unsafe { umbo_strategy_set_current(ptr::dangling_mut()) };
     if words.is_null() {
         return status;
     }
@@ -203,16 +206,16 @@ fn the_innermost_function_is_named_and_no_other() {
         let (status, message) = scope(ptr::null_mut());
         assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
         assert!(
-            message.starts_with("umbo_set_strategy: strategy: "),
+            message.starts_with("umbo_strategy_set_current: strategy: "),
             "{message}"
         );
         assert!(!message.contains("umbo_strategy_scope"), "{message}");
 
-        let again = c"umbo_set_strategy: not that one"
+        let again = c"umbo_strategy_set_current: not that one"
             .as_ptr()
             .cast_mut()
             .cast();
-        assert_eq!(scope(again).1, "umbo_set_strategy: not that one");
+        assert_eq!(scope(again).1, "umbo_strategy_set_current: not that one");
         let own = c"not that one".as_ptr().cast_mut().cast();
         assert_eq!(scope(own).1, "umbo_strategy_scope: not that one");
         umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);

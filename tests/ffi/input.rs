@@ -115,7 +115,7 @@ fn step(iterator: *mut umbo_iterator) -> (umbo_status, Option<i64>) {
             return (status, None);
         }
         let tensor = made(|out| umbo_value_tensor(element, out));
-        ok(umbo_tensor_copy_to_host(
+        ok(umbo_tensor_download(
             tensor,
             (&raw mut number).cast(),
             size_of::<i64>(),

@@ -86,7 +86,7 @@ fn contexts_count_only_where_they_are_lent() {
         &["ctx", "NULL"],
     );
     // SAFETY: the output is a variable.
-    let default = made(|out| unsafe { umbo_current_replica_context(out) });
+    let default = made(|out| unsafe { umbo_replica_context_current(out) });
     refused(
         training.submit(default, 1.0),
         UMBO_STATUS_FAILED_PRECONDITION,

@@ -78,11 +78,7 @@ pub fn taken(tensor: *mut umbo_tensor) -> f32 {
     // SAFETY: the destination has as many bytes as it says; the tensor is not used afterwards.
     unsafe {
         let destination = (&raw mut number).cast();
-        ok(umbo_tensor_copy_to_host(
-            tensor,
-            destination,
-            size_of::<f32>(),
-        ));
+        ok(umbo_tensor_download(tensor, destination, size_of::<f32>()));
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     number

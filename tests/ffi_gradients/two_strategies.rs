@@ -195,12 +195,12 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
 
         let optimizer = own.momentum;
         invalid(
-            umbo_optimizer_state(optimizer, variable, c"momentum".as_ptr(), &mut tensor),
+            umbo_optimizer_read_state(optimizer, variable, c"momentum".as_ptr(), &mut tensor),
             ": variable: ",
         );
         let state = crate::setup::tensor(&[1.0]);
         invalid(
-            umbo_optimizer_set_state(optimizer, variable, c"momentum".as_ptr(), state),
+            umbo_optimizer_assign_state(optimizer, variable, c"momentum".as_ptr(), state),
             ": variable: ",
         );
         umbo_release(state.cast(), UMBO_HANDLE_TENSOR);

@@ -114,7 +114,7 @@ static void train(const char *const *devices, int64_t count, float *trained) {
         CHECK_OK(umbo_optimizer_apply(optimizer, own.gradients, NULL, NULL));
     }
     CHECK_OK(umbo_strategy_synchronize(strategy));
-    CHECK_OK(umbo_variable_copy_to_host(own.weights, trained, ELEMENTS * sizeof(float)));
+    CHECK_OK(umbo_variable_download(own.weights, trained, ELEMENTS * sizeof(float)));
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(own.gradients);
     umbo_variable_release(own.weights);
@@ -127,7 +127,7 @@ static void training_has_the_bits_of_cpus(void) {
     static const char *const gpus[2] = {"GPU:0", "GPU:1"};
     static const char *const mixed[2] = {"GPU:1", "CPU:0"};
     float expected[ELEMENTS], trained[ELEMENTS];
-    CHECK_OK(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 2, NULL));
+    CHECK_OK(umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, 2, NULL));
     train(cpus, 2, expected);
     CHECK(fabsf(expected[4] - 0.8f) < 0.1f);
     train(gpus, 2, trained);
@@ -143,16 +143,16 @@ static void devices(void) {
     umbo_tensor *tensor = NULL;
     umbo_device_info info = UMBO_DEVICE_INFO_INIT;
     static const int64_t large[1] = {4097};
-    CHECK_OK(umbo_has_feature("cuda", &works));
+    CHECK_OK(umbo_build_has_feature("cuda", &works));
     CHECK(works == 1);
-    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 0, 1, none),
+    CHECK_STATUS(umbo_device_set_logical_count(UMBO_DEVICE_GPU, 0, 1, none),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("limits");
-    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 2, limits),
+    CHECK_STATUS(umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, 2, limits),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("memory_limits");
-    CHECK_OK(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 1, 2, limits));
-    CHECK_STATUS(umbo_set_logical_device_count(3, 0, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_device_set_logical_count(UMBO_DEVICE_GPU, 1, 2, limits));
+    CHECK_STATUS(umbo_device_set_logical_count(3, 0, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)");
     CHECK_OK(umbo_device_get_info("CPU:7", &info));
     CHECK(info.name == NULL && info.device.ordinal == 7 && info.total_bytes == 0);
@@ -163,12 +163,12 @@ static void devices(void) {
     CHECK_MESSAGE("GPU:2: 4097 bytes; its limit is 4096, and 4096 are left");
     CHECK_OK(umbo_device_get_info("GPU:2", &info));
     CHECK(info.total_bytes == 4096 && info.available_bytes == 4096);
-    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 1, 1, NULL),
+    CHECK_STATUS(umbo_device_set_logical_count(UMBO_DEVICE_GPU, 1, 1, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_set_device_stream("GPU:2", &works), UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_set_device_stream("CPU:0", &works), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_set_device_stream("GPU:9", NULL), UMBO_STATUS_NOT_FOUND);
-    CHECK_OK(umbo_set_device_stream("GPU:0", NULL));
+    CHECK_STATUS(umbo_device_set_stream("GPU:2", &works), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_device_set_stream("CPU:0", &works), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_device_set_stream("GPU:9", NULL), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_device_set_stream("GPU:0", NULL));
 }
 
 /* A stream of the program's, of the GPU's primary context, takes the place of the library's. */
@@ -178,7 +178,7 @@ static void a_stream_of_the_program(void) {
     CHECK(driver_make_current(context) == 0);
     CHECK(driver_make_stream(&own_stream, 0) == 0);
     CHECK(driver_make_current(NULL) == 0);
-    CHECK_OK(umbo_set_device_stream("GPU:0", own_stream));
+    CHECK_OK(umbo_device_set_stream("GPU:0", own_stream));
 }
 
 /* As CUmemPoolProps: pinned memory of a device, with no handles for other processes. */
@@ -206,21 +206,21 @@ static void a_pool_of_the_program(void) {
     properties.location = 1;
     properties.device = 1;
     CHECK(driver_make_pool(&own_pool, &properties) == 0);
-    CHECK_STATUS(umbo_set_device_memory_pool("CPU:0", own_pool), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_device_set_memory_pool("CPU:0", own_pool), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("pool");
-    CHECK_STATUS(umbo_set_device_memory_pool("GPU:9", own_pool), UMBO_STATUS_NOT_FOUND);
-    CHECK_OK(umbo_set_device_memory_pool("GPU:1", NULL));
-    CHECK_OK(umbo_set_device_memory_pool("GPU:1", own_pool));
+    CHECK_STATUS(umbo_device_set_memory_pool("GPU:9", own_pool), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_device_set_memory_pool("GPU:1", NULL));
+    CHECK_OK(umbo_device_set_memory_pool("GPU:1", own_pool));
     CHECK(bytes_of_pool() == 0);
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, "GPU:1", &tensor));
     before = bytes_of_pool();
     CHECK(before >= 4000);
-    CHECK_STATUS(umbo_set_device_memory_pool("GPU:1", NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_device_set_memory_pool("GPU:1", NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("before the first use");
     umbo_tensor_release(tensor);
     /* What is freed on the stream is free when the stream has come there. */
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, "GPU:1", &tensor));
-    CHECK_OK(umbo_tensor_copy_to_host(tensor, (float[1000]){0}, 4000));
+    CHECK_OK(umbo_tensor_download(tensor, (float[1000]){0}, 4000));
     CHECK(bytes_of_pool() == before);
     umbo_tensor_release(tensor);
 }
@@ -241,7 +241,7 @@ static void memory_of_the_program(void) {
     CHECK_OK(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 1, shape, NULL, view.mutable_data, "GPU:0",
                                      &destroyed, count_call, &there));
     CHECK_OK(umbo_tensor_copy(there, "GPU:1", &copy));
-    CHECK_OK(umbo_tensor_copy_to_host(copy, back, sizeof(back)));
+    CHECK_OK(umbo_tensor_download(copy, back, sizeof(back)));
     CHECK(memcmp(back, numbers, sizeof(back)) == 0);
     CHECK(destroyed == 0);
     umbo_tensor_release(there);
@@ -490,8 +490,8 @@ static void train_own(const char *parameter_device, int fails, float *trained) {
     CHECK(failures == (on_gpu && fails != 0));
     CHECK(own.calls == on_gpu * (2 * STEPS + (fails == 0 ? 0 : 2 - fails % 2)));
     CHECK(own.rows == on_gpu * (STEPS + (fails != 0 && fails % 2 == 0)));
-    CHECK_OK(umbo_variable_copy_to_host(variables[0], trained, ELEMENTS * sizeof(float)));
-    CHECK_OK(umbo_variable_copy_to_host(variables[1], trained + ELEMENTS, sizeof(zeros)));
+    CHECK_OK(umbo_variable_download(variables[0], trained, ELEMENTS * sizeof(float)));
+    CHECK_OK(umbo_variable_download(variables[1], trained + ELEMENTS, sizeof(zeros)));
     umbo_optimizer_release(optimizer);
     CHECK(own.destroyed == 1);
     umbo_gradients_release(gradients);

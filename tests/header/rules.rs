@@ -421,3 +421,76 @@ fn lists_have_handles_as_programs_have_them() {
         assert!(!(is_list && is_const), "{place}: {declaration}");
     }
 }
+
+/// The functions of a header, each with the comment above it and its parameters.
+fn documented(text: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for part in text.split("/**").skip(1) {
+        let Some((comment, rest)) = part.split_once("*/") else {
+            continue;
+        };
+        let declaration = rest.trim_start().trim_start_matches("UMBO_MUST_USE ");
+        if !["UMBO_API ", "static inline "]
+            .iter()
+            .any(|start| declaration.starts_with(start))
+        {
+            continue;
+        }
+        let Some((head, parameters)) = declaration.split_once('(') else {
+            continue;
+        };
+        let name = head.rsplit([' ', '*']).next().expect("a part");
+        let lines = comment.lines().map(|line| line.trim_matches([' ', '*']));
+        found.push((
+            name.to_owned(),
+            lines.collect::<Vec<_>>().join(" ").trim().to_owned(),
+            parameters.split(')').next().expect("a part").to_owned(),
+        ));
+    }
+    found
+}
+
+#[test]
+fn a_getter_says_that_a_handle_is_new() {
+    // It lends its context.
+    let lends = ["umbo_replica_context_current"];
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for (function, comment, parameters) in documented(text) {
+            let returns_handle = parameters.split(',').any(|one| {
+                let one = one.trim_start();
+                one.starts_with("umbo_") && one.contains(" **") && !one.contains("_fn")
+            });
+            let first = comment.split(". ").next().expect("a part");
+            if !returns_handle || !first.starts_with("Gets ") || lends.contains(&&*function) {
+                continue;
+            }
+            assert!(first.contains("new handle"), "{function}: {first}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 14, "{seen}");
+}
+
+/// What a function is about stands first in its name; what concerns the whole library, or the
+/// thread, has no noun.
+#[test]
+fn functions_begin_with_a_noun() {
+    let verbs = ["set", "has", "current", "default", "convert", "get", "in"];
+    let of_library = [
+        "umbo_set_last_error",
+        "umbo_set_log_callback",
+        "umbo_set_worker_count",
+        // TensorFlow's name.
+        "umbo_in_cross_replica_context",
+    ];
+    for (_, text) in headers() {
+        for (function, _) in functions(text) {
+            let word = function.split('_').nth(1).expect("a part");
+            assert!(
+                !verbs.contains(&word) || of_library.contains(&&*function),
+                "{function}: the noun comes first"
+            );
+        }
+    }
+}

@@ -111,7 +111,7 @@ class Agreement:
             same(self.model.values(), theirs)
             self.accepted += 1
             for name, zeros in self.zeros.items():
-                check(lib.umbo_variable_write(self.model.variables[name], ffi.from_buffer(zeros), zeros.nbytes))
+                check(lib.umbo_variable_upload(self.model.variables[name], ffi.from_buffer(zeros), zeros.nbytes))
         else:
             # A file of its own has checksums and metadata that Umbo holds it to.
             assert theirs is None or is_own, f"only Umbo refuses {file[:400]!r}: {why}"

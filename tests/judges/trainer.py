@@ -6,7 +6,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs/pytho
 import numpy as np
 from binding import array_of, check, ffi, lib, made, on_replicas, shown, tensor_of
 
-# The names of a rule's states, as umbo_optimizer_state() has them.
+# The names of a rule's states, as umbo_optimizer_read_state() has them.
 STATES = ("m", "v", "v_max", "accumulator", "momentum", "mean", "z", "n")
 
 
@@ -60,8 +60,8 @@ class Trainer:
             elif self.dtype in (lib.UMBO_DTYPE_FLOAT16, lib.UMBO_DTYPE_BFLOAT16):
                 view, gradient = ffi.new("umbo_view *"), np.ascontiguousarray(gradient, np.float32)
                 check(lib.umbo_gradients_view(self.gradients, context, index, lib.UMBO_GRADIENT_OVERWRITE, view))
-                check(lib.umbo_convert_from_float(self.dtype, gradient.size, ffi.from_buffer("float[]", gradient),
-                                                  view.mutable_data))
+                check(lib.umbo_dtype_convert_from_float(self.dtype, gradient.size, ffi.from_buffer("float[]", gradient),
+                                                        view.mutable_data))
             else:
                 view = array_of(lib.umbo_gradients_view, self.gradients, context, index,
                                 lib.UMBO_GRADIENT_OVERWRITE)
@@ -78,7 +78,7 @@ class Trainer:
         return array_of(lib.umbo_variable_view, self.variables[index], ffi.NULL, lib.UMBO_DTYPE_NONE).copy()
 
     def state(self, name, index=0):
-        tensor = made("tensor", lib.umbo_optimizer_state, self.optimizer, self.variables[index], name.encode())
+        tensor = made("tensor", lib.umbo_optimizer_read_state, self.optimizer, self.variables[index], name.encode())
         return array_of(lib.umbo_tensor_view, tensor).copy()
 
     def states(self, index=0):
@@ -106,9 +106,9 @@ class Stepper:
         """The next weights and states, after so many updates; a row-sparse gradient is (numbers of rows, rows)."""
         trainer, variable = self.trainer, self.trainer.variables[0]
         weights = np.ascontiguousarray(weights)
-        check(lib.umbo_variable_write(variable, ffi.from_buffer(weights), weights.nbytes))
+        check(lib.umbo_variable_upload(variable, ffi.from_buffer(weights), weights.nbytes))
         for name, state in states.items():
-            check(lib.umbo_optimizer_set_state(trainer.optimizer, variable, name.encode(), tensor_of(np.array(state))))
+            check(lib.umbo_optimizer_assign_state(trainer.optimizer, variable, name.encode(), tensor_of(np.array(state))))
         running = [0.0, 0.0]
         if self.rule in ("adam", "adamw", "lamb"):
             running = [self.options.beta1**updates, self.options.beta2**updates]

@@ -104,7 +104,7 @@ static umbo_status predict(umbo_replica_context *ctx, const umbo_value *batch, v
 
 static float first_weight(const program *p) {
   float weights[3];
-  UMBO_CHECK(umbo_variable_copy_to_host(p->weights, weights, sizeof(weights)));
+  UMBO_CHECK(umbo_variable_download(p->weights, weights, sizeof(weights)));
   return weights[0];
 }
 

@@ -21,9 +21,9 @@ inline std::string build_info() { return umbo_build_info(); }
 inline std::string status_name(status which) { return umbo_status_name(to_c(which)); }
 inline void clear_last_error() noexcept { umbo_clear_last_error(); }
 
-inline returned<bool> has_feature(const std::string &name) {
+inline returned<bool> build_has_feature(const std::string &name) {
     std::int32_t result = 0;
-    UMBO_DETAIL_TRY(umbo_has_feature(name.c_str(), &result));
+    UMBO_DETAIL_TRY(umbo_build_has_feature(name.c_str(), &result));
     return result != 0;
 }
 
@@ -74,25 +74,25 @@ returned<void> set_log_callback(log_level most_verbose, Sink &&sink) {
                                 &detail::destroy_callable<callable>));
 }
 
-inline returned<void> set_logical_device_count(device_type type, std::int32_t physical_ordinal,
+inline returned<void> device_set_logical_count(device_type type, std::int32_t physical_ordinal,
                                      std::int64_t count,
                                      const std::vector<std::size_t> &memory_limits = {}) {
     if (!memory_limits.empty() && memory_limits.size() != static_cast<std::size_t>(count)) {
         UMBO_DETAIL_FAIL(status::invalid_argument,
                          "memory_limits: one for each logical device, or none");
     }
-    return check(umbo_set_logical_device_count(to_c(type), physical_ordinal, count,
+    return check(umbo_device_set_logical_count(to_c(type), physical_ordinal, count,
                                                memory_limits.empty() ? nullptr : memory_limits.data()));
 }
 
 // Has a GPU that was not used yet work on a CUstream of the program's.
-inline returned<void> set_device_stream(const std::string &device, void *stream) {
-    return check(umbo_set_device_stream(device.c_str(), stream));
+inline returned<void> device_set_stream(const std::string &device, void *stream) {
+    return check(umbo_device_set_stream(device.c_str(), stream));
 }
 
 // Has the memory of a GPU that was not used yet come from a CUmemoryPool of the program's.
-inline returned<void> set_device_memory_pool(const std::string &device, void *pool) {
-    return check(umbo_set_device_memory_pool(device.c_str(), pool));
+inline returned<void> device_set_memory_pool(const std::string &device, void *pool) {
+    return check(umbo_device_set_memory_pool(device.c_str(), pool));
 }
 
 // The full name of a device; missing parts come from `defaults`.

@@ -159,8 +159,8 @@ public:
     }
 
     // What the optimizer keeps for a variable, as if an update had left it.
-    returned<void> set_state(const variable &of, const std::string &name, const tensor &state) const {
-        return check(umbo_optimizer_set_state(get(), of.get(), name.c_str(), state.get()));
+    returned<void> assign_state(const variable &of, const std::string &name, const tensor &state) const {
+        return check(umbo_optimizer_assign_state(get(), of.get(), name.c_str(), state.get()));
     }
 
     // How often a variable was updated, and what the rule carries along.
@@ -185,9 +185,9 @@ public:
     }
 
     // A copy of what the optimizer keeps for a variable: "momentum", "m", "v".
-    returned<tensor> state(const variable &of, const std::string &name) const {
+    returned<tensor> read_state(const variable &of, const std::string &name) const {
         umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_optimizer_state(get(), of.get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_read_state(get(), of.get(), name.c_str(), &out));
         return tensor(out);
     }
 

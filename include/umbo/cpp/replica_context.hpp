@@ -37,6 +37,13 @@ class replica_context {
 public:
     explicit replica_context(umbo_replica_context *raw) noexcept : raw_(raw) {}
 
+    // The context of this thread; empty in cross-replica context.
+    static returned<replica_context> current() {
+        umbo_replica_context *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_replica_context_current(&out));
+        return replica_context(out);
+    }
+
     umbo_replica_context *get() const noexcept { return raw_; }
     explicit operator bool() const noexcept { return raw_ != nullptr; }
 
@@ -240,13 +247,6 @@ public:
 private:
     umbo_replica_context *raw_;
 };
-
-// The context of this thread; empty in cross-replica context.
-inline returned<replica_context> current_replica_context() {
-    umbo_replica_context *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_current_replica_context(&out));
-    return replica_context(out);
-}
 
 namespace detail {
 

@@ -97,6 +97,13 @@ class strategy : public handle<umbo_strategy> {
 public:
     using handle::handle;
 
+    // The one of this thread's scope or run, else the default one.
+    static returned<strategy> current() {
+        umbo_strategy *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_strategy_current(&out));
+        return strategy(out);
+    }
+
     static returned<strategy> create(const strategy_options &how = {}) {
         const auto devices = detail::raw_texts(how.compute_devices);
         auto options = detail::raw_options(how, devices);
@@ -433,13 +440,6 @@ inline returned<scope> scope::enter(const strategy &of) {
     umbo_scope *out = nullptr;
     UMBO_DETAIL_TRY(umbo_scope_enter(of.get(), &out));
     return scope(out);
-}
-
-// The one of this thread's scope or run, else the default one.
-inline returned<strategy> current_strategy() {
-    umbo_strategy *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_current_strategy(&out));
-    return strategy(out);
 }
 
 namespace detail {

@@ -30,17 +30,17 @@ umbo_view view_of_memory(const dimensions &shape, T *data) {
 }
 
 // Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
-inline returned<std::vector<std::uint16_t>> convert_from_float(umbo::dtype dtype,
+inline returned<std::vector<std::uint16_t>> dtype_convert_from_float(umbo::dtype dtype,
                                                      const std::vector<float> &from) {
     std::vector<std::uint16_t> to(from.size());
-    UMBO_DETAIL_TRY(umbo_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_TRY(umbo_dtype_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
     return to;
 }
 
-inline returned<std::vector<float>> convert_to_float(umbo::dtype dtype,
+inline returned<std::vector<float>> dtype_convert_to_float(umbo::dtype dtype,
                                            const std::vector<std::uint16_t> &from) {
     std::vector<float> to(from.size());
-    UMBO_DETAIL_TRY(umbo_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_TRY(umbo_dtype_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
     return to;
 }
 
@@ -238,9 +238,9 @@ public:
 
     // The elements in row-major order, to host memory that has room for `count`, all that there are.
     template <class T>
-    returned<void> copy_to_host(T *data, std::size_t count) const {
+    returned<void> download(T *data, std::size_t count) const {
         UMBO_DETAIL_CALL(view_as<T>());
-        return check(umbo_tensor_copy_to_host(get(), data, count * sizeof(T)));
+        return check(umbo_tensor_download(get(), data, count * sizeof(T)));
     }
 
     // The same in a vector. (Not for bool: a vector of it is no array.)
@@ -248,7 +248,7 @@ public:
     returned<std::vector<T>> to_vector() const {
         UMBO_DETAIL_LET(view, view_as<T>());
         std::vector<T> elements(view.size());
-        UMBO_DETAIL_TRY(umbo_tensor_copy_to_host(get(), elements.data(), elements.size() * sizeof(T)));
+        UMBO_DETAIL_TRY(umbo_tensor_download(get(), elements.data(), elements.size() * sizeof(T)));
         return elements;
     }
 

@@ -30,16 +30,16 @@ private:
 // The one in force where no scope is entered.
 inline returned<strategy> default_strategy() {
     umbo_strategy *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_default_strategy(&out));
+    UMBO_DETAIL_TRY(umbo_strategy_default(&out));
     return strategy(out);
 }
 
 // Puts a strategy in force in this thread without a scope; an empty one clears it.
-inline returned<void> set_strategy(const strategy &to) { return check(umbo_set_strategy(to.get())); }
+inline returned<void> set_strategy(const strategy &to) { return check(umbo_strategy_set_current(to.get())); }
 
 inline returned<bool> has_strategy() {
     std::int32_t out = 0;
-    UMBO_DETAIL_TRY(umbo_has_strategy(&out));
+    UMBO_DETAIL_TRY(umbo_strategy_has_current(&out));
     return out != 0;
 }
 

@@ -70,22 +70,22 @@ public:
 
     // Assigns `count` elements in row-major order, all that the variable has.
     template <class T>
-    returned<void> write(const T *data, std::size_t count) const {
+    returned<void> upload(const T *data, std::size_t count) const {
         UMBO_DETAIL_CALL(expect(dtype_of<T>));
-        return check(umbo_variable_write(get(), data, count * sizeof(T)));
+        return check(umbo_variable_upload(get(), data, count * sizeof(T)));
     }
 
     // The same of what has `data()` and `size()`: a vector, an array, a `std::span`.
     template <class Range>
-    returned<void> write(const Range &elements) const {
-        return write(std::data(elements), std::size(elements));
+    returned<void> upload(const Range &elements) const {
+        return upload(std::data(elements), std::size(elements));
     }
 
     // The current value in host memory that has room for `count` elements, all that there are.
     template <class T>
-    returned<void> copy_to_host(T *data, std::size_t count) const {
+    returned<void> download(T *data, std::size_t count) const {
         UMBO_DETAIL_CALL(expect(dtype_of<T>));
-        return check(umbo_variable_copy_to_host(get(), data, count * sizeof(T)));
+        return check(umbo_variable_download(get(), data, count * sizeof(T)));
     }
     returned<void> assign_add(const value &delta) const;
     returned<void> assign_sub(const value &delta) const;

@@ -22,8 +22,8 @@ const FRAME: &str = concat!(
 /// What the caller's arrays have to hold, so that numbers for which no array can be there are all
 /// that may be given: function, argument.
 const BY_ARRAYS: &[(&str, &str)] = &[
-    ("umbo_convert_from_float", "count"),
-    ("umbo_convert_to_float", "count"),
+    ("umbo_dtype_convert_from_float", "count"),
+    ("umbo_dtype_convert_to_float", "count"),
 ];
 
 /// Good arguments that a place needs beside those of the matrix: function, place, argument,
@@ -124,7 +124,7 @@ const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
     // It leaves the errors as they are.
     ("umbo_last_error_at", "index", "UMBO_STATUS_OUT_OF_RANGE"),
     (
-        "umbo_set_logical_device_count",
+        "umbo_device_set_logical_count",
         "physical_ordinal",
         "UMBO_STATUS_NOT_FOUND",
     ),
@@ -163,7 +163,7 @@ const AFTER: &[(&str, &str)] = &[
         "umbo_optimizer_set_loss_scale",
         "use_optimizer(&good, good.optimizer);",
     ),
-    ("umbo_set_logical_device_count", "use_devices();"),
+    ("umbo_device_set_logical_count", "use_devices();"),
     ("umbo_set_worker_count", "use_workers(&good);"),
     ("umbo_strategy_measure_steps", "use_measured(&good);"),
     ("umbo_trace_start", "use_trace(&good);"),

@@ -91,7 +91,7 @@ pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
 /// The default strategy.
 pub fn default_strategy() -> Result<Handle<umbo_strategy>> {
     // SAFETY: the output is a variable.
-    made(|strategy| unsafe { umbo_default_strategy(strategy) })
+    made(|strategy| unsafe { umbo_strategy_default(strategy) })
 }
 
 fn copy(step: &Json, environment: &Environment<'_>) -> Given {
@@ -191,14 +191,14 @@ fn set_strategy(step: &Json, environment: &Environment<'_>) -> Given {
         .as_ref()
         .map_or(ptr::null_mut(), |strategy| strategy.get());
     // SAFETY: NULL or a handle.
-    check(unsafe { umbo_set_strategy(handle) })?;
+    check(unsafe { umbo_strategy_set_current(handle) })?;
     Ok(None)
 }
 
 /// The number of the strategy that is current; that of the default strategy is 0.
 fn current_id() -> Result<u64> {
     // SAFETY: the output is a variable.
-    let current: Handle<umbo_strategy> = made(|current| unsafe { umbo_current_strategy(current) })?;
+    let current: Handle<umbo_strategy> = made(|current| unsafe { umbo_strategy_current(current) })?;
     Ok(info(&current)?.id)
 }
 
@@ -214,7 +214,7 @@ fn in_cross_replica_context() -> Given {
 fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
     // SAFETY: the output is a variable.
     let context = read(ptr::null_mut(), |context| unsafe {
-        umbo_current_replica_context(context)
+        umbo_replica_context_current(context)
     })?;
     Ok((!context.is_null()).then_some(context))
 }

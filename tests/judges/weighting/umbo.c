@@ -172,7 +172,7 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
         double values[WIDTH];
         const int count = variable == 0 ? WIDTH : 1;
         int at;
-        UMBO_CHECK(umbo_variable_copy_to_host(trainer.variables[variable], values, (size_t)count * sizeof *values));
+        UMBO_CHECK(umbo_variable_download(trainer.variables[variable], values, (size_t)count * sizeof *values));
         for (at = 0; at < count && rank == 0; at++) printf("weight %.17g\n", values[at]);
     }
     umbo_iterator_release(iterator);

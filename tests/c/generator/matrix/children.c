@@ -14,7 +14,7 @@ static void make_the_calls(int context) {
     now = &scene.good;
     contexts[context].enter(&scene);
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
-    demand(umbo_set_strategy(NULL), "umbo_set_strategy(NULL)");
+    demand(umbo_strategy_set_current(NULL), "umbo_strategy_set_current(NULL)");
     if (!entered) fail("the context", "was never there");
     check_objects(&scene.good, entered ? gone : NOTHING);
     release_objects(&scene.good, entered ? gone : NOTHING);

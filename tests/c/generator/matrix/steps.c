@@ -21,7 +21,7 @@ static void a_replica_with_limits(struct scene *scene) {
 
 static void a_replica_of_the_default_strategy(struct scene *scene) {
     umbo_strategy *strategy = NULL;
-    CHECK_OK(umbo_default_strategy(&strategy));
+    CHECK_OK(umbo_strategy_default(&strategy));
     umbo_ignore(umbo_strategy_run(strategy, on_a_replica, NULL, scene, NULL, NULL));
     umbo_strategy_release(strategy);
 }

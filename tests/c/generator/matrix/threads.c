@@ -28,8 +28,8 @@ static void a_colocation(struct scene *scene) {
  * the last error, the places of handles that are in use. */
 static void probe_every_place(struct scene *scene) {
     struct objects *good = &scene->good;
-    CHECK_OK(umbo_set_strategy(good->strategy));
-    CHECK_OK(umbo_set_strategy(NULL));
+    CHECK_OK(umbo_strategy_set_current(good->strategy));
+    CHECK_OK(umbo_strategy_set_current(NULL));
     a_scope_without_a_probe(scene);
     CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));

@@ -97,7 +97,7 @@ static void child(double patience) {
             good.communicator = make_communicator();
         }
         report->number = numbers_of_all - 1;
-        umbo_ignore(umbo_set_strategy(NULL));
+        umbo_ignore(umbo_strategy_set_current(NULL));
         release_objects(&good, NOTHING);
         umbo_clear_last_error();
         /* Threads that have made elements of an iterator that is gone may still have one. */

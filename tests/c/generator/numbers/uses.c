@@ -124,7 +124,7 @@ static CHECK_MAYBE_UNUSED void use_metrics(struct objects *good) {
 }
 
 static CHECK_MAYBE_UNUSED void use_devices(void) {
-    umbo_ignore(used(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 1, NULL)));
+    umbo_ignore(used(umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, 1, NULL)));
 }
 
 static CHECK_MAYBE_UNUSED void use_workers(struct objects *good) {

@@ -123,7 +123,7 @@ int main(int argc, char **argv) {
         if (one_in(f, 64)) check_live_handles(f);
     }
     while (f->scope_count > 0) leave_scope(f);
-    umbo_ignore(umbo_set_strategy(NULL));
+    umbo_ignore(umbo_strategy_set_current(NULL));
     f->nesting = MOST_NESTING;
     check_live_handles(f);
     for (kind = 1; kind < KINDS; kind++)
