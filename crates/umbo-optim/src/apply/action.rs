@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::apply::launcher::Keep;
-use crate::apply::launchers::{Launcher, launcher_of};
+use crate::apply::launcher::{Launcher, launcher_of};
 use crate::apply::non_finite::{not_finite, warn_of};
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::preparation::Preparation;

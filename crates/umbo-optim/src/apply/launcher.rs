@@ -1,6 +1,10 @@
 //! Launchers: what works on the variables of an apply. In host memory these are the workers, else
 //! the device that holds the variables.
 
+use std::ops::Deref;
+
+use crate::apply::host::CpuBackend;
+use crate::apply::on_device::DeviceBackend;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::ApplyWorkspace;
@@ -8,7 +12,9 @@ use crate::exchange::between_devices::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
 use umbo_base::error::Result;
+use umbo_device::registry;
 use umbo_tensor::Tensor;
+use umbo_tensor::values::variable::Variable;
 
 /// The fate of gradients that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,4 +84,34 @@ pub(crate) trait ApplyBackend: Sync {
 
     /// An operation has failed half-way: the device's contents cannot be trusted.
     fn give_up(&self, _why: &str) {}
+}
+
+/// The launcher of a strategy's variables.
+#[derive(Clone, Copy)]
+pub(crate) enum Launcher {
+    /// They are in host memory.
+    Host(CpuBackend),
+    /// They are in memory that the host cannot address.
+    Device(DeviceBackend),
+}
+
+impl Deref for Launcher {
+    type Target = dyn ApplyBackend;
+
+    fn deref(&self) -> &(dyn ApplyBackend + 'static) {
+        match self {
+            Launcher::Host(host) => host,
+            Launcher::Device(device) => device,
+        }
+    }
+}
+
+/// The launcher of a strategy's variables, which are all on one device.
+pub(crate) fn launcher_of(variables: &[Variable]) -> Result<Launcher> {
+    Ok(match variables.first().map(Variable::device) {
+        Some(device) if !device.is_host_memory() => {
+            Launcher::Device(DeviceBackend(registry::backend(device)?))
+        }
+        _ => Launcher::Host(CpuBackend),
+    })
 }

@@ -4,7 +4,6 @@ pub mod action;
 pub(crate) mod device_operands;
 pub(crate) mod host;
 pub(crate) mod launcher;
-pub(crate) mod launchers;
 pub(crate) mod non_finite;
 pub(crate) mod on_device;
 pub(crate) mod plan;
@@ -12,7 +11,6 @@ pub(crate) mod preparation;
 pub(crate) mod report;
 pub(crate) mod sources;
 pub(crate) mod update_context;
-pub(crate) mod work;
 pub(crate) mod workspace;
 
 use std::sync::Arc;

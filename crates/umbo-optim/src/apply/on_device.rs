@@ -18,20 +18,13 @@ use crate::exchange::between_devices::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
 use crate::rules::custom_kernels::{address_of, compute, copy_out};
-use umbo_base::error::{Error, Result, memory};
+use umbo_base::error::{Result, memory};
 use umbo_device::backend::Backend;
 use umbo_kernels::launch::{
     Address, DeviceUpdate, Gradient, TableRows, on_device, prepared_on_device,
 };
 use umbo_kernels::update::squares::Squares;
 use umbo_tensor::{DType, Shape, Tensor};
-
-impl ApplyWorkspace {
-    fn take_ready(&mut self) -> Result<ReservedMemory> {
-        let ready = self.ready.take();
-        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its device".into()))
-    }
-}
 
 /// The kernels of a device.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! An apply in preparation.
 
-use crate::apply::launchers::Launcher;
+use crate::apply::launcher::Launcher;
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ApplyWorkspace;

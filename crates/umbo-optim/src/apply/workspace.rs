@@ -1,19 +1,33 @@
-//! The memory that applies work in. The operations are in `work`.
+//! The memory that applies work in, and the operations of an apply on all of its variables. Each
+//! operation enters the worker set once.
 
 use std::ops::Range;
 use std::slice;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::apply::device_operands::ReservedMemory;
+use crate::apply::launcher::Launcher;
+use crate::apply::plan::TreatmentPlan;
+use crate::apply::sources::GradientSources;
+use crate::apply::update_context::UpdateContext;
 use crate::exchange::buffers::AlignedBytes;
+use crate::exchange::new_weights::put_weights;
 use crate::exchange::shards::Shards;
-use crate::rules::Scalars;
+use crate::exchange::slots;
+use crate::rules::{Rates, Scalars, UpdateRule, VariableProgress, WeightDecay};
+use crate::state::OptimizerMemory;
+use crate::state::variable_states::Variables;
 use parking_lot::Mutex;
+use umbo_base::error::{Error, Result};
 use umbo_executor::pieces::Pieces;
+use umbo_executor::workers;
+use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::update::chunks::ChunkSums;
+use umbo_kernels::update::rules::SUMS;
 use umbo_kernels::update::squares::Squares;
-use umbo_kernels::update::weighted_sum::Contribution;
+use umbo_kernels::update::weighted_sum::{Clipping, Contribution};
 use umbo_kernels::view::Span;
+use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::buffer::OfCopies;
 use umbo_tensor::values::sharding::VariableSharding;
 use umbo_tensor::values::variable::Variable;
@@ -70,6 +84,278 @@ pub(crate) struct UpdateGroup {
 }
 
 impl ApplyWorkspace {
+    /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
+    /// all memory except that of sums and states. If `states` are given, small variables that
+    /// follow each other in memory, in all operands of an update by `rule`, become one item.
+    /// Fails if `rule` cannot update a selected row-sparse variable.
+    pub(crate) fn select(
+        &mut self,
+        sources: &GradientSources<'_>,
+        plan: &TreatmentPlan,
+        rule: &dyn UpdateRule,
+        states: Option<&Variables>,
+        has: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let replicas = sources.replicas();
+        self.items.clear();
+        let workers = workers::count();
+        self.contributions
+            .resize_with(self.contributions.len().max(workers), Mutex::default);
+        for contributions in &self.contributions {
+            let mut contributions = contributions.lock();
+            contributions.clear();
+            contributions.reserve(replicas);
+        }
+        let states = states.filter(|_| rule.is_elementwise());
+        self.changes = states.map_or(0, |states| states.changes);
+        let alike = |run: &Range<usize>, position| {
+            states.is_some_and(|states| states.are_alike(position..position + run.len()))
+                && sources.are_alike(run)
+        };
+        let mut select = |run: Range<usize>| {
+            let index = run.start;
+            let count = run.len();
+            if !has(index) || !plan.updates(index) {
+                return Ok(());
+            }
+            if rule.measures() && sources.is_row_sparse(index) {
+                return Err(needs_all_rows(&sources.variables()[index], rule));
+            }
+            self.items.push(UpdateGroup {
+                index,
+                count,
+                ..UpdateGroup::default()
+            });
+            Ok(())
+        };
+        plan.runs
+            .iter()
+            .try_for_each(|run| plan.divide(run.clone(), &alike, &mut select))
+    }
+
+    /// Divides the variables whose gradients are not row-sparse among the ranks.
+    pub(crate) fn divide(&mut self, sources: &GradientSources<'_>) {
+        self.items
+            .iter_mut()
+            .for_each(|item| item.divided = !sources.is_row_sparse(item.index));
+    }
+
+    /// Reserves the state of each variable: of this rank's part, or the whole state if it is
+    /// updated by rows. Returns whether a part of a whole state is missing on this rank.
+    pub(crate) fn prepare_state(
+        &mut self,
+        variables: &mut Variables,
+        sources: &GradientSources<'_>,
+        plan: &mut TreatmentPlan,
+        rule: &dyn UpdateRule,
+    ) -> Result<bool> {
+        let mut lacks = false;
+        for item in &self.items {
+            let variable = &sources.variables()[item.index];
+            let position = match item.divided {
+                true => variables.known_by_parts(variable, rule)?,
+                false => variables.known_or(variable, rule, 0..variable.shape().elements())?,
+            };
+            lacks |= !item.divided && !variables.state(position).is_whole();
+            plan.treatments[item.index].position = Some(position);
+        }
+        Ok(lacks)
+    }
+
+    /// Gathers the whole state of the variables that are updated by rows. A collective call.
+    pub(crate) fn gather_row_state(
+        &self,
+        ranks: &Ranks,
+        state: &mut OptimizerMemory,
+        plan: &mut TreatmentPlan,
+        rule: &dyn UpdateRule,
+    ) -> Result<()> {
+        for item in self.items.iter().filter(|item| !item.divided) {
+            let Some(position) = plan.treatments[item.index].position else {
+                continue;
+            };
+            let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
+                slots::whole(
+                    ranks,
+                    &slot.name,
+                    &state.variables.state(position).kept(index),
+                )
+            });
+            let slots = slots.collect::<Result<Vec<_>>>()?;
+            if !state.variables.state(position).is_whole() {
+                let elements = state.variables.state(position).elements();
+                state
+                    .variables
+                    .replace(position, rule, 0..elements, &slots)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the exchanged gradients, and their squares if the ranks have measured them.
+    pub(crate) fn take_exchanged(
+        &mut self,
+        sources: &GradientSources<'_>,
+        shards: Shards,
+        measured: Option<Vec<[f64; SUMS]>>,
+    ) {
+        let dense = self
+            .items
+            .iter_mut()
+            .filter(|item| !sources.is_row_sparse(item.index));
+        let mut measured = measured.into_iter().flatten();
+        for (item, shard) in dense.zip(&shards.items) {
+            item.gradient = shard.gradient();
+            item.squares = measured.next().map(Squares::of_sums);
+        }
+        self.exchange.shards = Some(shards).filter(|_| !sources.exchanged);
+    }
+
+    /// Which variables are selected.
+    pub(crate) fn indices(&self) -> Vec<usize> {
+        self.items.iter().flat_map(UpdateGroup::variables).collect()
+    }
+
+    /// How many variables are selected.
+    pub(crate) fn len(&self) -> usize {
+        self.items.iter().map(|item| item.count).sum()
+    }
+
+    /// Makes memory for the sums that [`ApplyWorkspace::accumulate`] adds to.
+    pub(crate) fn reserve_sums(&self, sources: &mut GradientSources<'_>) -> Result<()> {
+        let variables = sources.variables();
+        for &UpdateGroup { index, .. } in &self.items {
+            sources.accumulation.reserve(index, &variables[index])?;
+        }
+        Ok(())
+    }
+
+    /// Adds the last run's contributions to the sums, which it claims.
+    pub(crate) fn accumulate(
+        &mut self,
+        launcher: Launcher,
+        sources: &mut GradientSources<'_>,
+    ) -> Result<()> {
+        for item in &mut self.items {
+            item.fresh = sources.accumulation.claim(item.index);
+        }
+        launcher.sum(self, sources)
+    }
+
+    /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be
+    /// carried out ([`ApplyWorkspace::update`]) or dropped ([`ApplyWorkspace::drop_updates`]).
+    pub(crate) fn prepare(
+        &mut self,
+        state: &mut OptimizerMemory,
+        sources: &GradientSources<'_>,
+        plan: &mut TreatmentPlan,
+        rule: &dyn UpdateRule,
+        learning_rate: f64,
+    ) -> Result<()> {
+        let mut last = None;
+        for at in 0..self.items.len() {
+            let index = self.items[at].index;
+            let variable = &sources.variables()[index];
+            let treatment = &mut plan.treatments[index];
+            let rates = state.rates(&treatment.group, rule, learning_rate);
+            let known = match treatment.position {
+                Some(position) => Ok(position),
+                None => state.variables.known(variable, rule),
+            };
+            let update = known.and_then(|position| {
+                treatment.position = Some(position);
+                prepare_update(
+                    &mut state.variables,
+                    position,
+                    variable,
+                    rule,
+                    rates,
+                    &mut last,
+                )
+            });
+            match update {
+                Ok(update) => {
+                    state
+                        .variables
+                        .set_claimed(update.position, self.items[at].count, true);
+                    self.items[at].update = Some(update);
+                }
+                Err(error) => {
+                    self.drop_updates(&mut state.variables);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the prepared updates.
+    pub(crate) fn drop_updates(&mut self, variables: &mut Variables) {
+        self.ready = None;
+        for item in &mut self.items {
+            if let Some(update) = item.update.take() {
+                variables.set_claimed(update.position, item.count, false);
+            }
+        }
+    }
+
+    /// Carries out the prepared updates. Returns the first variable whose gradient was not finite.
+    /// If it fails, weights may be partly written.
+    pub(crate) fn update(
+        &mut self,
+        launcher: Launcher,
+        variables: &mut Variables,
+        sources: &GradientSources<'_>,
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
+    ) -> Result<Option<usize>> {
+        let means = UpdateContext {
+            variables,
+            sources,
+            rule,
+            clipping,
+        };
+        if let Err(error) = launcher.update(self, means) {
+            self.drop_updates(variables);
+            return Err(error);
+        }
+        put_weights(&self.items, means);
+        let mut found = None;
+        for item in &mut self.items {
+            let Some(PreparedUpdate {
+                position,
+                buffer,
+                copies,
+                scalars,
+                ..
+            }) = item.update.take()
+            else {
+                continue;
+            };
+            if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
+                found = item.first_not_finite(sources, clipping);
+            }
+            if copies.contains(&true) {
+                sources.variables()[item.index].end_update(buffer, copies);
+            }
+            variables.end_update(position, item.count, scalars.running);
+        }
+        Ok(found)
+    }
+
+    /// Fails if another update of a variable that is divided among the ranks is prepared: this
+    /// one's new weights are computed before that is carried out.
+    pub(crate) fn check_first_updates(&self, sources: &GradientSources<'_>) -> Result<()> {
+        let mut divided = self.items.iter().filter(|item| item.divided);
+        divided.try_for_each(|item| sources.variables()[item.index].check_first_update())
+    }
+
+    /// The device's memory, which was reserved when the apply was prepared.
+    pub(super) fn take_ready(&mut self) -> Result<ReservedMemory> {
+        let ready = self.ready.take();
+        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its device".into()))
+    }
+
     /// Calls `inspect` with the index of each variable and the squares of its gradient, which was
     /// measured.
     pub(crate) fn for_each_squares(&self, mut inspect: impl FnMut(usize, Squares)) {
@@ -110,6 +396,22 @@ impl UpdateGroup {
             .iter()
             .filter_map(|item| Some((item.index, item.update.as_ref()?)))
     }
+
+    /// The first variable of an item whose gradient is not finite. If the item has several
+    /// variables, their gradient still exists.
+    fn first_not_finite(&self, sources: &GradientSources<'_>, clipping: Clipping) -> Option<usize> {
+        let mut contributions = Vec::new();
+        let is_not_finite = |&index: &usize| {
+            sources.collect(index, &mut contributions);
+            let gradient = sources.sum(index, 1, &contributions).clipped(clipping);
+            !gradient.squares(Instructions::chosen()).finite
+        };
+        if self.count == 1 {
+            Some(self.index)
+        } else {
+            self.variables().find(is_not_finite)
+        }
+    }
 }
 
 /// A prepared update: where the optimizer keeps the variable's state, which of the variable's
@@ -121,4 +423,55 @@ pub(crate) struct PreparedUpdate {
     pub(crate) copies: OfCopies<bool>,
     pub(crate) l2: f64,
     pub(crate) scalars: Scalars,
+}
+
+/// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the
+/// variable before: variables that are treated alike have the same scalars.
+fn prepare_update(
+    variables: &mut Variables,
+    position: usize,
+    variable: &Variable,
+    rule: &dyn UpdateRule,
+    rates: Rates,
+    last: &mut Option<(Rates, VariableProgress, Scalars)>,
+) -> Result<PreparedUpdate> {
+    let buffer = variables.prepare_visible(position)?;
+    let progress = variables.progress(position);
+    if variables.claimed[position] {
+        return Err(Error::precondition(format!(
+            "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
+             apply to a variable once for each run"
+        )));
+    }
+    let scalars = match last {
+        Some((last_rates, last_progress, scalars))
+            if (&rates, &progress) == (last_rates, last_progress) =>
+        {
+            *scalars
+        }
+        _ => {
+            let scalars = rule.prepare(&rates, &progress)?;
+            last.insert((rates, progress, scalars)).2
+        }
+    };
+    let l2 = match rule.weight_decay() {
+        WeightDecay::L2 => rates.weight_decay,
+        WeightDecay::Decoupled => 0.0,
+    };
+    Ok(PreparedUpdate {
+        position,
+        buffer,
+        copies: OfCopies::default(),
+        l2,
+        scalars,
+    })
+}
+
+fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    invalid!(
+        "gradients",
+        "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+         changed. Use another rule for it, or make its gradients without row_sparse",
+        rule.name()
+    )
 }

@@ -48,7 +48,7 @@ mod wire_form;
 
 use std::fmt;
 
-use crate::apply::launchers::Launcher;
+use crate::apply::launcher::Launcher;
 use crate::apply::preparation::Preparation;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;

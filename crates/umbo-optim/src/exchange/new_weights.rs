@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, take};
 use super::shards::{ShardRange, Shards};
 use crate::apply::host::with_pass;
-use crate::apply::launchers::Launcher;
+use crate::apply::launcher::Launcher;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory, UpdateGroup};
 use parking_lot::Mutex;

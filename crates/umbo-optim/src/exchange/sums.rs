@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::buffers::{AlignedBytes, BLOCK, WORD, copy, padded, take};
 use super::shards::{ReceivedShard, ShardRange, Shards};
 use super::wire_form::WireForm;
-use crate::apply::launchers::Launcher;
+use crate::apply::launcher::Launcher;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ExchangeMemory;
 use umbo_base::error::Result;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::apply::launchers::{Launcher, launcher_of};
+use crate::apply::launcher::{Launcher, launcher_of};
 use crate::apply::sources::GradientSources;
 use crate::exchange::Exchange;
 use crate::gradients::Gradients;
