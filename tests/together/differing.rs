@@ -127,7 +127,7 @@ fn step(strategy: &Strategy, element: Option<Value>) -> Result<()> {
 }
 
 /// That an error names who differs in what.
-fn assert_names(text: &str, (size, wrong): (usize, usize), name: &str, values: [&str; 2]) {
+fn assert_names(text: &str, size: usize, wrong: usize, name: &str, values: [&str; 2]) {
     let [odd, usual] = values;
     let others: Vec<String> = (0..size)
         .filter(|&rank| rank != wrong)
@@ -171,7 +171,7 @@ fn ranks_that_read_other_data_are_told_in_the_first_step() {
                 for error in came {
                     assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
                     let text = error.to_string();
-                    assert_names(&text, (size, wrong), name, [odd, usual]);
+                    assert_names(&text, size, wrong, name, [odd, usual]);
                     assert!(text.contains("step 1"), "{text}");
                 }
             }
@@ -209,7 +209,7 @@ fn restored_places_are_compared_as_they_were_saved() {
                 None => stepped.unwrap(),
                 Some(wrong) => {
                     let text = stepped.unwrap_err().to_string();
-                    assert_names(&text, (3, wrong), "the number of its element", ["2", "1"]);
+                    assert_names(&text, 3, wrong, "the number of its element", ["2", "1"]);
                 }
             }
         });
@@ -246,7 +246,8 @@ fn rounds_of_shuffles_are_compared() {
                 .to_string();
             assert_names(
                 &text,
-                (3, 1),
+                3,
+                1,
                 "the rounds of the pipeline's shuffles",
                 ["0", "1"],
             );
@@ -270,7 +271,7 @@ fn elements_of_several_iterators_are_compared() {
             second.next().unwrap();
         }
         let text = step(&strategy, Some(both())).unwrap_err().to_string();
-        assert_names(&text, (3, 2), "the number of its element", ["2", "1"]);
+        assert_names(&text, 3, 2, "the number of its element", ["2", "1"]);
         assert!(text.contains("step 2"), "{text}");
         // The ranks go on once they have read the same.
         if rank != 2 {
@@ -291,7 +292,8 @@ fn batches_of_the_program_are_compared_too() {
         let text = error.to_string();
         assert_names(
             &text,
-            (3, 1),
+            3,
+            1,
             "the number of examples in the global batch",
             ["6", "9"],
         );

@@ -28,36 +28,35 @@ struct OwnData {
     is_alike: bool,
 }
 
-const OWN_DATA: [OwnData; 4] = [
-    OwnData {
-        name: "alike",
-        sharding: Sharding::Off,
-        rows: [20, 20, 20],
-        seeds: [5, 5, 5],
-        is_alike: true,
-    },
-    OwnData {
-        name: "seeds",
-        sharding: Sharding::Off,
-        rows: [20, 20, 20],
-        seeds: [5, 6, 7],
-        is_alike: false,
-    },
-    OwnData {
-        name: "rows",
-        sharding: Sharding::Off,
-        rows: [20, 27, 6],
-        seeds: [5, 5, 5],
-        is_alike: false,
-    },
-    OwnData {
-        name: "files",
-        sharding: Sharding::File,
-        rows: [20, 27, 6],
-        seeds: [5, 5, 5],
-        is_alike: false,
-    },
-];
+const ALIKE: OwnData = OwnData {
+    name: "alike",
+    sharding: Sharding::Off,
+    rows: [20, 20, 20],
+    seeds: [5, 5, 5],
+    is_alike: true,
+};
+
+const OTHER_SEEDS: OwnData = OwnData {
+    name: "seeds",
+    seeds: [5, 6, 7],
+    is_alike: false,
+    ..ALIKE
+};
+
+const OTHER_ROWS: OwnData = OwnData {
+    name: "rows",
+    rows: [20, 27, 6],
+    is_alike: false,
+    ..ALIKE
+};
+
+const OWN_FILES: OwnData = OwnData {
+    name: "files",
+    sharding: Sharding::File,
+    ..OTHER_ROWS
+};
+
+const OWN_DATA: [OwnData; 4] = [ALIKE, OTHER_SEEDS, OTHER_ROWS, OWN_FILES];
 
 impl OwnData {
     /// An iterator of a rank, over its own rows or over its share of files.
@@ -145,7 +144,7 @@ fn each_rank_goes_on_at_its_own_position() {
 /// A manager saves it, too, also in the background.
 #[test]
 fn a_manager_keeps_the_position_of_each_rank() {
-    let [_, data, ..] = OWN_DATA;
+    let data = OTHER_SEEDS;
     for asynchronous in [false, true] {
         let folder = Folder::new("own-positions-kept");
         let options = ManagerOptions {
@@ -213,7 +212,7 @@ fn another_number_of_ranks_goes_on_where_all_ranks_were_at_one_position() {
 #[test]
 fn ranks_that_read_the_same_data_take_no_positions_that_differ() {
     let folder = Folder::new("own-positions-same");
-    for data in &OWN_DATA[..2] {
+    for data in &[ALIKE, OTHER_SEEDS] {
         saved(data, 2, &folder.file());
         on_ranks(&ranks(2), 1, |_, strategy| {
             let strategy = strategy.unwrap();

@@ -22,6 +22,15 @@ struct Program {
 }
 
 impl Program {
+    fn new(wrong: bool) -> Program {
+        Program {
+            memory: vec![],
+            streams: vec![],
+            events: vec![],
+            wrong,
+        }
+    }
+
     fn stream(&mut self) -> sys::CUstream {
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).unwrap();
         self.streams.push(stream);
@@ -40,6 +49,22 @@ impl Program {
         let at = unsafe { result::malloc_sync(BYTES) }.unwrap();
         self.memory.push(at);
         at
+    }
+
+    /// Lets `later` wait for what is queued on `earlier`. The mistake is to forget it.
+    fn order(&mut self, earlier: sys::CUstream, later: sys::CUstream) {
+        let event = self.event();
+        record(event, earlier);
+        if !self.wrong {
+            wait(later, event);
+        }
+    }
+
+    /// Waits for a stream. The mistake is to forget it.
+    fn await_stream(&self, stream: sys::CUstream) {
+        if !self.wrong {
+            synchronize(stream);
+        }
     }
 }
 
@@ -151,12 +176,7 @@ fn compare(control: &Control, name: &str, kinds: &[&str], body: impl Fn(&mut Pro
     for seed in 0..2 * SEEDS {
         let wrong = seed % 2 == 1;
         control.seed(seed / 2);
-        let mut program = Program {
-            memory: vec![],
-            streams: vec![],
-            events: vec![],
-            wrong,
-        };
+        let mut program = Program::new(wrong);
         body(&mut program);
         let _ = result::ctx::synchronize();
         control.mend();
@@ -203,13 +223,9 @@ fn order_between_streams() {
         |p| {
             let one = p.stream();
             let two = p.stream();
-            let ready = p.event();
             let x = p.memory();
             fill(x, BYTES, one);
-            record(ready, one);
-            if !p.wrong {
-                wait(two, ready);
-            }
+            p.order(one, two);
             launch(reading, x, two);
         },
     );
@@ -236,15 +252,11 @@ fn order_between_streams() {
     compare(&control, "overwriting what is still read", &["race"], |p| {
         let one = p.stream();
         let two = p.stream();
-        let over = p.event();
         let x = p.memory();
         fill(x, BYTES, one);
         synchronize(one);
         launch(reading, x, one);
-        record(over, one);
-        if !p.wrong {
-            wait(two, over);
-        }
+        p.order(one, two);
         fill(x, BYTES, two);
     });
     compare(
@@ -256,9 +268,7 @@ fn order_between_streams() {
             let x = p.memory();
             let y = p.memory();
             fill(x, BYTES, null_mut());
-            if !p.wrong {
-                synchronize(null_mut());
-            }
+            p.await_stream(null_mut());
             copy(y, x, BYTES, own);
         },
     );
@@ -286,27 +296,19 @@ fn memory_freed_too_early() {
         |p| {
             let one = p.stream();
             let two = p.stream();
-            let over = p.event();
             let y = p.memory();
             let x = allocate_async(one);
             fill(x, BYTES, one);
             copy(y, x, BYTES, one);
-            record(over, one);
-            if !p.wrong {
-                wait(two, over);
-            }
+            p.order(one, two);
             free_async(x, two);
         },
     );
     compare(&control, "memory used before it is there", &["race"], |p| {
         let one = p.stream();
         let two = p.stream();
-        let ready = p.event();
         let x = allocate_async(one);
-        record(ready, one);
-        if !p.wrong {
-            wait(two, ready);
-        }
+        p.order(one, two);
         fill(x, BYTES, two);
         synchronize(two);
         free_async(x, one);
@@ -323,9 +325,7 @@ fn memory_freed_too_early() {
             p.memory.pop();
             fill(x, BYTES, one);
             copy(y, x, BYTES, one);
-            if !p.wrong {
-                synchronize(one);
-            }
+            p.await_stream(one);
             free(x);
         },
     );
@@ -338,9 +338,7 @@ fn memory_freed_too_early() {
             let x = p.memory();
             let source = pinned();
             upload(x, source.cast(), one);
-            if !p.wrong {
-                synchronize(one);
-            }
+            p.await_stream(one);
             free_pinned(source);
         },
     );
@@ -377,9 +375,7 @@ fn page_locked_memory_changed_too_early() {
                     false => upload(x, host.cast(), one),
                 };
                 assert!(queued);
-                if !p.wrong {
-                    synchronize(one);
-                }
+                p.await_stream(one);
                 // SAFETY: the memory is there; that a copy uses it is the mistake.
                 unsafe { host.add(63).write(5) };
                 synchronize(one);
@@ -566,12 +562,7 @@ fn threads_of_a_block() {
 fn failures_on_demand() {
     let Some(control) = start(&[]) else { return };
     control.fault("cuMemsetD8Async:2:1");
-    let mut p = Program {
-        memory: vec![],
-        streams: vec![],
-        events: vec![],
-        wrong: false,
-    };
+    let mut p = Program::new(false);
     let one = p.stream();
     let x = p.memory();
     assert_eq!(

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use umbo_base::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 35] = [
+pub const FUNCTIONS: [&str; 38] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -41,15 +41,17 @@ const FUNCTIONS: [&str; 35] = [
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
     "cuStreamGetCtx",
     "cuStreamQuery",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 
 /// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed. The
 /// driver exists.
 pub(super) fn require_functions() -> Result<()> {
-    let streams = ["cuStreamCreate", "cuStreamDestroy_v2", "cuStreamWaitEvent"];
     let missing = guarded(|| {
         // SAFETY: the driver's library was opened before. It is only searched for names here.
         let library = unsafe { sys::culib() };
@@ -57,7 +59,7 @@ pub(super) fn require_functions() -> Result<()> {
             // SAFETY: the address is compared and not called.
             unsafe { library.get::<*const ()>(name.as_bytes()) }.is_ok()
         };
-        FUNCTIONS.into_iter().chain(streams).find(|name| !has(name))
+        FUNCTIONS.into_iter().find(|name| !has(name))
     });
     let lacking = |function: &str| {
         Error::Unavailable(format!(
