@@ -2,6 +2,7 @@
 
 pub mod accumulate;
 pub mod chunks;
+mod finite_mask;
 pub mod formula;
 mod gradients;
 pub mod measure;

@@ -11,8 +11,9 @@ use crate::float::lanes::BLOCK;
 use crate::float::real::Real;
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::prefetch::{BYTES_AHEAD, prefetch};
+use crate::update::finite_mask::FiniteMask;
 use crate::update::formula::Formula;
-use crate::update::gradients::{FiniteMask, GradientLoop, MakeGradients};
+use crate::update::gradients::{GradientLoop, MakeGradients};
 use crate::update::pass::{TILE, UpdatePass};
 use crate::update::tiles::Tile;
 

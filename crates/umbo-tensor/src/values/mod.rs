@@ -6,6 +6,8 @@ pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
 pub mod nest;
+mod path;
+mod per_replica;
 pub mod random;
 pub mod sharding;
 mod strict_view_log;
@@ -25,6 +27,8 @@ use nest::{Nest, NestKind};
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::text::Text;
 use variable::Variable;
+
+pub use per_replica::PerReplica;
 pub use view::VariableView;
 
 /// The name of a nest's lists in messages.
@@ -58,133 +62,7 @@ pub enum Value {
     IndexedSlices(Arc<IndexedSlices>),
 }
 
-/// One component per replica: tensors or indexed slices.
-#[derive(Debug)]
-pub struct PerReplica(Components);
-
-#[derive(Debug)]
-enum Components {
-    /// All are tensors.
-    Dense(Vec<Tensor>),
-    /// At least one component is indexed slices.
-    Mixed(Vec<Value>),
-}
-
-impl PerReplica {
-    /// How many components there are: one or more.
-    pub fn count(&self) -> usize {
-        match &self.0 {
-            Components::Dense(components) => components.len(),
-            Components::Mixed(components) => components.len(),
-        }
-    }
-
-    /// The component of `replica`, if there is one.
-    pub fn component(&self, replica: usize) -> Option<Value> {
-        match &self.0 {
-            Components::Dense(components) => components.get(replica).cloned().map(Value::Tensor),
-            Components::Mixed(components) => components.get(replica).cloned(),
-        }
-    }
-
-    /// All components as values, in replica order.
-    pub fn values(&self) -> Vec<Value> {
-        (0..self.count())
-            .filter_map(|replica| self.component(replica))
-            .collect()
-    }
-
-    /// Whether all components are tensors.
-    pub fn is_dense(&self) -> bool {
-        matches!(self.0, Components::Dense(_))
-    }
-
-    /// The components, in replica order, if all are tensors ([`PerReplica::is_dense`]); else an
-    /// empty slice.
-    pub fn components(&self) -> &[Tensor] {
-        if let Components::Dense(components) = &self.0 {
-            components
-        } else {
-            &[]
-        }
-    }
-
-    /// The components, which the input pipeline that alone owns them reuses in place; an empty
-    /// slice if not all are tensors.
-    pub fn components_mut(&mut self) -> &mut [Tensor] {
-        if let Components::Dense(components) = &mut self.0 {
-            components
-        } else {
-            &mut []
-        }
-    }
-
-    fn too_short(&self, replica: usize) -> Error {
-        let count = self.count();
-        let problem =
-            format!("a per-replica value of {count} components has none for replica {replica}");
-        Error::out_of_range("value", problem)
-    }
-
-    /// The component of `replica`, if it is a tensor.
-    fn dense(&self, replica: usize) -> Option<&Tensor> {
-        match &self.0 {
-            Components::Dense(components) => components.get(replica),
-            Components::Mixed(components) => components.get(replica)?.as_tensor(),
-        }
-    }
-
-    /// The size of the first dimension of the component of `replica`.
-    fn rows(&self, replica: usize) -> Option<u64> {
-        let shape = match self.component(replica)? {
-            Value::IndexedSlices(slices) => slices.values().shape(),
-            component => component.as_tensor()?.shape(),
-        };
-        shape.first().map(|&size| size as u64)
-    }
-}
-
 impl Value {
-    /// A per-replica value of these components.
-    pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
-        if components.is_empty() {
-            return Err(invalid!(
-                "components",
-                "none; a per-replica value has one or more"
-            ));
-        }
-        Ok(Value::PerReplica(Arc::new(PerReplica(Components::Dense(
-            components,
-        )))))
-    }
-
-    /// A per-replica value of these components, each a tensor or indexed slices. If the components
-    /// are nests of one structure, it is the same nest of per-replica values, since these are
-    /// leaves.
-    pub fn per_replica_of(components: Vec<Value>) -> Result<Value> {
-        if components.iter().any(Value::is_nest) {
-            return Value::merge(&components, true, "components");
-        }
-        if let Some(replica) = components.iter().position(|value| !value.is_component()) {
-            let kind = components[replica].kind_name();
-            let problem = format!(
-                "{kind} where a tensor or indexed slices are expected; make a per-replica value \
-                 of each leaf, and a nest of those"
-            );
-            return Err(Error::invalid(format!("components[{replica}]"), problem));
-        }
-        match components
-            .iter()
-            .map(|value| value.as_tensor().cloned())
-            .collect()
-        {
-            Some(tensors) => Value::per_replica(tensors),
-            None => Ok(Value::PerReplica(Arc::new(PerReplica(Components::Mixed(
-                components,
-            ))))),
-        }
-    }
-
     /// Indexed slices; see [`IndexedSlices::new`].
     pub fn indexed_slices(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<Value> {
         Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(
@@ -317,65 +195,6 @@ impl Value {
                 self.kind_name()
             )
         })
-    }
-
-    /// The value at a path, which is field names and item numbers joined by dots. The result is
-    /// borrowed, so that no reference is counted.
-    ///
-    /// Names may be empty or contain dots, such as those of arrays in files. If a path can be read
-    /// in several ways, the way with the longest names counts.
-    pub fn at_path(&self, path: &str) -> Result<&Value> {
-        self.find_path(path).ok_or_else(|| {
-            // The message names the missing part as if no name had a dot.
-            let mut value = self;
-            for step in path.split('.') {
-                match value.step(step) {
-                    Some(found) => value = found,
-                    None => return Error::NotFound(value.no_such(step)),
-                }
-            }
-            Error::Internal(format!("'{path}' was found in parts, but not as a whole"))
-        })
-    }
-
-    fn find_path(&self, path: &str) -> Option<&Value> {
-        if let Some(whole) = self.step(path) {
-            return Some(whole);
-        }
-        // The search starts at the last dot, so that the longest name comes first.
-        path.rmatch_indices('.')
-            .find_map(|(dot, _)| self.step(&path[..dot])?.find_path(&path[dot + 1..]))
-    }
-
-    fn step(&self, step: &str) -> Option<&Value> {
-        if let Value::Nest(nest) = self {
-            nest.step(step)
-        } else {
-            None
-        }
-    }
-
-    fn no_such(&self, step: &str) -> String {
-        let Value::Nest(nest) = self else {
-            return format!(
-                "name: '{step}' asks {} for a field; it has none",
-                self.kind_name()
-            );
-        };
-        match nest.names() {
-            Some(names) => {
-                let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
-                format!(
-                    "name: there is no field '{step}'; the struct has {}",
-                    names.join(", ")
-                )
-            }
-            None => {
-                let kind = nest.kind_name().trim_start_matches("a ");
-                let count = self.count();
-                format!("name: there is no item '{step}'; the {kind} has {count} items")
-            }
-        }
     }
 
     /// The tensor of this leaf that replica `replica` sees. A plain tensor is the same for all
