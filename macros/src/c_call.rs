@@ -101,7 +101,7 @@ fn bound(binding: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStrea
     let name = parameter.unraw().to_string();
     let others = others.iter().map(|other| {
         let name = other.to_string();
-        quote!((#other, #name),)
+        quote!(crate::machinery::pointers::Count::new(#other, #name),)
     });
     let call = quote!(crate::machinery::arguments::#binding);
     match binding.to_string().as_str() {
@@ -156,7 +156,11 @@ mod tests {
                     let count = unsafe { crate::machinery::arguments::out(count, "count") }?;
                     crate::machinery::arguments::borrow(metrics, "metrics", |metrics| {
                         let items = unsafe {
-                            crate::machinery::arguments::array(items, (many, "many"), "items")
+                            crate::machinery::arguments::array(
+                                items,
+                                crate::machinery::pointers::Count::new(many, "many"),
+                                "items"
+                            )
                         }?;
                         count.write(metrics.len());
                         Ok(())

@@ -123,8 +123,12 @@ fn check_of_array(field: &mut Field) -> Result<Option<TokenStream>> {
     Ok(Some(quote! {
         crate::machinery::options::check_array(
             argument,
-            (#array_name, self.#array.is_null(), #is_optional),
-            (#count_name, self.#count.into()),
+            crate::machinery::options::ArrayField {
+                name: #array_name,
+                is_null: self.#array.is_null(),
+                is_optional: #is_optional,
+            },
+            crate::machinery::pointers::Count::new(self.#count.into(), #count_name),
         )?;
     }))
 }
@@ -230,8 +234,12 @@ mod tests {
             let check = quote! {
                 crate::machinery::options::check_array(
                     argument,
-                    (#name, self.#array.is_null(), #is_optional),
-                    ("axis_count", self.axis_count.into()),
+                    crate::machinery::options::ArrayField {
+                        name: #name,
+                        is_null: self.#array.is_null(),
+                        is_optional: #is_optional,
+                    },
+                    crate::machinery::pointers::Count::new(self.axis_count.into(), "axis_count"),
                 )?;
             };
             assert!(made.contains(&check.to_string()), "{made}");

@@ -14,7 +14,7 @@ pub(crate) use super::constants::constant;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};
 pub(crate) use super::pointers::{
-    Out, array, array_out, check, length, optional_array, optional_out, out,
+    Count, Out, array, array_out, check, length, optional_array, optional_out, out,
 };
 pub(crate) use super::text::{buffer, long_text, optional_text, path, text};
 pub(crate) use crate::nouns::collective::reduction;
@@ -32,7 +32,7 @@ pub(crate) use crate::tensorflow::collective::destination;
 /// As for [`array`], and each element is NULL or leads to a text.
 pub(crate) unsafe fn texts<'a>(
     pointer: *const *const c_char,
-    count: (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise is the same.
@@ -47,7 +47,7 @@ pub(crate) unsafe fn texts<'a>(
 /// As for [`texts`].
 pub(crate) unsafe fn paths<'a>(
     pointer: *const *const c_char,
-    count: (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<Vec<&'a Path>> {
     // SAFETY: the caller's promise is the same.
@@ -62,7 +62,7 @@ pub(crate) unsafe fn paths<'a>(
 /// As for [`texts`].
 pub(crate) unsafe fn optional_texts<'a>(
     pointer: *const *const c_char,
-    count: (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<Option<Vec<&'a str>>> {
     // SAFETY: the caller's promise is the same.
@@ -99,7 +99,7 @@ impl<H: Opaque> AsHandle for *mut H {
 /// As for [`array`].
 pub(crate) unsafe fn handles<H: AsHandle>(
     pointer: *const H,
-    count: (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<Vec<<H::Opaque as Opaque>::Object>> {
     // SAFETY: the caller's promise is the same.
@@ -175,19 +175,31 @@ pub(crate) fn index(index: i64, argument: &'static str) -> Result<usize> {
     usize::try_from(index).map_err(|_| problem())
 }
 
-/// The element at a position of a list of `count`, whose elements are called so.
+/// A list of the library's in which a caller asks for an element.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed<'a> {
+    /// How many elements it has.
+    pub(crate) count: usize,
+    /// The elements in a message, such as `the replicas`.
+    pub(crate) elements: &'a str,
+}
+
+/// The element at a position of a list.
 pub(crate) fn at<T>(
     index: impl Into<i64>,
     argument: &'static str,
-    (count, elements): (usize, &str),
+    list: Listed<'_>,
     find: impl FnOnce(usize) -> Option<T>,
 ) -> Result<T> {
     let index = index.into();
     usize::try_from(index)
         .ok()
-        .filter(|index| *index < count)
+        .filter(|index| *index < list.count)
         .and_then(find)
-        .ok_or_else(|| out_of_range!(argument, "{index} is not in [0, {count}), {elements}"))
+        .ok_or_else(|| {
+            let Listed { count, elements } = list;
+            out_of_range!(argument, "{index} is not in [0, {count}), {elements}")
+        })
 }
 
 /// A function of the program's that has to be there.

@@ -13,7 +13,7 @@ use std::{ptr, slice};
 
 pub(crate) use umbo_macros::c_struct;
 
-use super::pointers::check;
+use super::pointers::{Count, check};
 use umbo_core::error::Result;
 
 /// No struct will be longer; a size past this was not set.
@@ -30,14 +30,33 @@ pub(crate) unsafe trait Extensible: Copy {
     fn check_arrays(&self, argument: &'static str) -> Result<()>;
 }
 
-/// Checks an array in a struct: its name, whether it is NULL, and whether it may be although its
-/// elements are counted; and the name and value of its count. What a count may be is for the
-/// function to say that reads the array.
+/// An array in a struct.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayField {
+    /// The name of the field.
+    pub(crate) name: &'static str,
+    /// Whether the array is NULL.
+    pub(crate) is_null: bool,
+    /// Whether it may be NULL although its elements are counted.
+    pub(crate) is_optional: bool,
+}
+
+/// Checks an array in a struct and its count, whose argument is the name of a field. The function
+/// that reads the array says which numbers a count may be.
 pub(crate) fn check_array(
     argument: &'static str,
-    (array, is_null, is_optional): (&str, bool, bool),
-    (counted_by, count): (&str, i64),
+    array: ArrayField,
+    count: Count<i64>,
 ) -> Result<()> {
+    let ArrayField {
+        name: array,
+        is_null,
+        is_optional,
+    } = array;
+    let Count {
+        number: count,
+        argument: counted_by,
+    } = count;
     if !is_null && count == 0 {
         return Err(invalid!(
             format!("{argument}.{counted_by}"),
@@ -228,8 +247,12 @@ mod tests {
             // What is 13 is an array.
             check_array(
                 argument,
-                ("array", self.second != 13.0, true),
-                ("first", self.first),
+                ArrayField {
+                    name: "array",
+                    is_null: self.second != 13.0,
+                    is_optional: true,
+                },
+                Count::new(self.first, "first"),
             )
         }
     }
@@ -258,9 +281,15 @@ mod tests {
             problem.starts_with("options.first: is 0, but options.array is given"),
             "{problem}"
         );
-        let absent = |is_optional, count| {
-            check_array("options", ("array", true, is_optional), ("first", count))
+        let check = |is_null, is_optional, count| {
+            let field = ArrayField {
+                name: "array",
+                is_null,
+                is_optional,
+            };
+            check_array("options", field, Count::new(count, "first"))
         };
+        let absent = |is_optional, count| check(true, is_optional, count);
         assert!(absent(true, 2).is_ok() && absent(false, 0).is_ok());
         let problem = absent(false, 2).unwrap_err().to_string();
         assert!(
@@ -269,7 +298,7 @@ mod tests {
         );
         // A negative count is for the function to refuse.
         assert!(absent(false, -1).is_ok());
-        assert!(check_array("options", ("array", false, false), ("first", -1)).is_ok());
+        assert!(check(false, false, -1).is_ok());
     }
 
     #[test]

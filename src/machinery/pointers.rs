@@ -41,17 +41,31 @@ pub(crate) unsafe fn optional_out<T>(pointer: *mut T, argument: &'static str) ->
     unsafe { out(pointer, argument) }
 }
 
-/// An array that comes in: as many elements as the count says, which the caller knows by its name.
-/// It may be NULL if there are none.
+/// The number of elements of an array, or the number of those that there is room for.
+#[derive(Clone, Copy)]
+pub(crate) struct Count<N> {
+    /// The number.
+    pub(crate) number: N,
+    /// The argument that gives it.
+    pub(crate) argument: &'static str,
+}
+
+impl<N> Count<N> {
+    pub(crate) fn new(number: N, argument: &'static str) -> Count<N> {
+        Count { number, argument }
+    }
+}
+
+/// An array that comes in: as many elements as the count says. It may be NULL if there are none.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to `count` initialised elements that nobody writes during `'a`.
 pub(crate) unsafe fn array<'a, T>(
     pointer: *const T,
-    (count, counted_by): (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<&'a [T]> {
-    let elements = length::<T>((count, counted_by), argument)?;
+    let elements = length::<T>(count, argument)?;
     if elements == 0 {
         return Ok(&[]);
     }
@@ -61,23 +75,19 @@ pub(crate) unsafe fn array<'a, T>(
     Ok(unsafe { slice::from_raw_parts(pointer, elements) })
 }
 
-/// The number of elements of an array of `T`, which the caller knows by a name. It is not so large
-/// that no memory could have them.
-pub(crate) fn length<T>(
-    (count, counted_by): (impl Into<i64>, &'static str),
-    argument: &'static str,
-) -> Result<usize> {
-    let count = count.into();
-    let elements = usize::try_from(count).map_err(|_| {
-        let problem = format!("{count}; must be 0 or more, the number of elements of {argument}");
-        Error::invalid(counted_by, problem)
+/// The number of elements of an array of `T`. It is not so large that no memory could have them.
+pub(crate) fn length<T>(count: Count<impl Into<i64>>, argument: &'static str) -> Result<usize> {
+    let number = count.number.into();
+    let elements = usize::try_from(number).map_err(|_| {
+        let problem = format!("{number}; must be 0 or more, the number of elements of {argument}");
+        Error::invalid(count.argument, problem)
     })?;
     if elements
         .checked_mul(size_of::<T>())
         .is_none_or(|bytes| bytes > isize::MAX as usize)
     {
-        let problem = format!("{count}; {argument} of so many elements cannot be in memory");
-        return Err(Error::invalid(counted_by, problem));
+        let problem = format!("{number}; {argument} of so many elements cannot be in memory");
+        return Err(Error::invalid(count.argument, problem));
     }
     Ok(elements)
 }
@@ -88,7 +98,7 @@ pub(crate) fn length<T>(
 /// As for [`array`].
 pub(crate) unsafe fn optional_array<'a, T>(
     pointer: *const T,
-    count: (impl Into<i64>, &'static str),
+    count: Count<impl Into<i64>>,
     argument: &'static str,
 ) -> Result<Option<&'a [T]>> {
     // SAFETY: the caller's promise is the same.
@@ -103,10 +113,10 @@ pub(crate) unsafe fn optional_array<'a, T>(
 /// `pointer` is NULL or leads to room for `capacity` elements.
 pub(crate) unsafe fn array_out<T, C: PartialOrd + Default>(
     pointer: *mut T,
-    (capacity, _): (C, &'static str),
+    capacity: Count<C>,
     argument: &'static str,
 ) -> Result<*mut T> {
-    if capacity > C::default() {
+    if capacity.number > C::default() {
         check(
             pointer,
             argument,
@@ -148,16 +158,20 @@ mod tests {
         let none = std::ptr::null::<i32>();
         // SAFETY: no element is promised, or the pointer is refused before it is used.
         unsafe {
-            assert!(array(none, (0, "count"), "items").unwrap().is_empty());
+            assert!(
+                array(none, Count::new(0, "count"), "items")
+                    .unwrap()
+                    .is_empty()
+            );
             for (pointer, count) in [(none, 1i64), (none, -1), (&raw const COUNT, i64::MAX)] {
                 let status = boundary("count", || {
-                    array(pointer, (count, "count"), "items").map(drop)
+                    array(pointer, Count::new(count, "count"), "items").map(drop)
                 });
                 assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
                 assert!(last_message().contains("items"), "{}", last_message());
             }
             let misaligned = (&raw const COUNT).wrapping_byte_add(1);
-            assert!(array(misaligned, (1, "count"), "items").is_err());
+            assert!(array(misaligned, Count::new(1, "count"), "items").is_err());
             assert!(out(std::ptr::null_mut::<i32>(), "out").is_err());
         }
     }

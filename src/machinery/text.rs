@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::ptr;
 
-use super::pointers::{Out, check};
+use super::pointers::{Count, Out, check};
 use umbo_core::error::{Error, Result};
 use umbo_core::system::names;
 
@@ -91,9 +91,10 @@ pub(crate) struct TextBuffer {
 /// with none.
 pub(crate) unsafe fn buffer(
     start: *mut c_char,
-    (capacity, _): (usize, &'static str),
+    capacity: Count<usize>,
     argument: &'static str,
 ) -> Result<TextBuffer> {
+    let capacity = capacity.number;
     if capacity > 0 {
         check(
             start.cast_const(),

@@ -261,10 +261,10 @@ pub fn umbo_checkpoint_load_weights(
     }
     // SAFETY: the caller gives arrays of texts, of this length.
     let (names, tensors) = unsafe {
-        let names = texts(names, (count, "count"), "names")?;
+        let names = texts(names, Count::new(count, "count"), "names")?;
         (
             names,
-            optional_texts(tensor_names, (count, "count"), "tensor_names")?,
+            optional_texts(tensor_names, Count::new(count, "count"), "tensor_names")?,
         )
     };
     let pairs = names.iter().enumerate().map(|(at, &name)| {

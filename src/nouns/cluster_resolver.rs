@@ -88,7 +88,10 @@ pub fn umbo_cluster_resolver_job(
     name: *mut *const c_char,
     task_count: *mut i64,
 ) {
-    let jobs = (resolver.jobs().len(), "the jobs");
+    let jobs = Listed {
+        count: resolver.jobs().len(),
+        elements: "the jobs",
+    };
     let job = at(index, "index", jobs, |index| resolver.jobs().nth(index))?;
     task_count.write(resolver.tasks(job)?.len() as i64);
     name.write(job.as_c_str().as_ptr());
@@ -109,9 +112,11 @@ pub fn umbo_cluster_resolver_task(
     address: *mut *const c_char,
 ) {
     let mut tasks = resolver.tasks(job)?;
-    let count = tasks.len();
-    let elements = format!("the tasks of '{job}'");
-    let task = at(index, "index", (count, &elements), |index| tasks.nth(index))?;
+    let list = Listed {
+        count: tasks.len(),
+        elements: &format!("the tasks of '{job}'"),
+    };
+    let task = at(index, "index", list, |index| tasks.nth(index))?;
     number.write(task.0 as i64);
     address.write(task.1.as_c_str().as_ptr());
 }

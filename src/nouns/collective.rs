@@ -57,7 +57,7 @@ pub(crate) unsafe fn reduction(
     let axes = unsafe {
         optional_array(
             given.axes,
-            (given.axis_count, "options.axis_count"),
+            Count::new(given.axis_count, "options.axis_count"),
             "options.axes",
         )
     }?;

@@ -65,7 +65,7 @@ unsafe fn bytes_of<'a>(
     argument: &'static str,
 ) -> Result<(&'a [usize], usize)> {
     // SAFETY: the caller's promise is the same.
-    let bytes = unsafe { array(bytes, (size as i64, argument), argument) }?;
+    let bytes = unsafe { array(bytes, Count::new(size as i64, argument), argument) }?;
     let add = |sum: usize, &one: &usize| {
         sum.checked_add(one)
             .filter(|&sum| sum <= isize::MAX as usize)
@@ -99,19 +99,20 @@ unsafe fn bytes_mut<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), bytes) })
 }
 
-/// The bytes to send, whose number `counted_by` gives, and the place for those to receive, which
-/// must lie apart.
+/// The bytes to send, and the place for those to receive, which must lie apart.
 ///
 /// # Safety
 /// Both are NULL or lead to so many bytes, and those to receive are the caller's alone during `'a`.
 unsafe fn both<'a>(
-    (send, sent, counted_by): (*const c_void, usize, &'static str),
-    (receive, capacity): (*mut c_void, usize),
+    send: *const c_void,
+    sent: Count<usize>,
+    receive: *mut c_void,
+    capacity: usize,
 ) -> Result<(&'a [u8], &'a mut [u8])> {
     let from = send.addr();
     let to = receive.addr();
-    let apart = from.saturating_add(sent) <= to || to.saturating_add(capacity) <= from;
-    if !apart && sent > 0 && capacity > 0 {
+    let apart = from.saturating_add(sent.number) <= to || to.saturating_add(capacity) <= from;
+    if !apart && sent.number > 0 && capacity > 0 {
         return Err(invalid!(
             "receive",
             "overlaps with `send`; other memory is expected"
@@ -119,7 +120,8 @@ unsafe fn both<'a>(
     }
     // SAFETY: the caller's promise; they were checked to be apart.
     unsafe {
-        let send = array(send.cast::<u8>(), (sent as i64, counted_by), "send")?;
+        let bytes = Count::new(sent.number as i64, sent.argument);
+        let send = array(send.cast::<u8>(), bytes, "send")?;
         Ok((send, bytes_mut(receive, capacity, "receive")?))
     }
 }
@@ -157,7 +159,7 @@ pub fn umbo_communicator_all_to_all(
         )
     };
     // SAFETY: the caller promises as many bytes as the sizes say.
-    let (send, receive) = unsafe { both((send, sent, "send_bytes"), (receive, capacity)) }?;
+    let (send, receive) = unsafe { both(send, Count::new(sent, "send_bytes"), receive, capacity) }?;
     communicator.all_to_all(send, send_bytes, receive, receive_bytes)
 }
 
@@ -181,7 +183,7 @@ pub fn umbo_communicator_all_gather(
     let (bytes, capacity) = unsafe { bytes_of(bytes, communicator.size(), "bytes") }?;
     let sent = bytes[communicator.rank()];
     // SAFETY: the caller promises as many bytes as the sizes say.
-    let (send, receive) = unsafe { both((send, sent, "bytes"), (receive, capacity)) }?;
+    let (send, receive) = unsafe { both(send, Count::new(sent, "bytes"), receive, capacity) }?;
     communicator.all_gather(send, receive, bytes)
 }
 

@@ -10,8 +10,8 @@ fn checked<A, B>(
     from: *const A,
     to: *const B,
 ) -> Result<(DType, usize)> {
-    length::<A>((count, "count"), "from")?;
-    let elements = length::<B>((count, "count"), "to")?;
+    length::<A>(Count::new(count, "count"), "from")?;
+    let elements = length::<B>(Count::new(count, "count"), "to")?;
     if elements > 0 {
         check(from, "from", "the elements are expected")?;
         check(to, "to", "a place for the elements is expected")?;

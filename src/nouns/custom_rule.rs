@@ -242,7 +242,7 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
         );
         return Err(Error::invalid("options.state_count", problem));
     }
-    let count = (options.state_count, "options.state_count");
+    let count = Count::new(options.state_count, "options.state_count");
     // SAFETY: the caller's promise is the same, and there are as many numbers as names.
     let (names, initials) = unsafe {
         let names = array(options.state_names, count, "options.state_names")?;

@@ -194,7 +194,7 @@ pub fn umbo_device_set_logical_count(
         return Err(Error::invalid("memory_limits", problem));
     }
     // SAFETY: the caller promises as many numbers as logical devices.
-    let limits = unsafe { array(memory_limits, (count, "count"), "memory_limits") }?;
+    let limits = unsafe { array(memory_limits, Count::new(count, "count"), "memory_limits") }?;
     let limits = limits.iter().map(|&limit| Ok(Some(limit as u64)));
     let limits = collect(limits, "memory_limits")?;
     registry::REGISTRY.split_gpu(physical_ordinal, &limits)

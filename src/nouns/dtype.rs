@@ -67,17 +67,18 @@ pub(crate) fn dtype_or_any(code: umbo_dtype, argument: &'static str) -> Result<O
 /// `sizes` is NULL or leads to `ndim` numbers.
 pub(crate) unsafe fn shape(
     sizes: *const i64,
-    (ndim, counted_by): (i32, &'static str),
+    ndim: Count<i32>,
     argument: &'static str,
 ) -> Result<Shape> {
-    if !(0..=UMBO_MAX_NDIM).contains(&ndim) {
+    if !(0..=UMBO_MAX_NDIM).contains(&ndim.number) {
         return Err(invalid!(
-            counted_by,
-            "{ndim}; valid are 0 to {UMBO_MAX_NDIM}"
+            ndim.argument,
+            "{}; valid are 0 to {UMBO_MAX_NDIM}",
+            ndim.number
         ));
     }
     // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, (ndim, counted_by), argument) }?;
+    let sizes = unsafe { array(sizes, ndim, argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
         *to = usize::try_from(size)

@@ -216,7 +216,10 @@ pub fn umbo_equivalence_at(
     index: i64,
     finding: *mut umbo_equivalence_finding,
 ) {
-    let findings = (equivalence.findings.len(), "the findings");
+    let findings = Listed {
+        count: equivalence.findings.len(),
+        elements: "the findings",
+    };
     finding.write(at(index, "index", findings, |index| {
         equivalence.finding(index)
     })?);

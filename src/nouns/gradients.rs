@@ -76,8 +76,13 @@ pub fn umbo_gradients_create(
     let devices = strategy.replica_devices();
     let accumulation_steps = positive(options.accumulation_steps, "options.accumulation_steps")?;
     // SAFETY: the caller gives NULL or as many numbers as variables.
-    let row_sparse =
-        unsafe { optional_array(options.row_sparse, (count, "count"), "options.row_sparse") }?;
+    let row_sparse = unsafe {
+        optional_array(
+            options.row_sparse,
+            Count::new(count, "count"),
+            "options.row_sparse",
+        )
+    }?;
     let choices = row_sparse.unwrap_or_default().iter();
     let choices = choices.map(|&choice| flag(choice, "options.row_sparse"));
     let row_sparse = &*collect(choices, "options.row_sparse")?;
@@ -169,13 +174,9 @@ pub fn umbo_gradients_reduced(
 }
 
 fn checked(gradients: &Gradients, index: i64) -> Result<usize> {
-    at(
-        index,
-        "index",
-        (
-            gradients.variables().len(),
-            "the variables of the gradients",
-        ),
-        Some,
-    )
+    let variables = Listed {
+        count: gradients.variables().len(),
+        elements: "the variables of the gradients",
+    };
+    at(index, "index", variables, Some)
 }

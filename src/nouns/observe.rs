@@ -123,7 +123,10 @@ pub fn umbo_strategy_step_times(
     times: *mut umbo_step_times,
 ) {
     let summary = strategy.step_report()?.summary;
-    let replicas = (summary.replicas.len(), "the replicas");
+    let replicas = Listed {
+        count: summary.replicas.len(),
+        elements: "the replicas",
+    };
     let of_replica = at(replica_id, "replica_id", replicas, |at| {
         summary.replicas.get(at)
     })?;

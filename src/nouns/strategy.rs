@@ -100,7 +100,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     let given = unsafe { options::read(pointer, "options") }?;
     // SAFETY: the caller promises an array of texts, or NULL, and a text, or NULL.
     let (names, parameter_device) = unsafe {
-        let count = (given.compute_device_count, "options.compute_device_count");
+        let count = Count::new(given.compute_device_count, "options.compute_device_count");
         let names = texts(given.compute_devices, count, "options.compute_devices")?;
         (
             names,
@@ -135,8 +135,11 @@ pub fn umbo_strategy_compute_device(
     name: *mut *const c_char,
 ) {
     let devices = strategy.replica_devices();
-    let count = (devices.len(), "the replicas");
-    let found = at(replica_id, "replica_id", count, |at| devices.get(at))?;
+    let replicas = Listed {
+        count: devices.len(),
+        elements: "the replicas",
+    };
+    let found = at(replica_id, "replica_id", replicas, |at| devices.get(at))?;
     name.write(device_name(*found));
 }
 

@@ -84,7 +84,10 @@ pub fn umbo_strategy_variable(
     variable: *mut *mut umbo_variable,
 ) {
     let mut all = strategy.variables();
-    let variables = (all.len(), "the variables of the strategy");
+    let variables = Listed {
+        count: all.len(),
+        elements: "the variables of the strategy",
+    };
     let found = at(index as i64, "index", variables, |index| {
         Some(all.swap_remove(index))
     })?;

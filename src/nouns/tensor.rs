@@ -98,7 +98,7 @@ pub(crate) unsafe fn tensor_of_data(
     let data = unsafe {
         array(
             data.cast::<u8>(),
-            (shape.bytes(dtype)? as i64, "shape"),
+            Count::new(shape.bytes(dtype)? as i64, "shape"),
             "data",
         )
     }?;
@@ -236,7 +236,7 @@ pub fn umbo_tensor_transpose(
             .for_each(|(to, axis)| *axis = rank - 1 - to);
     } else {
         // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
-        let axes = unsafe { array(axes, (rank as i64, "axes"), "axes") }?;
+        let axes = unsafe { array(axes, Count::new(rank as i64, "axes"), "axes") }?;
         for (to, &axis) in order.iter_mut().zip(axes) {
             *to = tensor.shape().axis(axis.into())?;
         }

@@ -127,12 +127,11 @@ pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *c
         let problem = format!("is {}; only a struct has field names", value.kind_name());
         Error::invalid("value", problem)
     })?;
-    let found = at(
-        index as i64,
-        "index",
-        (names.len(), "the fields"),
-        |index| names.get(index),
-    )?;
+    let fields = Listed {
+        count: names.len(),
+        elements: "the fields",
+    };
+    let found = at(index as i64, "index", fields, |index| names.get(index))?;
     name.write(found.as_c_str().as_ptr());
 }
 

@@ -118,7 +118,7 @@ pub fn umbo_variable_create(
     let handle = reserve()?;
     // SAFETY: the caller promises NULL or `ndim` numbers.
     let like = || unsafe {
-        let shape = arguments::shape(options.shape, (options.ndim, "ndim"), "shape");
+        let shape = arguments::shape(options.shape, Count::new(options.ndim, "ndim"), "shape");
         Ok((constant(options.dtype, "dtype")?, shape?))
     };
     let created = match (&initial_value, options.initializer, distribution(&options)?) {

@@ -127,7 +127,7 @@ pub fn umbo_variable_upload(variable: *mut umbo_variable, data: *const c_void, b
     }
     check_bytes(variable.dtype(), variable.shape(), bytes)?;
     // SAFETY: the caller promises as many bytes.
-    let data = unsafe { array(data.cast::<u8>(), (bytes as i64, "bytes"), "data") }?;
+    let data = unsafe { array(data.cast::<u8>(), Count::new(bytes as i64, "bytes"), "data") }?;
     let dtype = variable.dtype();
     let shape = variable.shape();
     let device = variable.device();

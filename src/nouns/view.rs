@@ -113,7 +113,8 @@ pub(crate) unsafe fn described<'a>(
     // SAFETY: the caller's promise is the same, and what is checked may be read.
     let view = unsafe { &*view(pointer, argument)? };
     // SAFETY: a view has as many sizes and strides as it may have dimensions.
-    let shape = unsafe { arguments::shape(view.shape.as_ptr(), (view.ndim, "ndim"), "shape") };
+    let shape =
+        unsafe { arguments::shape(view.shape.as_ptr(), Count::new(view.ndim, "ndim"), "shape") };
     // First, since umbo_view_of_memory() gives a view without a dtype for a shape that is invalid.
     let shape = shape.map_err(|error| error.within(argument))?;
     let dtype: DType = constant(view.dtype, "dtype").map_err(|error| error.within(argument))?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
+use umbo_core::device::backend::Launch;
 use umbo_core::device::cuda::gpu::Gpu;
 use umbo_core::device::cuda::kernels::Kernels;
 use umbo_core::device::memory::DeviceMemory;
@@ -115,8 +116,15 @@ impl KernelQueue for Driver {
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe {
-            self.gpu
-                .launch(self.kernels, kernel, [blocks, THREADS], arguments)
+            self.gpu.launch(
+                self.kernels,
+                &Launch {
+                    kernel,
+                    blocks,
+                    threads: THREADS,
+                    arguments,
+                },
+            )
         }
     }
 

@@ -134,19 +134,32 @@ fn in_range<T: Number>(
         })
 }
 
+/// The first or the last value of a range.
+pub struct RangeEnd<T> {
+    /// The option that gives it.
+    pub option: &'static str,
+    /// The value, if the option was given.
+    pub given: Option<T>,
+    /// Its default.
+    pub usual: T,
+}
+
 /// Combines a first and a last value. Either can be omitted. If its default does not fit the other
 /// one, the default is adjusted.
 pub fn first_to_last<T: Number>(
-    [first_option, last_option]: [&str; 2],
-    [first, last]: [Option<T>; 2],
-    [usual_first, usual_last]: [T; 2],
+    first_end: RangeEnd<T>,
+    last_end: RangeEnd<T>,
 ) -> Result<(T, T), Failure> {
+    let usual_first = first_end.usual;
+    let usual_last = last_end.usual;
     let smaller = |one: T, other: T| if other < one { other } else { one };
     let larger = |one: T, other: T| if other > one { other } else { one };
-    match (first, last) {
+    match (first_end.given, last_end.given) {
         (Some(first), Some(last)) if first > last => Err(Failure::wrong(format!(
-            "--{last_option}: {} is less than --{first_option}, {}; give at least as much",
+            "--{}: {} is less than --{}, {}; give at least as much",
+            last_end.option,
             last.shown(),
+            first_end.option,
             first.shown()
         ))),
         (Some(first), last) => Ok((first, last.unwrap_or(larger(usual_last, first)))),
@@ -299,7 +312,17 @@ mod tests {
     #[test]
     fn a_default_gives_way() {
         let between = |first, last| {
-            first_to_last(["from", "to"], [first, last], [4usize, 64]).map_err(|e| e.to_string())
+            let first = RangeEnd {
+                option: "from",
+                given: first,
+                usual: 4usize,
+            };
+            let last = RangeEnd {
+                option: "to",
+                given: last,
+                usual: 64,
+            };
+            first_to_last(first, last).map_err(|error| error.to_string())
         };
         assert_eq!(between(None, None), Ok((4, 64)));
         assert_eq!(between(Some(100), None), Ok((100, 100)));

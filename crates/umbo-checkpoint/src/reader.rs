@@ -241,7 +241,8 @@ impl CheckpointFile {
     /// be read. If it is missing, or has another dtype or shape, a mismatch is noted.
     pub(super) fn want(
         &self,
-        (name, full_name): (&str, &str),
+        name: &str,
+        full_name: &str,
         dtype: DType,
         shape: Shape,
         wanted: &mut WantedTensors,
@@ -264,7 +265,8 @@ impl CheckpointFile {
     pub(super) fn read_part_expecting(
         &self,
         name: &str,
-        (dtype, shape): (DType, Shape),
+        dtype: DType,
+        shape: Shape,
         part: &Range<usize>,
         mismatches: &mut Vec<String>,
     ) -> Result<Option<Tensor>> {

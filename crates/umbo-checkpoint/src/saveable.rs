@@ -353,7 +353,7 @@ impl ObjectReader<'_> {
         let own_range = sharding.own();
         let tensor =
             self.file
-                .read_part_expecting(&name, (dtype, shape), &own_range, self.mismatches)?;
+                .read_part_expecting(&name, dtype, shape, &own_range, self.mismatches)?;
         self.taken.insert(name);
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }
@@ -368,10 +368,9 @@ impl ObjectReader<'_> {
         shape: Shape,
     ) -> Result<Option<PendingTensor>> {
         let name = full_name(self.object, part);
-        let names = (&name[..], &name[..]);
         let later = self
             .file
-            .want(names, dtype, shape, self.wanted, self.mismatches)?;
+            .want(&name, &name, dtype, shape, self.wanted, self.mismatches)?;
         self.taken.insert(name);
         Ok(later)
     }
@@ -385,10 +384,9 @@ impl ObjectReader<'_> {
     ) -> Result<Option<Tensor>> {
         let name = full_name(self.object, part);
         let mut wanted = WantedTensors::default();
-        let names = (&name[..], &name[..]);
         let later = self
             .file
-            .want(names, dtype, shape, &mut wanted, self.mismatches)?;
+            .want(&name, &name, dtype, shape, &mut wanted, self.mismatches)?;
         self.taken.insert(name);
         later
             .map(|later| self.file.read_wanted(&wanted)?.get(later).cloned())

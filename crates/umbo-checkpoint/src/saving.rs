@@ -69,7 +69,7 @@ impl Checkpoint {
                     // promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
-                save_entry((name, &**object), &names, record, is_first, snapshot)?;
+                save_entry(name, &**object, &names, record, is_first, snapshot)?;
             }
             Ok(())
         };
@@ -171,7 +171,8 @@ impl ObjectRecord {
 
 /// Adds the state of one object.
 fn save_entry(
-    (name, object): (&str, &dyn Saveable),
+    name: &str,
+    object: &dyn Saveable,
     names: &Names,
     mut record: ObjectRecord,
     is_first: bool,

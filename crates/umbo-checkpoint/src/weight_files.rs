@@ -50,7 +50,7 @@ impl Checkpoint {
         for (name, tensor, variable) in chosen {
             let dtype = variable.dtype();
             let shape = variable.shape();
-            let value = file.want((tensor, name), dtype, shape, &mut wanted, &mut mismatches)?;
+            let value = file.want(tensor, name, dtype, shape, &mut wanted, &mut mismatches)?;
             values.extend(value.map(|value| (variable, value)));
         }
         let first_missing = mismatches

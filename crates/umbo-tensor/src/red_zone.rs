@@ -203,6 +203,26 @@ impl Region {
     }
 }
 
+/// The patterns of memory for a program.
+#[derive(Clone, Copy)]
+pub struct Patterns {
+    /// The pattern of the memory itself.
+    pub within: Pattern,
+    /// The pattern of the red zones around it.
+    pub around: Pattern,
+}
+
+impl Patterns {
+    /// One pattern for both, that of elements of a dtype.
+    pub fn of(dtype: DType) -> Patterns {
+        let pattern = Pattern::of(dtype);
+        Patterns {
+            within: pattern,
+            around: pattern,
+        }
+    }
+}
+
 /// Memory for a program, between two red zones: memory on both sides with the pattern in it.
 pub struct GuardedMemory {
     /// The bytes between the red zones.
@@ -212,14 +232,15 @@ pub struct GuardedMemory {
 }
 
 impl GuardedMemory {
-    /// `bytes` bytes of a storage from `start` on, full of the pattern `within`, and red zones, of
-    /// the pattern `around`, before them and from their end up to `end`. Nobody else uses this
-    /// part of the storage, which has [`WIDTH`] bytes before `start` and at least as many
-    /// behind the last byte.
+    /// `bytes` bytes of a storage from `start` on, full of their pattern, and red zones before them
+    /// and from their end up to `end`. Nobody else uses this part of the storage, which has
+    /// [`WIDTH`] bytes before `start` and at least as many behind the last byte.
     pub fn around(
         storage: &Arc<Storage>,
-        [start, bytes, end]: [usize; 3],
-        [within, around]: [Pattern; 2],
+        start: usize,
+        bytes: usize,
+        end: usize,
+        patterns: Patterns,
     ) -> Result<GuardedMemory> {
         let behind = start + bytes;
         let region = |start, bytes, pattern| {
@@ -232,9 +253,9 @@ impl GuardedMemory {
             }
         };
         let guarded = GuardedMemory {
-            region: region(start, bytes, within),
-            ahead: region(start - WIDTH, WIDTH, around),
-            behind: region(behind, end - behind, around),
+            region: region(start, bytes, patterns.within),
+            ahead: region(start - WIDTH, WIDTH, patterns.around),
+            behind: region(behind, end - behind, patterns.around),
         };
         guarded.raise()?;
         guarded.poison()?;
@@ -243,10 +264,14 @@ impl GuardedMemory {
 
     /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64.
     pub fn new(bytes: usize, device: DeviceId) -> Result<GuardedMemory> {
-        GuardedMemory::with(bytes, device, [Pattern::MEMORY, Pattern::NUMBER])
+        let patterns = Patterns {
+            within: Pattern::MEMORY,
+            around: Pattern::NUMBER,
+        };
+        GuardedMemory::with(bytes, device, patterns)
     }
 
-    fn with(bytes: usize, device: DeviceId, patterns: [Pattern; 2]) -> Result<GuardedMemory> {
+    fn with(bytes: usize, device: DeviceId, patterns: Patterns) -> Result<GuardedMemory> {
         let too_large = || exhausted(bytes, device);
         let end = bytes
             .checked_add(WIDTH)
@@ -255,12 +280,12 @@ impl GuardedMemory {
             .and_then(|end| end.checked_add(WIDTH))
             .ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);
-        GuardedMemory::around(&storage, [WIDTH, bytes, whole], patterns)
+        GuardedMemory::around(&storage, WIDTH, bytes, whole, patterns)
     }
 
     /// A contiguous tensor with a red zone around it. Its elements hold the pattern.
     pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
-        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, [Pattern::of(dtype); 2])?;
+        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, Patterns::of(dtype))?;
         let storage = Arc::clone(&guarded.region.storage);
         let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), WIDTH)?;
         Ok((tensor, guarded))

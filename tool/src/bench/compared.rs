@@ -97,7 +97,8 @@ fn ratio(of: &[f64], to: &[f64], share: f64) -> f64 {
 /// A row for each amount of work, in microseconds of one processor, rounded to units of work.
 /// Amounts with the same number of units are one row.
 pub fn measure(
-    [first, second]: [&Training; 2],
+    first: &Training,
+    second: &Training,
     work_us: impl Iterator<Item = f64>,
     rounds: usize,
     steps: usize,

@@ -23,7 +23,7 @@ use umbo_core::error::{Error, Result};
 use super::Asked;
 use super::memory::quantile;
 use crate::Report;
-use crate::arguments::{Bytes, ROUNDS, first_to_last, number};
+use crate::arguments::{Bytes, ROUNDS, RangeEnd, first_to_last, number};
 use crate::failure::Failure;
 
 pub const HELP: &str = "\
@@ -62,8 +62,18 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
             other => return Err(other.unexpected().into()),
         }
     }
-    let usual = [Bytes(4 << 20), Bytes(64 << 20)];
-    let (from, to) = first_to_last(["from", "to"], [from, to], usual)?;
+    let (from, to) = first_to_last(
+        RangeEnd {
+            option: "from",
+            given: from,
+            usual: Bytes(4 << 20),
+        },
+        RangeEnd {
+            option: "to",
+            given: to,
+            usual: Bytes(64 << 20),
+        },
+    )?;
     Ok(Asked::measuring(move || {
         Ok(measure(from.0, to.0, rounds, json)?)
     }))

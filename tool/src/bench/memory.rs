@@ -18,7 +18,7 @@ use super::machine::ABOVE;
 use super::plot::{Line, Plot, Point};
 use super::{Asked, device};
 use crate::Report;
-use crate::arguments::{Bytes, ROUNDS, file, first_to_last, number, some_of};
+use crate::arguments::{Bytes, ROUNDS, RangeEnd, file, first_to_last, number, some_of};
 use crate::failure::Failure;
 
 /// Each sample moves at least this many bytes, by repetition.
@@ -116,7 +116,18 @@ impl Options {
                 name => return Err(Arg::Long(name).unexpected().into()),
             }
         }
-        let (from, to) = first_to_last(["from", "to"], [from, to], SIZES)?;
+        let (from, to) = first_to_last(
+            RangeEnd {
+                option: "from",
+                given: from,
+                usual: SIZES[0],
+            },
+            RangeEnd {
+                option: "to",
+                given: to,
+                usual: SIZES[1],
+            },
+        )?;
         (options.from, options.to) = (from.0, to.0);
         Ok(Some(options))
     }

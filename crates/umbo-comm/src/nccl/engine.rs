@@ -28,31 +28,35 @@ impl NcclEngine {
     }
 
     /// Queues parts, and waits until they have arrived on all ranks.
-    fn move_parts(&self, sent: PartsOf<'_>, received: PartsOf<'_>) -> Result<()> {
-        let moved = agree(&*self.base, self.queue(sent, received))
+    fn move_parts(&self, send: &DeviceParts<'_>, receive: &DeviceParts<'_>) -> Result<()> {
+        let moved = agree(&*self.base, self.queue(send, receive))
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
         moved.inspect_err(|_| self.membership.abort())
     }
 
     fn queue(
         &self,
-        (send, sends): PartsOf<'_>,
-        (receive, receives): PartsOf<'_>,
+        send: &DeviceParts<'_>,
+        receive: &DeviceParts<'_>,
     ) -> Result<&'static dyn Backend> {
-        let gpu = send.backend();
+        let gpu = send.memory.backend();
         let communicator_gpu = self.membership.gpu;
-        if gpu.id() != receive.backend().id() || card(gpu) != card(communicator_gpu) {
+        if gpu.id() != receive.memory.backend().id() || card(gpu) != card(communicator_gpu) {
             return Err(Error::precondition(format!(
                 "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to \
                  be moved. Make it for the device of this rank's variables",
                 communicator_gpu.id(),
                 gpu.id(),
-                receive.backend().id()
+                receive.memory.backend().id()
             )));
         }
         let rank = self.base.rank();
         let is_own = |part: &&MessagePart| part.peer == rank;
-        if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
+        let own_parts = (
+            send.parts.iter().find(is_own),
+            receive.parts.iter().find(is_own),
+        );
+        if let (Some(from), Some(to)) = own_parts {
             // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has
             // come past this copy.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
@@ -67,7 +71,7 @@ impl NcclEngine {
         // SAFETY: as for the copy; if this fails, the membership ends before the caller continues.
         unsafe {
             self.membership
-                .begin(gpu, &others(sends), &others(receives))
+                .begin(gpu, &others(&send.parts), &others(&receive.parts))
         }?;
         Ok(gpu)
     }
@@ -78,12 +82,15 @@ fn card(gpu: &dyn Backend) -> (DeviceKind, u32) {
     (gpu.id().kind, gpu.physical_ordinal())
 }
 
-/// Memory of a GPU, and parts of it.
-type PartsOf<'a> = (&'a DeviceMemory, &'a [MessagePart]);
+/// Memory of a GPU, and the parts of it that go to or come from each rank.
+struct DeviceParts<'a> {
+    memory: &'a DeviceMemory,
+    parts: Vec<MessagePart>,
+}
 
-/// The parts of `on`, one after the other in the order of the ranks.
-fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {
-    let mut address = on.address();
+/// The parts of `memory`, one after the other in the order of the ranks.
+fn consecutive<'a>(memory: &'a DeviceMemory, counts: &[usize]) -> DeviceParts<'a> {
+    let mut address = memory.address();
     let part = |(peer, &bytes): (usize, &usize)| {
         let part = MessagePart {
             peer,
@@ -93,7 +100,8 @@ fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {
         address += bytes as u64;
         part
     };
-    counts.iter().enumerate().map(part).collect()
+    let parts = counts.iter().enumerate().map(part).collect();
+    DeviceParts { memory, parts }
 }
 
 impl Communicator for NcclEngine {
@@ -102,16 +110,16 @@ impl Communicator for NcclEngine {
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
-        let (send, sends, receive, receives) = match call {
+        let (send, receive) = match call {
             EngineCall::AllToAll {
                 send: Outgoing::Device(send),
                 send_counts,
                 receive: Incoming::Device(receive),
                 receive_counts,
-            } => {
-                let receives = parts(receive, receive_counts);
-                (send, parts(send, send_counts), receive, receives)
-            }
+            } => (
+                consecutive(send, send_counts),
+                consecutive(receive, receive_counts),
+            ),
             EngineCall::AllGather {
                 send: Outgoing::Device(send),
                 receive: Incoming::Device(receive),
@@ -124,8 +132,11 @@ impl Communicator for NcclEngine {
                     address,
                     bytes,
                 };
-                let receives = parts(receive, counts);
-                (send, (0..counts.len()).map(to).collect(), receive, receives)
+                let send = DeviceParts {
+                    memory: send,
+                    parts: (0..counts.len()).map(to).collect(),
+                };
+                (send, consecutive(receive, counts))
             }
             // If the other communicator fails, this one cannot be used any more.
             call => {
@@ -135,7 +146,7 @@ impl Communicator for NcclEngine {
                     .inspect_err(|_| self.membership.abort());
             }
         };
-        self.move_parts((send, &sends), (receive, &receives))
+        self.move_parts(&send, &receive)
     }
 
     fn check_thread(&self) -> Result<()> {

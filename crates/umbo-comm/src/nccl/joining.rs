@@ -37,7 +37,7 @@ pub fn over(
     base.broadcast(&mut id.0, 0)?;
     // Once the ranks know that each of them has begun, nobody waits for a rank that could not
     // begin.
-    let joined = Membership::join(nccl, id, (rank, size), gpu, options.timeout);
+    let joined = Membership::join(nccl, id, rank, size, gpu, options.timeout);
     let mut membership = agree(&*base, joined)?;
     agree(&*base, membership.await_all())?;
     membership.is_whole = true;

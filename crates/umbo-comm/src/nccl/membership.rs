@@ -42,7 +42,8 @@ impl Membership {
     pub fn join(
         nccl: Functions,
         id: UniqueId,
-        (rank, size): (usize, usize),
+        rank: usize,
+        size: usize,
         gpu: &'static dyn Backend,
         timeout: Option<Duration>,
     ) -> Result<Membership> {

@@ -102,9 +102,8 @@ impl Backend for Gpu {
 
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let kernels = self.card().loaded_kernels()?;
-        let size = [launch.blocks, launch.threads];
         // SAFETY: the caller's promise.
-        unsafe { self.launch(kernels, launch.kernel, size, launch.arguments) }
+        unsafe { self.launch(kernels, launch) }
     }
 
     fn check(&self) -> Result<()> {

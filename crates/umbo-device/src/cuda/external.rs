@@ -41,7 +41,8 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
     judge(
         found,
         ordinal,
-        ("stream", "stream"),
+        "stream",
+        "stream",
         "of another GPU, or not of its primary context",
         || {
             format!(
@@ -77,7 +78,7 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
         asked.result().map(|()| access != NO_ACCESS)
     })?;
     let others = "of another GPU, whose memory this one may not use";
-    judge(found, ordinal, ("pool", "memory pool"), others, || {
+    judge(found, ordinal, "pool", "memory pool", others, || {
         format!("whose memory is in GPU {ordinal} (CUmemPoolProps)")
     })
 }
@@ -87,7 +88,8 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
 fn judge(
     answer: Result<bool, DriverError>,
     ordinal: u32,
-    (argument, noun): (&'static str, &str),
+    argument: &'static str,
+    noun: &str,
     others: &str,
     right: impl FnOnce() -> String,
 ) -> Result<()> {

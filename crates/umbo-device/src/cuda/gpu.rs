@@ -11,6 +11,7 @@ use super::kernels::Kernels;
 use super::physical_gpu::PhysicalGpu;
 use super::staging::Staging;
 use super::stream::Stream;
+use crate::backend::Launch;
 use crate::{DeviceId, DeviceKind};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
@@ -236,7 +237,7 @@ impl Gpu {
         self.stream.call("a copy", || {
             // SAFETY: the caller's promise.
             self.stream
-                .noted(("copy within the GPU", "copy"), bytes, || unsafe {
+                .noted("copy within the GPU", "copy", bytes, || unsafe {
                     result::memcpy_dtod_async(to, from, bytes, self.stream())
                 })
         })
@@ -263,7 +264,7 @@ impl Gpu {
         self.stream.call("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
             self.stream
-                .noted(("copy from another GPU", "copy"), bytes, || unsafe {
+                .noted("copy from another GPU", "copy", bytes, || unsafe {
                     if own_context == other_context {
                         return result::memcpy_dtod_async(to, from, bytes, self.stream());
                     }
@@ -298,7 +299,7 @@ impl Gpu {
         }
         self.stream.call("clearing memory", || {
             // SAFETY: the caller's promise.
-            self.stream.noted(("zeros", "copy"), bytes, || unsafe {
+            self.stream.noted("zeros", "copy", bytes, || unsafe {
                 result::memset_d8_async(to, 0, bytes, self.stream())
             })
         })
@@ -351,42 +352,39 @@ impl Gpu {
             // SAFETY: the caller's promise. The stream is waited for before the target is used
             // again.
             self.stream
-                .noted(("copy from the GPU", "copy"), to.len(), || unsafe {
+                .noted("copy from the GPU", "copy", to.len(), || unsafe {
                     result::memcpy_dtoh_async(to, from, self.stream())
                 })
         })?;
         self.synchronize()
     }
 
-    /// Queues a kernel, in `blocks` blocks of `threads` threads. An argument that is shorter than a
-    /// word is in the lower part of its word in `arguments`.
+    /// Queues a kernel.
     ///
     /// # Safety
     /// The arguments are those of the kernel, in number, order and type. What the kernel reads and
     /// writes lies on this GPU and stays until the stream has come past the kernel.
-    pub unsafe fn launch(
-        &self,
-        kernels: &Kernels,
-        name: &str,
-        [blocks, threads]: [u32; 2],
-        arguments: &[u64],
-    ) -> Result<()> {
-        let Some((&name, &function)) = kernels.functions.get_key_value(name) else {
-            return Err(Error::Internal(format!("there is no kernel {name}")));
+    pub unsafe fn launch(&self, kernels: &Kernels, launch: &Launch<'_>) -> Result<()> {
+        let Some((&name, &function)) = kernels.functions.get_key_value(launch.kernel) else {
+            return Err(Error::Internal(format!(
+                "there is no kernel {}",
+                launch.kernel
+            )));
         };
         let _entered = self.card().enter()?;
         // The driver reads each argument from the address that it gets.
         const { assert!(cfg!(target_endian = "little")) };
-        let mut places: Vec<*mut c_void> = arguments
+        let mut places: Vec<*mut c_void> = launch
+            .arguments
             .iter()
             .map(|word| std::ptr::from_ref(word).cast_mut().cast())
             .collect();
-        let launched = self.stream.noted((name, "gpu"), 0, || {
+        let launched = self.stream.noted(name, "gpu", 0, || {
             // SAFETY: the function belongs to the card's context, which is current; the rest is the
             // caller's promise.
             unsafe {
-                let blocks = (blocks, 1, 1);
-                let threads = (threads, 1, 1);
+                let blocks = (launch.blocks, 1, 1);
+                let threads = (launch.threads, 1, 1);
                 result::launch_kernel(function, blocks, threads, 0, self.stream(), &mut places)
             }
         });

@@ -138,7 +138,7 @@ impl Staging {
                 // SAFETY: the caller's promise; the block is as long as the part.
                 unsafe { ptr::copy_nonoverlapping(from.add(start), block.as_mut_ptr(), length) };
                 // SAFETY: the caller's promise; the block is not changed before its event has come.
-                stream.noted(("copy to the GPU", "copy"), length, || unsafe {
+                stream.noted("copy to the GPU", "copy", length, || unsafe {
                     result::memcpy_htod_async(to + start as u64, block, stream.raw())
                 })
             });
@@ -160,18 +160,22 @@ impl Staging {
         bytes: usize,
     ) -> Result<()> {
         let failed = |error| stream.card().failed("a copy from it", error);
-        let mut arriving: Option<(usize, usize, usize)> = None;
+        let mut arriving: Option<ArrivingPart> = None;
         for (number, (start, length)) in self.parts(bytes).enumerate() {
             let half = &mut self.halves[number % 2];
             let copied = half.block().and_then(|block| {
                 // SAFETY: the caller's promise; the block is not used until its event has come.
-                stream.noted(("copy from the GPU", "copy"), length, || unsafe {
+                stream.noted("copy from the GPU", "copy", length, || unsafe {
                     let block = &mut block[..length];
                     result::memcpy_dtoh_async(block, from + start as u64, stream.raw())
                 })
             });
             copied.and_then(|()| half.record(stream)).map_err(failed)?;
-            if let Some(part) = arriving.replace((number, start, length)) {
+            if let Some(part) = arriving.replace(ArrivingPart {
+                number,
+                start,
+                length,
+            }) {
                 // SAFETY: the caller's promise.
                 unsafe { self.take(part, to) }.map_err(failed)?;
             }
@@ -187,14 +191,20 @@ impl Staging {
     ///
     /// # Safety
     /// The part's range from `to` on can be written.
-    unsafe fn take(
-        &mut self,
-        (number, start, length): (usize, usize, usize),
-        to: *mut u8,
-    ) -> Result<(), DriverError> {
-        let block = self.halves[number % 2].block()?;
+    unsafe fn take(&mut self, part: ArrivingPart, to: *mut u8) -> Result<(), DriverError> {
+        let block = self.halves[part.number % 2].block()?;
         // SAFETY: the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.add(start), length) };
+        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.add(part.start), part.length) };
         Ok(())
     }
+}
+
+/// A part of a copy from the GPU that arrives in one of the halves.
+struct ArrivingPart {
+    /// The number of the part in the copy.
+    number: usize,
+    /// The position of its first byte in the target.
+    start: usize,
+    /// How many bytes it has.
+    length: usize,
 }

@@ -97,7 +97,8 @@ impl Stream {
     #[inline]
     pub(super) fn noted<T>(
         &self,
-        (name, category): (&'static str, &'static str),
+        name: &'static str,
+        category: &'static str,
         bytes: usize,
         queue: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, DriverError> {

@@ -132,11 +132,13 @@ pub fn distribute_dataset(
             return distributed.rank_synchronized(strategy, RankGroup::new(ranks, options));
         }
         Sharding::File => {
-            let files = files_of_ranks(dataset, ranks)?;
-            return distribute_files(strategy, ranks, dataset, files, options);
+            let (files, shares) = files_of_ranks(dataset, ranks)?;
+            return distribute_files(strategy, ranks, dataset, files, &shares, options);
         }
         Sharding::Auto => match files_of_ranks(dataset, ranks) {
-            Ok(files) => return distribute_files(strategy, ranks, dataset, files, options),
+            Ok((files, shares)) => {
+                return distribute_files(strategy, ranks, dataset, files, &shares, options);
+            }
             Err(reason) if dataset.properties().files.is_some() => log::log(Level::Info, || {
                 format!("batches are split over the ranks, of which each reads all files: {reason}")
             }),
@@ -175,7 +177,8 @@ fn distribute_files(
     strategy: &Strategy,
     ranks: &Arc<Ranks>,
     dataset: &Dataset,
-    (files, shares): (&Files, Vec<i64>),
+    files: &Files,
+    shares: &[i64],
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
     let replicas = strategy.num_replicas();

@@ -83,7 +83,8 @@ impl Make for Deal {
                         component,
                         other,
                         device,
-                        (zero, numbering.share(0, all, None)),
+                        zero,
+                        numbering.share(0, all, None),
                     )
                 }
             }
@@ -97,7 +98,8 @@ fn missing(
     component: &mut Tensor,
     other: &Tensor,
     device: DeviceId,
-    (zero, share): (&Tensor, BatchShare),
+    zero: &Tensor,
+    share: BatchShare,
 ) -> Result<()> {
     let shape = match other.shape().rank() {
         0 => Shape::scalar(),

@@ -95,9 +95,11 @@ impl Make for Split {
             make_part(
                 slot.tensor,
                 whole,
-                (replica, *shares),
                 replicas,
-                (numbering, checksum),
+                replica,
+                *shares,
+                numbering,
+                checksum,
             )
         })
     }
@@ -209,9 +211,11 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
             make_part(
                 &mut part,
                 whole,
-                (replica, Shares::Ceiling),
                 replicas,
-                (numbering, None),
+                replica,
+                Shares::Ceiling,
+                numbering,
+                None,
             )?;
             Ok(part)
         };
@@ -232,9 +236,11 @@ pub(crate) fn examples(tensor: &Tensor) -> u64 {
 fn make_part(
     component: &mut Tensor,
     whole: &Tensor,
-    (replica, shares): (usize, Shares),
     replicas: &LocalReplicas,
-    (numbering, checksum): (&BatchCounter, Option<u32>),
+    replica: usize,
+    shares: Shares,
+    numbering: &BatchCounter,
+    checksum: Option<u32>,
 ) -> Result<()> {
     let device = replicas.devices[replica];
     if replicas.all == 1 {

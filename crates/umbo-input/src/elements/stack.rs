@@ -3,7 +3,7 @@
 use crate::elements::element_buffer::{ElementBuffer, LeafBuffer};
 use crate::elements::leaves::{LeafOf, Leaves};
 use crate::elements::spec::{ElementSpec, described};
-use crate::elements::window::Window;
+use crate::elements::window::{RowWindow, Window};
 use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered::Make;
 use umbo_base::error::Result;
@@ -46,10 +46,17 @@ impl Stack {
             let source = leaf_of(element)?;
             if differ {
                 let (layout, offset) = corner(slot.tensor(), position, &source.shape())?;
-                window.copy(
-                    (source, *source.layout(), 0),
-                    (slot.tensor(), layout, offset),
-                )?;
+                let whole = RowWindow {
+                    tensor: source,
+                    layout: *source.layout(),
+                    offset: 0,
+                };
+                let row = RowWindow {
+                    tensor: slot.tensor(),
+                    layout,
+                    offset,
+                };
+                window.copy(whole, row)?;
             } else {
                 let mut batch = slot.own_tensor();
                 rows::copy_to_row(

@@ -17,9 +17,15 @@ pub(crate) struct Window {
     nothing: Tensor,
 }
 
-/// A part of a tensor: its layout in the tensor's storage, and the number of elements before its
-/// first one.
-pub(crate) type RowWindow<'a> = (&'a Tensor, Layout, usize);
+/// A part of a tensor.
+#[derive(Clone, Copy)]
+pub(crate) struct RowWindow<'a> {
+    pub(crate) tensor: &'a Tensor,
+    /// The part's layout in the tensor's storage.
+    pub(crate) layout: Layout,
+    /// The number of elements before its first one.
+    pub(crate) offset: usize,
+}
 
 impl Window {
     pub(crate) fn new() -> Result<Window> {
@@ -40,13 +46,18 @@ impl Window {
         // SAFETY: the target is part of a buffer that is being filled, and that nobody else has.
         let copied = unsafe { self.to.assume_exclusive() }.copy_from(&self.from);
         // Memory to which a tensor still refers cannot be used again.
-        let nothing = *self.nothing.layout();
-        point(&mut self.from, (&self.nothing, nothing, 0))?;
-        point(&mut self.to, (&self.nothing, nothing, 0))?;
+        let nothing = RowWindow {
+            tensor: &self.nothing,
+            layout: *self.nothing.layout(),
+            offset: 0,
+        };
+        point(&mut self.from, nothing)?;
+        point(&mut self.to, nothing)?;
         copied
     }
 }
 
-fn point(window: &mut Tensor, (tensor, layout, elements): RowWindow<'_>) -> Result<()> {
-    element_buffer::view(window, tensor, layout, elements, tensor.device(), None)
+fn point(window: &mut Tensor, part: RowWindow<'_>) -> Result<()> {
+    let device = part.tensor.device();
+    element_buffer::view(window, part.tensor, part.layout, part.offset, device, None)
 }

@@ -7,7 +7,7 @@ use crate::dataset::{Dataset, Operation};
 use crate::elements::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::elements::leaves::{LeafOf, Leaves};
 use crate::elements::spec::{ElementSpec, LeafSpec};
-use crate::elements::window::Window;
+use crate::elements::window::{RowWindow, Window};
 use crate::passes::pending_item::comes_again;
 use crate::passes::position::{StateReader, StateWriter, unfit};
 use crate::passes::replay_log::{ReplayLog, SavedLog};
@@ -348,9 +348,15 @@ fn join<'a>(
     for RowPiece { batch, start, stop } in pieces {
         let source = leaf_of(batch)?;
         let next = position + stop - start;
-        let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
-        let (to, to_offset) = target.layout().slice(0, position, next, 1)?;
-        let copied = window.copy((source, from, from_offset), (target, to, to_offset));
+        let rows = |tensor, start, stop| -> Result<RowWindow<'_>> {
+            let (layout, offset) = Tensor::layout(tensor).slice(0, start, stop, 1)?;
+            Ok(RowWindow {
+                tensor,
+                layout,
+                offset,
+            })
+        };
+        let copied = window.copy(rows(source, start, stop)?, rows(target, position, next)?);
         if comes_again(&copied) {
             return copied;
         }

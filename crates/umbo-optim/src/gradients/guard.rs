@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use umbo_base::error::Result;
 use umbo_tensor::Tensor;
-use umbo_tensor::red_zone::{GuardedMemory, Pattern};
+use umbo_tensor::red_zone::{GuardedMemory, Patterns};
 
 /// The checks of one replica's buffer of one variable. While a callback runs, only the replica's
 /// own thread uses it.
@@ -23,9 +23,10 @@ impl Guard {
     /// For `tensor`, a part of a slab that belongs to it up to byte `end`.
     pub(crate) fn new(tensor: &Tensor, end: usize) -> Result<Guard> {
         let (storage, start) = tensor.storage();
-        let patterns = [Pattern::of(tensor.dtype()); 2];
+        let bytes = tensor.bytes();
+        let patterns = Patterns::of(tensor.dtype());
         Ok(Guard {
-            memory: GuardedMemory::around(storage, [start, tensor.bytes(), end], patterns)?,
+            memory: GuardedMemory::around(storage, start, bytes, end, patterns)?,
             is_poisoned: AtomicBool::new(true),
             overwrites: AtomicBool::new(false),
             fingerprint: AtomicU64::new(0),

@@ -35,7 +35,8 @@ impl ReplicaLayout {
     pub fn of_replicas(
         compute_devices: Vec<DeviceId>,
         count: usize,
-        (rank, ranks): (usize, usize),
+        rank: usize,
+        ranks: usize,
     ) -> Result<ReplicaLayout> {
         if count > MAX_REPLICAS {
             let problem = format!("{count}; at most {MAX_REPLICAS} are supported");
@@ -94,7 +95,7 @@ mod tests {
             for ranks in 1..6 {
                 for devices in 1..5u32 {
                     let of_rank =
-                        |rank| ReplicaLayout::of_replicas(cpus(devices), count, (rank, ranks));
+                        |rank| ReplicaLayout::of_replicas(cpus(devices), count, rank, ranks);
                     let all: Vec<Result<ReplicaLayout>> = (0..ranks).map(of_rank).collect();
                     if count / ranks < devices as usize {
                         let error = all.into_iter().find_map(Result::err).unwrap();
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_says_what_would() {
         let text = |count| {
-            ReplicaLayout::of_replicas(cpus(3), count, (1, 2))
+            ReplicaLayout::of_replicas(cpus(3), count, 1, 2)
                 .unwrap_err()
                 .to_string()
         };

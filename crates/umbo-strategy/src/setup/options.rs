@@ -75,7 +75,7 @@ impl Options {
         }
         let engine = self.communicator.as_ref();
         let (rank, ranks) = engine.map_or((0, 1), |engine| (engine.rank(), engine.size()));
-        ReplicaLayout::of_replicas(devices, self.replicas_in_sync, (rank, ranks))
+        ReplicaLayout::of_replicas(devices, self.replicas_in_sync, rank, ranks)
     }
 
     /// The compute devices.

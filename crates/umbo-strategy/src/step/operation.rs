@@ -140,7 +140,8 @@ mod tests {
     use super::*;
 
     fn apply(
-        (optimizer, gradients): (usize, usize),
+        optimizer: usize,
+        gradients: usize,
         options: &'static str,
         variables: usize,
     ) -> Operation {
@@ -177,15 +178,15 @@ mod tests {
         let by = "by an optimizer with the rule adam";
         for (operation, words) in [
             (
-                apply((1, 2), "", 1),
+                apply(1, 2, "", 1),
                 format!("apply of gradients of 'w' {by}"),
             ),
             (
-                apply((1, 2), "flush", 2),
+                apply(1, 2, "flush", 2),
                 format!("apply of gradients of 'w' and another variable {by}, with flush"),
             ),
             (
-                apply((1, 2), "", 3),
+                apply(1, 2, "", 3),
                 format!("apply of gradients of 'w' and 2 other variables {by}"),
             ),
             (assign(1, "w", "assign_add"), "assign_add to 'w'".to_owned()),
@@ -202,22 +203,22 @@ mod tests {
     fn what_words_do_not_tell_apart_is_said() {
         for (one, other, difference) in [
             (
-                apply((1, 2), "", 1),
-                apply((1, 3), "", 1),
+                apply(1, 2, "", 1),
+                apply(1, 3, "", 1),
                 Some("the gradients are different ones"),
             ),
             (
-                apply((1, 2), "", 1),
-                apply((4, 2), "", 1),
+                apply(1, 2, "", 1),
+                apply(4, 2, "", 1),
                 Some("the optimizers are different ones"),
             ),
             (
-                apply((1, 2), "", 1),
-                apply((4, 3), "", 1),
+                apply(1, 2, "", 1),
+                apply(4, 3, "", 1),
                 Some("the gradients and the optimizers are different ones"),
             ),
             // The texts differ.
-            (apply((1, 2), "", 1), apply((1, 2), "flush", 1), None),
+            (apply(1, 2, "", 1), apply(1, 2, "flush", 1), None),
             (assign(1, "w", "assign"), assign(2, "b", "assign"), None),
             (assign(1, "w", "assign"), assign(1, "w", "assign_sub"), None),
             (

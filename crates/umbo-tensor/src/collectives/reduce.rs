@@ -120,7 +120,7 @@ impl ReductionBatch {
             .as_ref()
             .map_or(destination, |output| output.device());
         if !device.is_host_memory() && !reduced.contains(&true) {
-            return reduce_on_device(op, components, (dtype, shape, device), output);
+            return reduce_on_device(op, components, dtype, shape, device, output);
         }
         let components = &*in_host_memory(components)?;
         let views = components
@@ -184,7 +184,9 @@ fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
 fn reduce_on_device(
     op: ReduceOp,
     components: &[Tensor],
-    (dtype, shape, device): (DType, Shape, DeviceId),
+    dtype: DType,
+    shape: Shape,
+    device: DeviceId,
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
     let output = match output {

@@ -14,7 +14,9 @@ use super::Asked;
 use super::compared::{Row, Training, measure};
 use super::memory::quantile;
 use crate::Report;
-use crate::arguments::{PARAMETERS, REPLICAS, ROUNDS, STEPS, WORK_US, file, first_to_last, number};
+use crate::arguments::{
+    PARAMETERS, REPLICAS, ROUNDS, RangeEnd, STEPS, WORK_US, file, first_to_last, number,
+};
 use crate::drawing::Page;
 use crate::failure::Failure;
 
@@ -79,8 +81,18 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
             other => return Err(other.unexpected().into()),
         }
     }
-    (asked.from_us, asked.to_us) =
-        first_to_last(["from-us", "to-us"], [from_us, to_us], [1.0, 256.0])?;
+    (asked.from_us, asked.to_us) = first_to_last(
+        RangeEnd {
+            option: "from-us",
+            given: from_us,
+            usual: 1.0,
+        },
+        RangeEnd {
+            option: "to-us",
+            given: to_us,
+            usual: 256.0,
+        },
+    )?;
     let page = plot.as_deref().map(Page::create).transpose()?;
     Ok(Asked::measuring(move || {
         let rows = rows(&asked)?;
@@ -109,7 +121,7 @@ fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     let one = training(1)?;
     let several = training(asked.replicas)?;
     let work_us = amounts(asked.from_us, asked.to_us);
-    measure([&one, &several], work_us, asked.rounds, asked.steps)
+    measure(&one, &several, work_us, asked.rounds, asked.steps)
 }
 
 /// The amounts of work from the least to the most. Each is the square root of two times the one
