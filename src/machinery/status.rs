@@ -1,22 +1,18 @@
-//! Status codes and the thread's last error.
-//!
-//! The last error keeps the core's `Error` whole. So a callback that passes a failure of the
-//! library on gives back the very error, with its payload and its records, and not a copy of its
-//! text.
+//! Status codes, and the functions about the thread's last error.
 
-use std::cell::RefCell;
+mod last_error;
+
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::ptr;
 use std::sync::LazyLock;
-
-use parking_lot::Mutex;
 
 use super::c_string::c_string;
 use super::options::{self, c_struct};
 use super::user_data::{UserData, umbo_destroy_fn};
 use umbo_core::error::{Error, Status};
 use umbo_core::executor::floating_point::in_library;
-use umbo_core::observe::log::without_controls;
+
+pub(crate) use last_error::{callback_failure, clear, forget_all, set};
+use last_error::{keep, last, release_left_behind};
 
 /// The result of a function: UMBO_OK, or why it failed. The codes are the canonical ones.
 pub type umbo_status = i32;
@@ -70,192 +66,6 @@ pub struct umbo_error_info {
     pub payload: *mut c_void,
     /// The `destroy` of the payload, by which a program knows its own.
     pub payload_destroy: umbo_destroy_fn,
-}
-
-/// A failure as C sees it.
-struct FailureRecord {
-    /// The struct that C gets. It points to the texts beside it and into the error.
-    info: umbo_error_info,
-    _message: CString,
-    _device: CString,
-}
-
-/// The message of an error, for C.
-fn message_of(error: &Error) -> CString {
-    c_string(&without_controls(&error.to_string()))
-}
-
-impl FailureRecord {
-    fn new(error: &Error, replica: i32, device: CString) -> FailureRecord {
-        let payload = match error.unnamed() {
-            Error::Callback {
-                payload: Some(payload),
-                ..
-            } => payload.downcast_ref::<UserData>(),
-            _ => None,
-        };
-        let message = message_of(error);
-        let info = umbo_error_info {
-            status: error.status().code(),
-            replica,
-            device: device.as_ptr(),
-            message: message.as_ptr(),
-            payload: payload.map_or(ptr::null_mut(), UserData::pointer),
-            payload_destroy: payload.and_then(UserData::destroy),
-            ..Default::default()
-        };
-        FailureRecord {
-            info,
-            _message: message,
-            _device: device,
-        }
-    }
-}
-
-/// The last failure on a thread. The records point into the error.
-struct LastError {
-    error: Error,
-    message: CString,
-    records: Vec<FailureRecord>,
-}
-
-impl LastError {
-    /// The functions that release its payloads.
-    fn destroys(&self) -> impl Iterator<Item = usize> {
-        self.records
-            .iter()
-            .filter_map(|record| Some(record.info.payload_destroy? as usize))
-    }
-}
-
-/// The last error of a thread, if there is one.
-struct LastOfThread(RefCell<Option<LastError>>);
-
-thread_local! {
-    static LAST: LastOfThread = const { LastOfThread(RefCell::new(None)) };
-}
-
-impl Drop for LastOfThread {
-    /// When its thread ends. Code of the program must not run then, since it may be gone by then
-    /// (an interpreter that has ended, a plugin that was unloaded). So payloads are left behind.
-    fn drop(&mut self) {
-        if let Some(last) = self.0.take() {
-            let destroys: Vec<usize> = last.destroys().collect();
-            if !destroys.is_empty() {
-                LEFT_BEHIND.lock().push(LeftBehind {
-                    _error: last.error,
-                    destroys,
-                });
-            }
-        }
-    }
-}
-
-/// The last error of a thread that has ended.
-struct LeftBehind {
-    _error: Error,
-    /// The addresses of the functions that release its payloads.
-    destroys: Vec<usize>,
-}
-
-/// The errors with payloads that threads have left behind at their end.
-static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
-
-/// Releases payloads that threads have left behind: those that `destroy` releases. The program has
-/// just named it, so it is there.
-fn release_left_behind(destroy: umbo_destroy_fn) {
-    let Some(destroy) = destroy.map(|destroy| destroy as usize) else {
-        return;
-    };
-    let is_released_by = |left: &mut LeftBehind| {
-        left.destroys
-            .iter()
-            .all(|left_destroy| *left_destroy == destroy)
-    };
-    let left: Vec<LeftBehind> = LEFT_BEHIND.lock().extract_if(.., is_released_by).collect();
-    drop(left);
-}
-
-/// Forgets the thread's last error, and those that threads have left behind at their end.
-pub(crate) fn forget_all() {
-    clear();
-    let left = std::mem::take(&mut *LEFT_BEHIND.lock());
-    drop(left);
-}
-
-/// Replaces the thread's last error and returns the old one, which the caller drops when it no
-/// longer holds anything here: its payload runs the caller's code. None also on a thread that is
-/// about to end.
-fn replace(new: Option<LastError>) -> Option<LastError> {
-    LAST.try_with(|last| last.0.replace(new)).ok().flatten()
-}
-
-/// The readable part of the thread's last error: nothing if there is none, or if it is being
-/// replaced.
-fn last<R>(inspect: impl FnOnce(&LastError) -> R) -> Option<R> {
-    LAST.try_with(|last| last.0.try_borrow().ok()?.as_ref().map(inspect))
-        .ok()?
-}
-
-/// Makes `error` of the C function of this name the thread's last error and returns its status.
-pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
-    keep(error.named(function))
-}
-
-/// Makes `error` the thread's last error as it is and returns its status.
-fn keep(error: Error) -> umbo_status {
-    let status = error.status().code();
-    let records = match error.replicas() {
-        Some(all) => all
-            .failures
-            .iter()
-            .map(|failure| {
-                let replica = i32::try_from(failure.replica).unwrap_or(i32::MAX);
-                FailureRecord::new(&failure.error, replica, c_string(&failure.device))
-            })
-            .collect(),
-        None => vec![FailureRecord::new(&error, -1, CString::default())],
-    };
-    let message = message_of(&error);
-    // First the end of what was there: the `destroy` of its payload may call functions that fail,
-    // and their errors are not to stand in front of this one.
-    drop(replace(None));
-    drop(replace(Some(LastError {
-        error,
-        message,
-        records,
-    })));
-    status
-}
-
-/// Forgets the thread's last error.
-pub(crate) fn clear() {
-    drop(replace(None));
-}
-
-/// Why a callback failed that has just returned `code` on this thread: the thread's last error,
-/// if it has this status. Another one was not what made the callback fail.
-pub(crate) fn callback_failure(code: umbo_status) -> Error {
-    if let Some(last) = replace(None)
-        && last.error.status().code() == code
-    {
-        return last.error;
-    }
-    let (status, message) = match Status::from_code(code) {
-        Some(status) => (
-            status,
-            format!("the callback returned {} without a message", status.name()),
-        ),
-        None => (
-            Status::Unknown,
-            format!("the callback returned {code}, which is not a status, without a message"),
-        ),
-    };
-    Error::Callback {
-        status,
-        message,
-        payload: None,
-    }
 }
 
 /// Gets the name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for an undefined number.

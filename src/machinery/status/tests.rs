@@ -1,5 +1,6 @@
 //! Tests of the last failure of a thread.
 
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
