@@ -189,13 +189,9 @@ pub fn umbo_device_set_logical_count(
     if memory_limits.is_null() {
         return registry::REGISTRY.set_logical_count(kind, physical_ordinal, natural_count);
     }
-    if kind == DeviceKind::Cpu {
-        let problem = "given for the host, whose logical devices share its memory; give NULL";
-        return Err(Error::invalid("memory_limits", problem));
-    }
     // SAFETY: the caller promises as many numbers as logical devices.
     let limits = unsafe { array(memory_limits, Count::new(count, "count"), "memory_limits") }?;
     let limits = limits.iter().map(|&limit| Ok(Some(limit as u64)));
     let limits = collect(limits, "memory_limits")?;
-    registry::REGISTRY.split_gpu(physical_ordinal, &limits)
+    registry::REGISTRY.split_memory(kind, physical_ordinal, &limits)
 }

@@ -23,7 +23,8 @@ use umbo_core::optimizer::{
 };
 use umbo_core::strategy::variables::{self, Initial, read};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
-use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::tensor::dlpack::ffi::{DLDeviceType, DLManagedTensorVersioned};
+use umbo_core::tensor::{DType, Shape, Tensor, dlpack};
 use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::fresh::new_variable;
@@ -175,6 +176,10 @@ impl AddedKind for Test {
     fn memory_info(&self, _: DeviceId) -> Result<MemoryInfo> {
         memory::memory_info()
     }
+
+    fn dlpack_type(&self) -> Option<u32> {
+        Some(DLDeviceType::EXTDEV.0)
+    }
 }
 
 /// The device with this number. The kind is added at the first call.
@@ -238,6 +243,34 @@ fn tensors_are_copied_and_computed_with() {
     assert_eq!(numbers(&copy), [0.5; 5000]);
     let launched = lender(1).launched.lock().clone();
     assert!(launched.contains("umbo_combine_f32"), "{launched:?}");
+}
+
+#[test]
+fn tensors_go_to_other_libraries_and_back() {
+    let source = tensor(&[1.0, 2.0, 3.0], device(2));
+    let export = || dlpack::export::<DLManagedTensorVersioned>(&source).unwrap();
+    let managed = export();
+    // SAFETY: it was just exported.
+    let exported = unsafe { managed.as_ref() }.dl_tensor.device;
+    let expected = (DLDeviceType::EXTDEV, 2);
+    assert_eq!((exported.device_type, exported.device_id), expected);
+    // SAFETY: as above; it is imported once.
+    let back = unsafe { dlpack::import(managed) }.unwrap();
+    assert_eq!(back.device(), device(2));
+    assert_eq!(back.address(), source.address());
+    assert_eq!(numbers(&back), [1.0, 2.0, 3.0]);
+
+    let mut absent = export();
+    // SAFETY: it was just exported.
+    unsafe { absent.as_mut() }.dl_tensor.device.device_id = DEVICES as i32;
+    // SAFETY: as above.
+    let error = unsafe { dlpack::import(absent) }.unwrap_err();
+    assert_eq!(error.status(), Status::NotFound);
+    assert!(error.to_string().contains("TEST 4; there are 4"), "{error}");
+    // SAFETY: the import has failed, so that the tensor is still this test's.
+    unsafe { absent.as_mut() }.dl_tensor.device.device_id = 2;
+    // SAFETY: as above; it is imported once.
+    drop(unsafe { dlpack::import(absent) }.unwrap());
 }
 
 #[test]

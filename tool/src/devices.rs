@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
-use umbo_core::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
-use umbo_core::error::Result;
+use umbo_core::device::registry::{self, PhysicalDevice, REGISTRY};
+use umbo_core::device::{DeviceId, DeviceKind};
 use umbo_core::executor::affinity;
-use umbo_core::system;
 
 use crate::arguments::number;
 use crate::failure::Failure;
@@ -41,7 +40,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
             other => return Err(other.unexpected().into()),
         }
     }
-    let physical = physical_devices();
+    let physical: Vec<PhysicalDevice> = registry::physical_devices().collect();
     let logical = logical_devices();
     Ok(Report::fine(if json {
         json_text(&as_json(&physical, &logical))
@@ -50,51 +49,22 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
     }))
 }
 
-struct Physical {
-    device: DeviceId,
-    model: Option<String>,
-    /// The processors of the host that this process may use.
-    processors: Option<String>,
-    /// The compute capability of a GPU.
-    capability: Option<(u32, u32)>,
-    memory: Result<MemoryInfo>,
-}
-
 struct Logical {
     device: DeviceId,
     processors: Option<String>,
 }
 
-fn devices_of(kind: DeviceKind, count: u32) -> impl Iterator<Item = DeviceId> {
-    (0..count).map(move |index| DeviceId { kind, index })
-}
-
-fn physical_devices() -> Vec<Physical> {
-    let host = Physical {
-        device: DeviceId::HOST,
-        model: system::processors::model(),
-        processors: Some(affinity::process_processors().to_string()),
-        capability: None,
-        memory: registry::memory_info(DeviceId::HOST),
-    };
-    let gpus = devices_of(
-        DeviceKind::Gpu,
-        registry::REGISTRY.physical_count(DeviceKind::Gpu),
-    );
-    let gpus = gpus.map(|device| Physical {
-        device,
-        model: cuda::device_name(device.index).ok(),
-        processors: None,
-        capability: cuda::capability(device.index).ok(),
-        memory: cuda::memory_info(device.index),
-    });
-    std::iter::once(host).chain(gpus).collect()
+/// The processors of the host that this process may use, for the host.
+fn processors_of(physical: &PhysicalDevice) -> Option<String> {
+    let is_host = physical.device.is_host_memory();
+    is_host.then(|| affinity::process_processors().to_string())
 }
 
 fn logical_devices() -> Vec<Logical> {
-    [DeviceKind::Cpu, DeviceKind::Gpu]
-        .into_iter()
-        .flat_map(|kind| devices_of(kind, registry::REGISTRY.logical_count(kind)))
+    let devices = DeviceKind::all().flat_map(|kind| {
+        (0..REGISTRY.logical_count(kind)).map(move |index| DeviceId { kind, index })
+    });
+    devices
         .map(|device| Logical {
             device,
             processors: registry::processors(device, affinity::process_processors())
@@ -104,7 +74,7 @@ fn logical_devices() -> Vec<Logical> {
         .collect()
 }
 
-fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
+fn as_json(physical: &[PhysicalDevice], logical: &[Logical]) -> Value {
     let physical: Vec<Value> = physical
         .iter()
         .map(|each| {
@@ -117,7 +87,7 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
                 "kind": each.device.kind.name(),
                 "index": each.device.index,
                 "model": each.model,
-                "processors": each.processors,
+                "processors": processors_of(each),
                 "compute_capability": capability,
                 "too_old": each.capability.map(|capability| gpu::too_old(capability).is_some()),
                 "total_bytes": memory.map(|memory| memory.total_bytes),
@@ -140,11 +110,11 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
     json!({
         "physical": physical,
         "logical": logical,
-        "no_gpu_because": cuda::probe().as_ref().err(),
+        "no_gpu_because": REGISTRY.no_gpu_reason(),
     })
 }
 
-fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
+fn as_table(physical: &[PhysicalDevice], logical: &[Logical]) -> String {
     let mut rows = vec![row([
         "PHYSICAL",
         "MEMORY",
@@ -165,7 +135,7 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
                 ("?".to_owned(), "?".to_owned())
             }
         };
-        let processors = each.processors.as_deref().unwrap_or("-");
+        let processors = processors_of(each).unwrap_or_else(|| "-".to_owned());
         let model = each.model.as_deref().unwrap_or("-");
         let model = match each.capability {
             Some(capability) => {
@@ -180,12 +150,12 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
             &each.device.to_string(),
             &total,
             &available,
-            processors,
+            &processors,
             &model,
         ]));
     }
     let mut text = aligned(&rows);
-    if let Err(reason) = cuda::probe() {
+    if let Some(reason) = REGISTRY.no_gpu_reason() {
         let _ = writeln!(text, "No GPU: {reason}.");
     }
     let mut rows = vec![row(["LOGICAL", "PROCESSORS", "CANONICAL NAME"])];
@@ -235,13 +205,12 @@ mod tests {
 
     #[test]
     fn unknown_memory_is_said() {
-        let physical = [Physical {
+        let physical = [PhysicalDevice {
             device: DeviceId {
                 kind: DeviceKind::Gpu,
                 index: 3,
             },
             model: None,
-            processors: None,
             capability: None,
             memory: Err(umbo_core::error::Error::Unavailable(
                 "it fell off the bus".into(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
 use umbo_core::cluster::{mpi, nccl};
-use umbo_core::device::{DeviceId, MemoryInfo, cuda, registry};
+use umbo_core::device::{DeviceId, DeviceKind, MemoryInfo, registry};
 use umbo_core::diagnose::libraries::{self, Vectors};
 use umbo_core::diagnose::machine::Load;
 use umbo_core::diagnose::processors;
@@ -151,7 +151,10 @@ fn examine() -> Vec<Finding> {
         other_pools(processors.count(), env::var("OMP_NUM_THREADS").ok()),
         memory(registry::memory_info(DeviceId::HOST)),
         huge_pages(system::memory::large_pages().as_deref()),
-        gpus(cuda::probe()),
+        gpus(
+            registry::REGISTRY.physical_count(DeviceKind::Gpu),
+            registry::REGISTRY.no_gpu_reason(),
+        ),
         joins_ranks("MPI", "UMBO_MPI_LIBRARY", mpi::find()),
         joins_ranks("NCCL", "UMBO_NCCL_LIBRARY", nccl::find()),
     ];
@@ -340,9 +343,9 @@ fn huge_pages(choice: Option<&str>) -> Finding {
     }
 }
 
-fn gpus(probe: &Result<u32, String>) -> Finding {
-    match probe {
-        Ok(count) => Finding::new(
+fn gpus(count: u32, no_gpu_reason: Option<&str>) -> Finding {
+    match no_gpu_reason {
+        None => Finding::new(
             Verdict::Note,
             "GPUs",
             format!(
@@ -350,7 +353,7 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
                  what umbo doctor --gpu says"
             ),
         ),
-        Err(reason) => Finding::new(
+        Some(reason) => Finding::new(
             Verdict::Fine,
             "GPUs",
             format!("none: {reason}; CPU training needs none"),
@@ -555,8 +558,8 @@ mod tests {
 
     #[test]
     fn gpus_are_not_promised() {
-        check(&gpus(&Ok(2)), Verdict::Note, "umbo doctor --gpu");
-        check(&gpus(&Err("no driver".into())), Verdict::Fine, "no driver");
+        check(&gpus(2, None), Verdict::Note, "umbo doctor --gpu");
+        check(&gpus(0, Some("no driver")), Verdict::Fine, "no driver");
     }
 
     #[test]

@@ -3,14 +3,22 @@
 //!
 //! Each opened device is a [`Backend`]. The host's is [`Cpu`](crate::cpu::Cpu), a CUDA card's is
 //! [`Gpu`](crate::cuda::gpu::Gpu), and a program's own come from the kinds that it registers
-//! ([`kinds`](crate::kinds)). Nothing above this crate distinguishes them, with two exceptions:
-//! memory of the host is read and written directly, by loops, and [`Backend::as_cuda`] is for
-//! libraries that take CUDA's own handles.
+//! ([`kinds`](crate::kinds)). Nothing above this crate distinguishes them, with these exceptions:
+//!
+//! | place | why it names a kind |
+//! |---|---|
+//! | `is_host_memory` | loops read and write memory of the host directly |
+//! | `umbo-comm`, `nccl/joining` | NCCL takes CUDA's own handles ([`Backend::as_cuda`]) |
+//! | `umbo-tensor`, `dlpack` | page-locked memory of CUDA is memory of the host |
+//! | C layer, `nouns/device` | the constants of the C API are numbers of kinds |
+//! | C layer, `nouns/diagnostics` | "cuda" is the name of a feature, which programs ask for |
+//! | tool, `doctor`, `gpu` | examines the GPUs of CUDA and their compute capability |
+//! | tool, `devices`, `bench/device` | says why there is no GPU, names GPUs as what can be given |
 //!
 //! **All work on the memory of a device goes through its one queue**, in the order in which it is
 //! queued: copies, kernels, and what a replica's callback queues. So work on one device needs no
 //! event, and memory is freed in the same order in which it is used. Two devices wait for each
-//! other where data goes from one to the other ([`Backend::wait_for`], [`Backend::copy_from`]).
+//! other where data goes from one to the other ([`Backend::copy_from`]).
 //! Calls return once their work is queued; only copies to the host wait.
 
 use std::ffi::c_void;
@@ -148,12 +156,6 @@ pub trait Backend: fmt::Debug + Send + Sync {
         self.synchronize().map(|()| true)
     }
 
-    /// Makes all work that is queued from now on wait until `other` has done what it has queued so
-    /// far. Without events that both understand, the calling thread waits.
-    fn wait_for(&self, other: &dyn Backend) -> Result<()> {
-        other.synchronize()
-    }
-
     /// Loads the kernels, of which all calls have the same images. A launch then needs no memory
     /// that could be refused.
     fn load_kernels(&self, images: &KernelImages) -> Result<()>;
@@ -179,11 +181,6 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The handle of the queue in the device's own interface, for programs that queue their own
     /// work; null if there is none.
     fn queue_handle(&self) -> *mut c_void;
-
-    /// The number of its kind among the device types of DLPack; `None` if it has none.
-    fn dlpack_type(&self) -> Option<u32> {
-        None
-    }
 
     /// The device as a GPU of CUDA, for libraries that take CUDA's own handles.
     fn as_cuda(&self) -> Option<&Gpu> {

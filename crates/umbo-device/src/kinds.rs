@@ -25,6 +25,12 @@ pub trait AddedKind: Send + Sync {
 
     /// The memory of a device that exists.
     fn memory_info(&self, device: DeviceId) -> Result<MemoryInfo>;
+
+    /// The number of the kind among the device types of DLPack; `None` if it has none. The number
+    /// of a device is that of its index here.
+    fn dlpack_type(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// The number of an added kind, in the order in which kinds were added.

@@ -52,7 +52,27 @@ impl DeviceKind {
             DeviceKind::Added(number) => kinds::added(number).name(),
         }
     }
+
+    /// The number of the kind among the device types of DLPack, if it has one.
+    pub fn dlpack_type(self) -> Option<u32> {
+        match self {
+            DeviceKind::Cpu => Some(DLPACK_CPU),
+            DeviceKind::Gpu => Some(DLPACK_CUDA),
+            DeviceKind::Added(number) => kinds::added(number).dlpack_type(),
+        }
+    }
+
+    /// All kinds of this process: CPUs, GPUs, and those that the program has added, in their order.
+    pub fn all() -> impl Iterator<Item = DeviceKind> {
+        [DeviceKind::Cpu, DeviceKind::Gpu]
+            .into_iter()
+            .chain(kinds::all())
+    }
 }
+
+/// `kDLCPU` and `kDLCUDA` of DLPack.
+const DLPACK_CPU: u32 = 1;
+const DLPACK_CUDA: u32 = 2;
 
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS, Registry};
 use crate::backend::Backend;
 use crate::cpu::{Cpu, memory};
 use crate::cuda::gpu::{Gpu, GpuAddress};
-use crate::{DeviceId, DeviceKind, MemoryInfo, cpu, cuda, kinds};
+use crate::{DeviceId, DeviceKind, MemoryInfo, cuda, kinds};
 use umbo_base::error::{Error, Result};
 use umbo_executor::affinity::{self, CpuSet};
 
@@ -136,10 +136,18 @@ pub fn release_kept() {
 /// The first device whose memory has this type in DLPack, on the physical device with this number;
 /// `None` for types of other memory. Fails with NOT_FOUND if there is no such device.
 pub fn device_of_dlpack(device_type: u32, number: u32) -> Result<Option<DeviceId>> {
-    match device_type {
-        cpu::DLPACK_TYPE => Ok(Some(DeviceId::HOST)),
-        cuda::DLPACK_TYPE => gpu_of_card(number).map(Some),
-        _ => Ok(None),
+    let kind = DeviceKind::all().find(|kind| kind.dlpack_type() == Some(device_type));
+    let Some(kind) = kind else { return Ok(None) };
+    match kind {
+        DeviceKind::Cpu => Ok(Some(DeviceId::HOST)),
+        DeviceKind::Gpu => gpu_of_card(number).map(Some),
+        DeviceKind::Added(_) => {
+            REGISTRY.require_physical(kind, number, "")?;
+            Ok(Some(DeviceId {
+                kind,
+                index: number,
+            }))
+        }
     }
 }
 
@@ -152,6 +160,50 @@ fn gpu_of_card(card: u32) -> Result<DeviceId> {
         kind: DeviceKind::Gpu,
         index,
     })
+}
+
+/// The facts about a physical device that exists. Each is asked for on its own.
+#[derive(Debug)]
+pub struct PhysicalDevice {
+    /// Its kind and its number among the physical devices of this kind.
+    pub device: DeviceId,
+    /// The name of its model, if it is known.
+    pub model: Option<String>,
+    /// The compute capability of a CUDA device.
+    pub capability: Option<(u32, u32)>,
+    /// Its memory, or why it is not known.
+    pub memory: Result<MemoryInfo>,
+}
+
+/// The physical devices of all kinds, without opening them.
+pub fn physical_devices() -> impl Iterator<Item = PhysicalDevice> {
+    DeviceKind::all().flat_map(|kind| {
+        let count = REGISTRY.physical_count(kind);
+        (0..count).map(move |index| physical_device(DeviceId { kind, index }))
+    })
+}
+
+fn physical_device(device: DeviceId) -> PhysicalDevice {
+    match device.kind {
+        DeviceKind::Cpu => PhysicalDevice {
+            device,
+            model: umbo_system::processors::model(),
+            capability: None,
+            memory: memory::memory_info(),
+        },
+        DeviceKind::Gpu => PhysicalDevice {
+            device,
+            model: cuda::device_name(device.index).ok(),
+            capability: cuda::capability(device.index).ok(),
+            memory: cuda::memory_info(device.index),
+        },
+        DeviceKind::Added(number) => PhysicalDevice {
+            device,
+            model: None,
+            capability: None,
+            memory: kinds::added(number).memory_info(device),
+        },
+    }
 }
 
 /// The memory of the physical device that a logical device is a part of. Fails with NOT_FOUND if

@@ -157,7 +157,7 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
 ///
 /// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride,
 /// and for elements that do not lie at multiples of their size; with UNIMPLEMENTED for another
-/// version, for memory of devices other than CPUs and CUDA's, for element types that Umbo does not
+/// version, for memory of a type that no kind of device has, for element types that Umbo does not
 /// have, and for negative strides; with NOT_FOUND if there is no such device.
 ///
 /// # Safety
@@ -321,7 +321,7 @@ fn device_to(device: DeviceId) -> Result<DLDevice> {
         });
     }
     let backend = registry::backend(device)?;
-    let device_type = backend.dlpack_type().ok_or_else(|| {
+    let device_type = device.kind.dlpack_type().ok_or_else(|| {
         Error::Unimplemented(format!(
             "tensor: DLPack has no type for the memory of {device}"
         ))

@@ -9,7 +9,8 @@ mod roofs;
 use std::fmt::{self, Display, Formatter, Write};
 
 use serde_json::{Value, json};
-use umbo_core::device::{DeviceId, DeviceKind, cuda, registry};
+use umbo_core::device::registry::{self, REGISTRY};
+use umbo_core::device::{DeviceId, DeviceKind, cuda};
 use umbo_core::error::{Error, Status};
 
 use crate::arguments::{Bytes, Number};
@@ -123,7 +124,7 @@ impl Verdict {
 
 /// Examines all GPUs. Measurements use blocks of `bytes` bytes.
 pub fn examine(bytes: usize, json: bool) -> Report {
-    if let Err(reason) = cuda::probe() {
+    if let Some(reason) = REGISTRY.no_gpu_reason() {
         let text = if json {
             json_text(&json!({ "gpus": [], "no_gpu_because": reason }))
         } else {
@@ -131,7 +132,7 @@ pub fn examine(bytes: usize, json: bool) -> Report {
         };
         return Report { text, fine: false };
     }
-    let gpus = 0..registry::REGISTRY.logical_count(DeviceKind::Gpu);
+    let gpus = 0..REGISTRY.logical_count(DeviceKind::Gpu);
     let all: Vec<(DeviceId, Outcome)> = gpus
         .map(|index| DeviceId {
             kind: DeviceKind::Gpu,
@@ -159,11 +160,10 @@ fn examine_one(device: DeviceId, bytes: usize) -> Outcome {
             "compute capability {major}.{minor} is {why}"
         )));
     }
-    let gpu = registry::gpu(device)?;
     Ok(Findings {
         device,
-        model: gpu.card().name().to_owned(),
-        capability: gpu.card().capability(),
+        model: registry::backend(device)?.model().to_owned(),
+        capability: (major, minor),
         memory: registry::memory_info(device)?.total_bytes,
         certificates: certificates::check(device)?,
         order: order::check(device, bytes)?,

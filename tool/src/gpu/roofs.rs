@@ -48,7 +48,7 @@ fn timed(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
 
 /// Measures `device` with blocks of `bytes` bytes.
 pub fn measure(device: DeviceId, bytes: usize) -> Result<Roofs> {
-    let gpu = registry::gpu(device)?;
+    let gpu = registry::backend(device)?;
     let shape = Shape::new(&[bytes / 4])?;
     let host = Tensor::zeros(DType::Float32, shape, DeviceId::HOST)?;
     let from = Tensor::zeros(DType::Float32, shape, device)?;

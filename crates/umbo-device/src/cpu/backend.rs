@@ -8,9 +8,6 @@ use crate::DeviceId;
 use crate::backend::{Address, Backend, Entered, KernelImages, Launch};
 use umbo_base::error::{Error, Result};
 
-/// `kDLCPU` of DLPack.
-pub(crate) const DLPACK_TYPE: u32 = 1;
-
 /// The alignment of memory of the host: that of a cache line.
 const ALIGNMENT: usize = 64;
 
@@ -123,9 +120,5 @@ impl Backend for Cpu {
 
     fn queue_handle(&self) -> *mut c_void {
         ptr::null_mut()
-    }
-
-    fn dlpack_type(&self) -> Option<u32> {
-        Some(DLPACK_TYPE)
     }
 }

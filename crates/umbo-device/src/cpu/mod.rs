@@ -4,4 +4,3 @@ mod backend;
 pub mod memory;
 
 pub use backend::Cpu;
-pub(crate) use backend::DLPACK_TYPE;

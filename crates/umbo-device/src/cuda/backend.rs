@@ -7,9 +7,6 @@ use crate::DeviceId;
 use crate::backend::{Address, Backend, Entered, KernelImages, Launch, copy_through_host};
 use umbo_base::error::Result;
 
-/// `kDLCUDA` of DLPack.
-pub(crate) const DLPACK_TYPE: u32 = 2;
-
 impl Backend for Gpu {
     fn id(&self) -> DeviceId {
         self.id()
@@ -89,13 +86,6 @@ impl Backend for Gpu {
         self.is_done()
     }
 
-    fn wait_for(&self, other: &dyn Backend) -> Result<()> {
-        match other.as_cuda() {
-            Some(other) => self.wait_for(other),
-            None => other.synchronize(),
-        }
-    }
-
     fn load_kernels(&self, images: &KernelImages) -> Result<()> {
         self.card().kernels(images.ptx).map(drop)
     }
@@ -120,10 +110,6 @@ impl Backend for Gpu {
 
     fn queue_handle(&self) -> *mut c_void {
         self.stream().cast()
-    }
-
-    fn dlpack_type(&self) -> Option<u32> {
-        Some(DLPACK_TYPE)
     }
 
     fn as_cuda(&self) -> Option<&Gpu> {

@@ -28,5 +28,4 @@ mod staging;
 mod stream;
 mod timeline;
 
-pub(crate) use backend::DLPACK_TYPE;
 pub use discovery::{capability, device_name, memory_info, probe};

@@ -51,6 +51,11 @@ impl Registry {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
+    /// Why there is no GPU, if there is none. The first call starts the driver.
+    pub fn no_gpu_reason(&'static self) -> Option<&'static str> {
+        (self.gpus)().as_ref().err().map(String::as_str)
+    }
+
     /// How many physical devices of this kind there are: one CPU, which is the host, the CUDA
     /// devices that the driver shows to this process, and those of an added kind. The first call
     /// about GPUs starts the driver.
@@ -118,12 +123,7 @@ impl Registry {
         match kind {
             DeviceKind::Cpu => return self.split_host(count),
             DeviceKind::Gpu => {}
-            DeviceKind::Added(_) => {
-                return Err(Error::Unimplemented(format!(
-                    "type: a {} is not split into logical devices",
-                    kind.name()
-                )));
-            }
+            DeviceKind::Added(_) => return Err(is_not_split(kind)),
         }
         check_gpu_count(count)?;
         let share = match count {
@@ -131,6 +131,25 @@ impl Registry {
             _ => Some((self.card_memory)(physical_ordinal)?.total_bytes / u64::from(count)),
         };
         self.split_gpu(physical_ordinal, &vec![share; count as usize])
+    }
+
+    /// Splits a physical device by memory: one logical device for each of `limits`, as
+    /// [`Registry::split_gpu`] does. Fails with INVALID_ARGUMENT for the host, whose logical
+    /// devices share its memory, and with UNIMPLEMENTED for a device of an added kind.
+    pub fn split_memory(
+        &'static self,
+        kind: DeviceKind,
+        physical_ordinal: u32,
+        limits: &[Option<u64>],
+    ) -> Result<()> {
+        match kind {
+            DeviceKind::Cpu => Err(invalid!(
+                "memory_limits",
+                "given for the host, whose logical devices share its memory; give NULL"
+            )),
+            DeviceKind::Gpu => self.split_gpu(physical_ordinal, limits),
+            DeviceKind::Added(_) => Err(is_not_split(kind)),
+        }
     }
 
     /// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit
@@ -293,6 +312,13 @@ impl Registry {
             devices: devices.into(),
         })
     }
+}
+
+fn is_not_split(kind: DeviceKind) -> Error {
+    Error::Unimplemented(format!(
+        "type: a {} is not split into logical devices",
+        kind.name()
+    ))
 }
 
 fn check_cpu_count(count: u32) -> Result<()> {
