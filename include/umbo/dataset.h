@@ -309,6 +309,18 @@ typedef struct umbo_map_options {
 UMBO_DEFAULT(umbo_map_options, UMBO_MAP_OPTIONS_INIT)
 
 /**
+ * Says whether an element is kept.
+ *
+ * @param[in] element The element, lent for the call.
+ * @param[out] keep 1: the element is kept. 0: it is left out. It must be set.
+ * @return UMBO_OK, or another status, which umbo_iterator_next() then returns. The element is left
+ *   out; but after UMBO_STATUS_RESOURCE_EXHAUSTED the next call has it again.
+ *
+ * One thread at a time calls it for an iterator, not always the same one.
+ */
+typedef umbo_status (*umbo_filter_fn)(const umbo_value *element, void *user_data, int32_t *keep);
+
+/**
  * Makes a dataset of elements that functions of the program make.
  *
  * @param[in] element_spec What the elements are; another element is UMBO_STATUS_INVALID_ARGUMENT
@@ -334,6 +346,21 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
     umbo_dataset **dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,
     const umbo_map_options *options);
+
+/**
+ * Keeps the elements for which a function says so, in their order.
+ *
+ * @param[in] destroy Releases `user_data`. NULL: nothing to release.
+ *
+ * The number of elements is unknown. Elements are made until one is kept, which may take long: a
+ * limit of umbo_train_epoch() ends that between two of them, and the next request continues from
+ * the element behind. A dataset without end of which no element is kept has no first element.
+ *
+ * An element whose call fails might have been kept or left out, so that in a zip the elements
+ * behind it do not belong together any more. Filter the zipped elements instead.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_filter(
+    umbo_dataset **dataset, umbo_filter_fn function, void *user_data, umbo_destroy_fn destroy);
 
 /** A number of elements or steps that is not known before a pass has ended. */
 #define UMBO_CARDINALITY_UNKNOWN (-2)

@@ -234,3 +234,48 @@ pub fn umbo_dataset_map(
         },
     )
 }
+
+/// Says whether an element is kept.
+///
+/// @param[in] element The element, lent for the call.
+/// @param[out] keep 1: the element is kept. 0: it is left out. It must be set.
+/// @return UMBO_OK, or another status, which umbo_iterator_next() then returns. The element is left
+///   out; but after UMBO_STATUS_RESOURCE_EXHAUSTED the next call has it again.
+///
+/// One thread at a time calls it for an iterator, not always the same one.
+pub type umbo_filter_fn = Option<
+    unsafe extern "C-unwind" fn(
+        element: *const umbo_value,
+        user_data: *mut c_void,
+        keep: *mut i32,
+    ) -> umbo_status,
+>;
+
+/// Keeps the elements for which a function says so, in their order.
+///
+/// @param[in] destroy Releases `user_data`. NULL: nothing to release.
+///
+/// The number of elements is unknown. Elements are made until one is kept, which may take long: a
+/// limit of umbo_train_epoch() ends that between two of them, and the next request continues from
+/// the element behind. A dataset without end of which no element is kept has no first element.
+///
+/// An element whose call fails might have been kept or left out, so that in a zip the elements
+/// behind it do not belong together any more. Filter the zipped elements instead.
+#[c_call(owned(user_data, destroy), transforms(dataset), present(function))]
+pub fn umbo_dataset_filter(
+    dataset: *mut *mut umbo_dataset,
+    function: umbo_filter_fn,
+    user_data: *mut c_void,
+    destroy: umbo_destroy_fn,
+) {
+    let keeps = move |element: &Value| {
+        let mut lent = LentHandle::new()?;
+        let element = lent.lend(element.clone())?;
+        // Neither yes nor no, so that a function that says nothing is refused.
+        let mut keep = -1;
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { function(element, user_data.pointer(), &raw mut keep) })?;
+        flag(keep, "keep")
+    };
+    dataset.filter(keeps)
+}

@@ -107,6 +107,7 @@ fn steady_state_allocates_nothing() {
             Dataset::concatenate(&[in_order.clone(), batches.clone()]).unwrap(),
         ),
         ("every third", batches.shard(3, 1).unwrap()),
+        ("filtered", batches.filter(|_| Ok(true)).unwrap()),
         ("kept", batches.cache().unwrap().repeat(-1).unwrap()),
         ("cut anew", in_order.rebatch(&[10, 100], false).unwrap()),
         ("in order", in_order.clone()),

@@ -81,6 +81,15 @@ fn mapped(calls: i64) -> Dataset {
         .unwrap()
 }
 
+/// The rows whose numbers are not divided by 3. The function may lack memory.
+fn filtered(dataset: &Dataset) -> Dataset {
+    let keeps = |element: &Value| {
+        let copy = copied(element)?;
+        Ok(copy.tensor_of(0)?.to_vec::<i64>()?[0] % 3 != 0)
+    };
+    dataset.filter(keeps).unwrap()
+}
+
 fn shuffled(dataset: &Dataset, buffer_size: i64) -> Dataset {
     let options = ShuffleOptions {
         buffer_size,
@@ -127,6 +136,8 @@ fn pipelines() -> Vec<Pipeline> {
         ("generator", generated),
         ("map", || mapped(0)),
         ("parallel map", || mapped(3)),
+        ("filter", || filtered(&generated())),
+        ("filter of parallel calls", || filtered(&mapped(3))),
         ("batch", || generated().batch(4, false).unwrap()),
         ("batch of a map, dropping", || {
             mapped(0).batch(4, true).unwrap()

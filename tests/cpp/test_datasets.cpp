@@ -115,6 +115,31 @@ void maps() {
     CHECK(thrown && first(iterator.next()) == 50 && calls == 6);
 }
 
+void filters() {
+    const auto numbers = umbo::dataset::from_range(0, 6);
+    const auto number = [](const umbo::value &element) {
+        return *element.view_as<const std::int64_t>().data();
+    };
+    const auto alive = std::make_shared<int>(2);
+    {
+        const auto kept = numbers.filter([alive, number](const umbo::value &element) {
+            if (number(element) == 3) throw std::runtime_error("three");
+            return number(element) % *alive == 1;
+        });
+        CHECK(alive.use_count() == 2 && kept.cardinality() == UMBO_CARDINALITY_UNKNOWN);
+        const auto iterator = kept.iterate();
+        CHECK(number(iterator.next()) == 1);
+        bool thrown = false;
+        try {
+            iterator.next();
+        } catch (const std::runtime_error &) {
+            thrown = true;
+        }
+        CHECK(thrown && number(iterator.next()) == 5 && !iterator.next());
+    }
+    CHECK(alive.use_count() == 1);
+}
+
 void specs() {
     const auto leaf = umbo::element_spec::create_tensor(umbo::dtype::float32, {UMBO_SIZE_UNKNOWN, 3});
     const auto nest = umbo::element_spec::create_struct(
@@ -197,6 +222,7 @@ int main() {
     generators();
     files();
     maps();
+    filters();
     specs();
     sources_and_transformations();
     distribution();

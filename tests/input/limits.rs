@@ -117,6 +117,13 @@ fn pipelines(
             .take(count)
             .unwrap()
     };
+    let filter = || {
+        let keeps = move |element: &Value| {
+            let number = element.tensor_of(0)?.to_vec::<i64>()?[0];
+            Ok(number % skipped == 0)
+        };
+        numbers().filter(keeps).unwrap().take(count).unwrap()
+    };
     let few = || Dataset::range(0, count + 3, 1).unwrap();
     let zip = |datasets: &[Dataset]| Dataset::zip(datasets, None);
     let shuffle = ShuffleOptions {
@@ -137,6 +144,9 @@ fn pipelines(
     [
         ("skip", Ok(rest())),
         ("shard", Ok(shard())),
+        ("filter", Ok(filter())),
+        ("filter ahead", filter().prefetch(2)),
+        ("batch of a filter", filter().batch(2, false)),
         ("zip before", zip(&[few(), rest()])),
         ("zip behind", zip(&[shard(), few()])),
         ("zip of two", zip(&[rest(), few(), shard()])),

@@ -300,7 +300,7 @@ fn broken(count: i64, place: i64) -> Dataset {
 /// What a failure shifts: an operation over elements of which some fail.
 type Shifting = (&'static str, fn(Dataset) -> Dataset);
 
-const SHIFTING: [Shifting; 5] = [
+const SHIFTING: [Shifting; 6] = [
     ("batch", |dataset| dataset.batch(3, false).unwrap()),
     ("padded batch", |dataset| {
         dataset.padded_batch(2, false).unwrap()
@@ -321,6 +321,7 @@ const SHIFTING: [Shifting; 5] = [
             .unwrap()
     }),
     ("shard", |dataset| dataset.shard(2, 0).unwrap()),
+    ("filter", |dataset| dataset.filter(|_| Ok(true)).unwrap()),
 ];
 
 /// Below a batch or a shuffle, a failure takes no element's place. What follows belongs to nothing,

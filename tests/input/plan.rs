@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result};
 use umbo_core::input::{
-    Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
-    PassIterator, ShuffleOptions, Splitting, distribute, distribute_per_replica_batches,
+    Cardinality, Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec,
+    MapOptions, PassIterator, ShuffleOptions, Splitting, distribute,
+    distribute_per_replica_batches,
 };
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
@@ -37,6 +38,11 @@ pub enum Plan {
     Same {
         of: Box<Plan>,
         calls: i64,
+        failing: i64,
+    },
+    Filter {
+        of: Box<Plan>,
+        dropping: i64,
         failing: i64,
     },
     Batch {
@@ -112,6 +118,11 @@ pub fn plans() -> impl Strategy<Value = Plan> {
             (of(), calls(), failing()).prop_map(|(of, calls, failing)| Plan::Same {
                 of,
                 calls,
+                failing
+            }),
+            (of(), 1i64..4, failing()).prop_map(|(of, dropping, failing)| Plan::Filter {
+                of,
+                dropping,
                 failing
             }),
             (of(), 1i64..5, any::<bool>(), any::<bool>()).prop_map(
@@ -370,6 +381,22 @@ impl Plan {
                     Ok(element.clone())
                 };
                 of.made(ahead).map(function, options).unwrap()
+            }
+            &Plan::Filter {
+                ref of,
+                dropping,
+                failing,
+            } => {
+                let keeps = move |element: &Value| {
+                    let number = mixed(element);
+                    refused_if(number, failing)?;
+                    Ok(number.rem_euclid(dropping + 1) != 0)
+                };
+                // Of a dataset without end nothing might be kept.
+                or_as_it_is(of, &|dataset| match dataset.cardinality() {
+                    Cardinality::Endless => Ok(dataset.clone()),
+                    _ => dataset.filter(keeps),
+                })
             }
             &Plan::Batch {
                 ref of,

@@ -29,6 +29,17 @@ umbo_status map_trampoline(const umbo_value *element, void *callable,
     });
 }
 
+template <class Callable>
+umbo_status filter_trampoline(const umbo_value *element, void *callable,
+                              std::int32_t *keep) noexcept {
+    return guarded([&]() -> returned<void> {
+        borrowed<value> given(lent(element));
+        UMBO_DETAIL_LET(kept, (*static_cast<Callable *>(callable))(std::as_const(*given)));
+        *keep = static_cast<bool>(kept) ? 1 : 0;
+        return done();
+    });
+}
+
 // A generator begins a pass by calling the kept callable, whose result makes the elements.
 template <class Callable>
 struct generator_pass {
@@ -367,6 +378,15 @@ public:
         auto kept = std::make_unique<Function>(std::move(function));
         dataset changed = *this;
         UMBO_DETAIL_TRY(umbo_dataset_map(changed.place(), &detail::map_trampoline<Function>, kept.release(), &detail::destroy_callable<Function>, &options));
+        return changed;
+    }
+
+    // The elements for which `predicate(const value &)` returns true; one thread at a time calls it for an iterator.
+    template <class Predicate>
+    returned<dataset> filter(Predicate predicate) const {
+        auto kept = std::make_unique<Predicate>(std::move(predicate));
+        dataset changed = *this;
+        UMBO_DETAIL_TRY(umbo_dataset_filter(changed.place(), &detail::filter_trampoline<Predicate>, kept.release(), &detail::destroy_callable<Predicate>));
         return changed;
     }
 

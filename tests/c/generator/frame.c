@@ -58,6 +58,14 @@ static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
 
 /* SHARED */
 
+static CHECK_MAYBE_UNUSED umbo_status good_filter_fn(const umbo_value *element, void *user_data,
+                                                     int32_t *keep) {
+    (void)element;
+    (void)user_data;
+    *keep = 1;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
                                                   umbo_value **result) {
     (void)element;

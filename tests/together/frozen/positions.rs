@@ -94,6 +94,11 @@ fn read_in_turns() -> Result<Dataset> {
     Ok(files::files(&[4, 3, 5], options, &Default::default()))
 }
 
+fn filtered() -> Result<Dataset> {
+    let keeps = |element: &Value| Ok(element.tensor_of(0)?.to_vec::<i64>()?[0] % 3 > 0);
+    range(20).filter(keeps)?.batch(2, false)
+}
+
 /// Two replicas on devices of the CPU.
 type Distribute =
     fn(&Dataset, usize, &[DeviceId], &DistributeOptions) -> Result<DistributedDataset>;
@@ -126,7 +131,7 @@ struct Position {
     then: &'static [&'static [f64]],
 }
 
-const POSITIONS: [Position; 8] = [
+const POSITIONS: [Position; 9] = [
     Position {
         name: "arrays",
         iterator: || arrays()?.iterator(),
@@ -151,6 +156,13 @@ const POSITIONS: [Position; 8] = [
         taken: 5,
         is_reset: false,
         then: &[&[8.0], &[9.0, 0.0], &[1.0], &[2.0, 3.0]],
+    },
+    Position {
+        name: "filtered",
+        iterator: || filtered()?.iterator(),
+        taken: 2,
+        is_reset: false,
+        then: &[&[7.0, 8.0], &[10.0, 11.0], &[13.0, 14.0], &[16.0, 17.0]],
     },
     Position {
         name: "pairs",

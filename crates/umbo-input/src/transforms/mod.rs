@@ -5,6 +5,7 @@ pub(crate) mod batch_parameters;
 pub(crate) mod batch_rows;
 pub(crate) mod cache;
 pub(crate) mod concatenate;
+pub(crate) mod filter;
 pub(crate) mod full_batches;
 pub(crate) mod map;
 pub(crate) mod part;

@@ -5,6 +5,14 @@ static struct objects *now;
 
 /* SHARED */
 
+static CHECK_MAYBE_UNUSED umbo_status good_filter_fn(const umbo_value *element, void *user_data,
+                                                     int32_t *keep) {
+    (void)element;
+    (void)user_data;
+    *keep = 1;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
                                                   umbo_value **result) {
     (void)user_data;

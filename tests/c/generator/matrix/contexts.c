@@ -42,6 +42,8 @@ static const struct {
     CONTEXT(a_prefetched_map),
     CONTEXT(a_prefetched_parallel_map),
     CONTEXT(the_destroy_of_a_map),
+    CONTEXT(a_filter) /* umbo_filter_fn */,
+    CONTEXT(a_prefetched_filter),
     CONTEXT(the_opening_of_the_first_file) /* umbo_open_file_fn */,
     CONTEXT(the_opening_of_files),
     CONTEXT(the_opening_of_prefetched_files),

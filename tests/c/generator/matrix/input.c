@@ -67,6 +67,24 @@ static void the_destroy_of_a_map(struct scene *scene) {
     umbo_dataset_release(mapped);
 }
 
+/* -- umbo_filter_fn */
+
+static umbo_status probing_filter(const umbo_value *element, void *user_data, int32_t *keep) {
+    (void)element;
+    probe_once(user_data, NULL);
+    *keep = 1;
+    return UMBO_OK;
+}
+
+static void filter(struct scene *scene, int prefetch) {
+    umbo_dataset *filtered = four_elements();
+    CHECK_OK(umbo_dataset_filter(&filtered, probing_filter, scene, NULL));
+    take_all(scene, filtered, prefetch, 1);
+}
+
+static void a_filter(struct scene *scene) { filter(scene, 0); }
+static void a_prefetched_filter(struct scene *scene) { filter(scene, 1); }
+
 /* -- umbo_generator_begin_fn, umbo_generator_next_fn, umbo_generator_reset_fn,
  * umbo_generator_end_fn */
 

@@ -147,6 +147,15 @@ static umbo_status drawn_map_fn(const umbo_value *element, void *user_data, umbo
     return status == UMBO_OK ? outcome() : status;
 }
 
+static umbo_status drawn_filter_fn(const umbo_value *element, void *user_data, int32_t *keep) {
+    (void)element;
+    (void)user_data;
+    in_a_callback();
+    /* Of a dataset without end some element must be kept. */
+    *keep = 1;
+    return outcome();
+}
+
 static umbo_status drawn_dataset_fn(const umbo_input_context *context, void *user_data,
                                     umbo_dataset **dataset) {
     (void)context;

@@ -1,0 +1,74 @@
+//! Elements that are chosen: by a function of the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{Cardinality, Dataset, DistributeOptions, distribute};
+use umbo_core::values::Value;
+
+use crate::common::{all, fails, ints, numbers, parts, rest};
+
+fn number(element: &Value) -> i32 {
+    ints(element)[0]
+}
+
+fn even(dataset: &Dataset) -> Dataset {
+    dataset
+        .filter(|element| Ok(number(element) % 2 == 0))
+        .unwrap()
+}
+
+#[test]
+fn a_filter_keeps_what_its_function_keeps() {
+    let kept = even(&numbers(9));
+    assert_eq!(all(&kept), [[0], [2], [4], [6], [8]]);
+    assert_eq!(kept.element_spec(), numbers(9).element_spec());
+    assert_eq!(kept.cardinality(), Cardinality::Unknown);
+    assert_eq!(even(&numbers(0)).cardinality(), Cardinality::Exact(0));
+    let endless = even(&numbers(3).repeat(-1).unwrap());
+    assert_eq!(endless.cardinality(), Cardinality::Endless);
+    assert_eq!(all(&endless.take(5).unwrap()), [[0], [2], [0], [2], [0]]);
+    let none = numbers(9).filter(|_| Ok(false)).unwrap();
+    assert_eq!(all(&none), Vec::<Vec<i32>>::new());
+}
+
+/// Each element is asked about once, also in batches, which are kept or left out as a whole.
+#[test]
+fn a_filter_asks_once_for_each_element() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let keeps = move |element: &Value| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(ints(element).contains(&4))
+    };
+    let kept = numbers(10).batch(3, false).unwrap().filter(keeps).unwrap();
+    assert_eq!(all(&kept), [[3, 4, 5]]);
+    assert_eq!(calls.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_filter_whose_function_fails_goes_on_behind_the_element() {
+    let keeps = |element: &Value| match number(element) {
+        3 => Err(Error::precondition("three")),
+        other => Ok(other > 1),
+    };
+    let iterator = numbers(6).filter(keeps).unwrap().iterator().unwrap();
+    assert_eq!(ints(&iterator.next().unwrap().unwrap()), [2]);
+    fails(iterator.next(), Status::FailedPrecondition, "three");
+    assert_eq!(rest(&iterator, ints), [[4], [5]]);
+}
+
+/// Shards of what is left, and batches of it that are split over replicas.
+#[test]
+fn what_is_left_is_divided() {
+    let kept = even(&numbers(12));
+    assert_eq!(all(&kept.shard(2, 1).unwrap()), [[2], [6], [10]]);
+    let devices = [DeviceId::cpu(0), DeviceId::cpu(1)];
+    let batches = kept.batch(4, false).unwrap();
+    let distributed = distribute(&batches, 2, &devices, &DistributeOptions::default()).unwrap();
+    let steps = rest(&distributed.iterator().unwrap(), parts);
+    let expected = [[vec![0, 2], vec![4, 6]], [vec![8], vec![10]]];
+    assert_eq!(steps, expected);
+}
