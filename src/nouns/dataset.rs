@@ -120,6 +120,19 @@ pub fn umbo_dataset_rebatch(
     dataset.rebatch(row_counts, drop_remainder)
 }
 
+/// Takes elements apart: each row of their tensors, along dimension 0, becomes an element.
+///
+/// The elements are nests of tensors with at least one dimension, and all tensors of an element
+/// have the same number of rows. What this makes are views of them. An element without rows makes
+/// none.
+///
+/// umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
+/// the number of their rows, as behind a umbo_dataset_batch() that drops a remainder.
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_unbatch(dataset: *mut *mut umbo_dataset) {
+    dataset.unbatch()
+}
+
 /// Repeats the elements.
 ///
 /// @param[in] count How many times they come, 0 or more, or UMBO_INFINITE.

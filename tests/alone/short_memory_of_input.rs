@@ -165,6 +165,13 @@ fn pipelines() -> Vec<Pipeline> {
                 .rebatch(&[5, 1], true)
                 .unwrap()
         }),
+        ("unbatch", || {
+            generated().batch(4, false).unwrap().unbatch().unwrap()
+        }),
+        ("unbatch of a map", || {
+            let batches = mapped(2).batch(5, false).unwrap();
+            batches.unbatch().unwrap().prefetch(2).unwrap()
+        }),
         ("shuffle", || shuffled(&generated(), 5)),
         ("shuffle of all", || shuffled(&mapped(0), 0)),
         ("cache", || mapped(0).cache().unwrap().repeat(3).unwrap()),

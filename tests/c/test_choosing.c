@@ -1,4 +1,4 @@
-/* Datasets whose elements a function of the program chooses. */
+/* Datasets whose elements are chosen, or taken apart. */
 #include "check.h"
 
 /* Counts calls and the release of the user data. */
@@ -90,7 +90,29 @@ static void a_filter_without_a_function(void) {
     umbo_dataset_release(dataset);
 }
 
+/* Rows of batches, and batches that have none. */
+static void rows_of_batches(void) {
+    umbo_dataset *dataset = NULL, *scalars = NULL;
+    umbo_iterator *iterator = NULL;
+    int64_t number, count = 0;
+    CHECK_OK(umbo_dataset_from_range(0, 7, 1, &dataset));
+    CHECK_OK(umbo_dataset_retain(dataset, &scalars));
+    CHECK_STATUS(umbo_dataset_unbatch(&scalars), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("dataset: its elements contain a scalar");
+    umbo_dataset_release(scalars);
+    CHECK_OK(umbo_dataset_batch(&dataset, 3, 1));
+    CHECK_OK(umbo_dataset_unbatch(&dataset));
+    CHECK_OK(umbo_dataset_cardinality(dataset, &count));
+    CHECK(count == 6);
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
+    for (number = 0; number < 6; number++) CHECK(next_number(iterator) == number);
+    CHECK(next_number(iterator) == -1);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(dataset);
+}
+
 int main(void) {
+    rows_of_batches();
     a_filter();
     an_answer_that_is_none();
     a_filter_without_a_function();

@@ -173,6 +173,8 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 umbo_dataset_rebatch(to, count, sizes, drop_remainder)
             })
         }
+        // SAFETY: the output is a variable.
+        "unbatch" => changed(from, |to| unsafe { umbo_dataset_unbatch(to) }),
         "repeat" => {
             let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
             // SAFETY: the output is a variable.

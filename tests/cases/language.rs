@@ -103,6 +103,7 @@ const TRANSFORMATIONS: &[(&str, &str)] = &[
     ("batch", "size global_size drop_remainder"),
     ("padded_batch", "size drop_remainder"),
     ("rebatch", "sizes drop_remainder"),
+    ("unbatch", ""),
     ("repeat", "count"),
     ("take", "count"),
     ("skip", "count"),

@@ -1,4 +1,4 @@
-//! Elements that are chosen: by a function of the program.
+//! Elements that are chosen by a function of the program, and rows of elements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use umbo_core::error::{Error, Status};
 use umbo_core::input::{Cardinality, Dataset, DistributeOptions, distribute};
 use umbo_core::values::Value;
 
-use crate::common::{all, fails, ints, numbers, parts, rest};
+use crate::common::{all, counting, fails, ints, numbers, parts, rest};
 
 fn number(element: &Value) -> i32 {
     ints(element)[0]
@@ -71,4 +71,66 @@ fn what_is_left_is_divided() {
     let steps = rest(&distributed.iterator().unwrap(), parts);
     let expected = [[vec![0, 2], vec![4, 6]], [vec![8], vec![10]]];
     assert_eq!(steps, expected);
+}
+
+#[test]
+fn rows_become_elements() {
+    let batches = numbers(10).batch(4, false).unwrap();
+    let rows = batches.unbatch().unwrap();
+    assert_eq!(all(&rows), all(&numbers(10)));
+    assert_eq!(rows.element_spec(), numbers(10).element_spec());
+    assert_eq!(rows.cardinality(), Cardinality::Unknown);
+    let full = numbers(10).batch(4, true).unwrap().unbatch().unwrap();
+    assert_eq!(full.cardinality(), Cardinality::Exact(8));
+    assert_eq!(all(&full), all(&numbers(8)));
+    let nothing = numbers(3).batch(4, true).unwrap().unbatch().unwrap();
+    assert_eq!(nothing.cardinality(), Cardinality::Exact(0));
+    let endless = full.repeat(-1).unwrap().batch(3, true).unwrap();
+    let endless = endless.unbatch().unwrap();
+    assert_eq!(endless.cardinality(), Cardinality::Endless);
+    assert_eq!(
+        all(&endless.skip(5).unwrap().take(4).unwrap()),
+        [[5], [6], [7], [0]]
+    );
+}
+
+/// The rows of all tensors of a nest, which are views of them; batches without rows make none.
+#[test]
+fn rows_of_nests_are_nests_of_rows() {
+    let pair = Value::tuple(vec![
+        Value::Tensor(counting(&[3, 2])),
+        Value::structure(vec![("a".into(), Value::Tensor(counting(&[3])))]).unwrap(),
+    ]);
+    let element = Dataset::from_tensors(&pair.unwrap()).unwrap();
+    let rows = element.unbatch().unwrap();
+    assert_eq!(rows.cardinality(), Cardinality::Exact(3));
+    let read = |row: &Value| {
+        let inner = row.item(1).unwrap();
+        (ints(&row.item(0).unwrap()), ints(&inner.item(0).unwrap()))
+    };
+    let came = rest(&rows.iterator().unwrap(), read);
+    let expected = [0, 1, 2].map(|row| (vec![2 * row, 2 * row + 1], vec![row]));
+    assert_eq!(came, expected);
+    let with_empty = numbers(5).batch(2, false).unwrap();
+    let with_empty = with_empty.rebatch(&[0, 2, 0, 0, 1], false).unwrap();
+    assert_eq!(all(&with_empty.unbatch().unwrap()), all(&numbers(5)));
+}
+
+#[test]
+fn what_has_no_rows_is_refused() {
+    fails(
+        numbers(3).unbatch(),
+        Status::InvalidArgument,
+        "its elements contain a scalar",
+    );
+    let unequal = Value::tuple(vec![
+        Value::Tensor(counting(&[3])),
+        Value::Tensor(counting(&[2])),
+    ]);
+    let unequal = Dataset::from_tensors(&unequal.unwrap()).unwrap();
+    fails(
+        unequal.unbatch(),
+        Status::InvalidArgument,
+        "differ in their number of rows",
+    );
 }

@@ -155,6 +155,10 @@ fn pipelines(
             Dataset::concatenate(&[few(), rest(), shard()]),
         ),
         ("batch", shard().batch(2, false)),
+        (
+            "unbatch",
+            shard().batch(2, false).and_then(|it| it.unbatch()),
+        ),
         ("padded batch", rest().padded_batch(3, false)),
         (
             "rebatch",

@@ -300,7 +300,7 @@ fn broken(count: i64, place: i64) -> Dataset {
 /// What a failure shifts: an operation over elements of which some fail.
 type Shifting = (&'static str, fn(Dataset) -> Dataset);
 
-const SHIFTING: [Shifting; 6] = [
+const SHIFTING: [Shifting; 7] = [
     ("batch", |dataset| dataset.batch(3, false).unwrap()),
     ("padded batch", |dataset| {
         dataset.padded_batch(2, false).unwrap()
@@ -321,6 +321,9 @@ const SHIFTING: [Shifting; 6] = [
             .unwrap()
     }),
     ("shard", |dataset| dataset.shard(2, 0).unwrap()),
+    ("unbatch", |dataset| {
+        dataset.batch(1, true).unwrap().unbatch().unwrap()
+    }),
     ("filter", |dataset| dataset.filter(|_| Ok(true)).unwrap()),
 ];
 

@@ -56,6 +56,7 @@ pub enum Plan {
         sizes: Vec<i64>,
         drop_remainder: bool,
     },
+    Unbatch(Box<Plan>),
     Shuffle {
         of: Box<Plan>,
         buffer: i64,
@@ -155,6 +156,7 @@ pub fn plans() -> impl Strategy<Value = Plan> {
             (of(), -1i64..9).prop_map(|(of, count)| Plan::Take(of, count)),
             (of(), 0i64..5).prop_map(|(of, count)| Plan::Skip(of, count)),
             (of(), 1i64..4, 0i64..3).prop_map(|(of, shards, index)| Plan::Shard(of, shards, index)),
+            of().prop_map(Plan::Unbatch),
             of().prop_map(Plan::Cache),
             (of(), 1i64..4).prop_map(|(of, depth)| Plan::Prefetch(of, depth)),
             (of(), of()).prop_map(|(one, other)| Plan::Zip(one, other)),
@@ -425,6 +427,7 @@ impl Plan {
                 };
                 or_as_it_is(of, &|dataset| dataset.shuffle(&options))
             }
+            Plan::Unbatch(of) => or_as_it_is(of, &|dataset| dataset.unbatch()),
             Plan::Repeat(of, count) => of.made(ahead).repeat(*count).unwrap(),
             Plan::Take(of, count) => of.made(ahead).take(*count).unwrap(),
             Plan::Skip(of, count) => of.made(ahead).skip(*count).unwrap(),

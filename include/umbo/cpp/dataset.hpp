@@ -370,6 +370,13 @@ public:
         return changed;
     }
 
+    // Each row of an element becomes an element.
+    returned<dataset> unbatch() const {
+        dataset changed = *this;
+        UMBO_DETAIL_TRY(umbo_dataset_unbatch(changed.place()));
+        return changed;
+    }
+
     // `function(const value &)` returns what `to_value` takes; several threads may call it at once if the
     // options say so.
     template <class Function>

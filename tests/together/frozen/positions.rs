@@ -94,6 +94,11 @@ fn read_in_turns() -> Result<Dataset> {
     Ok(files::files(&[4, 3, 5], options, &Default::default()))
 }
 
+fn unbatched() -> Result<Dataset> {
+    let batches = range(10).batch(4, false)?.unbatch()?;
+    batches.repeat(-1)?.prefetch(1)
+}
+
 fn filtered() -> Result<Dataset> {
     let keeps = |element: &Value| Ok(element.tensor_of(0)?.to_vec::<i64>()?[0] % 3 > 0);
     range(20).filter(keeps)?.batch(2, false)
@@ -131,7 +136,7 @@ struct Position {
     then: &'static [&'static [f64]],
 }
 
-const POSITIONS: [Position; 9] = [
+const POSITIONS: [Position; 10] = [
     Position {
         name: "arrays",
         iterator: || arrays()?.iterator(),
@@ -163,6 +168,13 @@ const POSITIONS: [Position; 9] = [
         taken: 2,
         is_reset: false,
         then: &[&[7.0, 8.0], &[10.0, 11.0], &[13.0, 14.0], &[16.0, 17.0]],
+    },
+    Position {
+        name: "unbatched",
+        iterator: || unbatched()?.iterator(),
+        taken: 6,
+        is_reset: false,
+        then: &[&[6.0], &[7.0], &[8.0], &[9.0]],
     },
     Position {
         name: "pairs",

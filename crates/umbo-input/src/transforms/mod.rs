@@ -15,4 +15,5 @@ pub(crate) mod reorder;
 pub(crate) mod repeat;
 pub(crate) mod shuffle;
 pub(crate) mod suspects;
+pub(crate) mod unbatch;
 pub(crate) mod zip;

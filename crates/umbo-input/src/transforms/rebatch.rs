@@ -146,7 +146,7 @@ struct RowPiece<'a> {
 }
 
 /// How many rows an element has.
-fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
+pub(crate) fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
     let of_leaf = |leaf| {
         let rows = leaves.tensor(element, leaf)?.shape().first().copied();
         rows.ok_or_else(|| invalid!("dataset", "a scalar in an element, which has no rows"))
