@@ -386,6 +386,26 @@ typedef struct umbo_shuffle_options {
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_ALL, 0, 0 }
 UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
 
+/** How elements are drawn from several datasets. Start from UMBO_SAMPLE_OPTIONS_INIT. */
+typedef struct umbo_sample_options {
+  size_t struct_size;
+  /** The seed of the draws, which are the same on every machine. */
+  uint64_t seed;
+  /**
+   * 1: all passes and repetitions draw alike. 0: each draws anew, also the passes of different
+   * iterators.
+   */
+  int32_t keep_order_each_pass;
+  /**
+   * 1: a pass ends when a dataset is drawn that has ended, so that the weights hold to its end.
+   * 0: the other datasets go on, and the pass ends when all have ended.
+   */
+  int32_t stop_on_empty;
+} umbo_sample_options;
+
+#define UMBO_SAMPLE_OPTIONS_INIT { sizeof(umbo_sample_options), 0, 0, 0 }
+UMBO_DEFAULT(umbo_sample_options, UMBO_SAMPLE_OPTIONS_INIT)
+
 /**
  * Joins datasets: element i consists of element i of each.
  *
@@ -459,6 +479,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
     umbo_dataset **dataset, int64_t count, const int64_t *row_counts, int32_t drop_remainder);
+
+/**
+ * Takes elements apart: each row of their tensors, along dimension 0, becomes an element.
+ *
+ * The elements are nests of tensors with at least one dimension, and all tensors of an element
+ * have the same number of rows. What this makes are views of them. An element without rows makes
+ * none.
+ *
+ * umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
+ * the number of their rows, as behind a umbo_dataset_batch() that drops a remainder.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_unbatch(umbo_dataset **dataset);
 
 /**
  * Repeats the elements.
@@ -542,6 +574,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
     int64_t count, umbo_dataset *const *datasets, umbo_dataset **concatenated);
+
+/**
+ * Mixes datasets: each element comes from one that is drawn at random.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] datasets Each keeps its own order. Their elements have the same structure, dtypes and
+ *   numbers of dimensions. Sizes that differ are unknown in the element spec.
+ * @param[in] weights A weight for each dataset, which is drawn in proportion to it: finite, 0 or
+ *   more, not all 0. A dataset of weight 0 is never drawn. `weights` may be NULL: all have the
+ *   same.
+ * @param[in] options The seed, whether passes differ, and the end; `options` may be NULL.
+ *
+ * A failure of the dataset that is drawn takes the place of its element. A saved position has the
+ * draws of the pass, so that the same elements follow.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_sample(
+    int64_t count, umbo_dataset *const *datasets, const double *weights,
+    const umbo_sample_options *options, umbo_dataset **sampled);
 
 /**
  * Counts the elements of a pass.

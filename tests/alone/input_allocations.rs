@@ -106,6 +106,15 @@ fn steady_state_allocates_nothing() {
             "one after the other",
             Dataset::concatenate(&[in_order.clone(), batches.clone()]).unwrap(),
         ),
+        (
+            "drawn from two",
+            Dataset::sample(
+                &[in_order.clone(), batches.clone()],
+                None,
+                &Default::default(),
+            )
+            .unwrap(),
+        ),
         ("every third", batches.shard(3, 1).unwrap()),
         ("filtered", batches.filter(|_| Ok(true)).unwrap()),
         ("kept", batches.cache().unwrap().repeat(-1).unwrap()),

@@ -191,6 +191,10 @@ fn pipelines() -> Vec<Pipeline> {
         ("zip", || {
             Dataset::zip(&[mapped(0), generated()], None).unwrap()
         }),
+        ("sample", || {
+            let both = [generated(), mapped(2)];
+            Dataset::sample(&both, Some(&[1.0, 3.0]), &Default::default()).unwrap()
+        }),
         ("concatenate", || {
             Dataset::concatenate(&[generated(), mapped(2)]).unwrap()
         }),

@@ -1,4 +1,4 @@
-/* Datasets whose elements are chosen, or taken apart. */
+/* Datasets whose elements are chosen, mixed or taken apart. */
 #include "check.h"
 
 /* Counts calls and the release of the user data. */
@@ -111,7 +111,36 @@ static void rows_of_batches(void) {
     umbo_dataset_release(dataset);
 }
 
+/* Two datasets, of which the second is drawn alone. */
+static void a_sample(void) {
+    const double weights[] = {0, 2}, wrong[] = {1, -1};
+    umbo_sample_options options = UMBO_SAMPLE_OPTIONS_INIT;
+    umbo_dataset *both[2] = {NULL, NULL}, *mixed = NULL;
+    umbo_iterator *iterator = NULL;
+    int64_t count = 0;
+    CHECK_OK(umbo_dataset_from_range(0, 3, 1, &both[0]));
+    CHECK_OK(umbo_dataset_from_range(10, 12, 1, &both[1]));
+    CHECK_STATUS(umbo_dataset_sample(2, both, wrong, NULL, &mixed), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("weights: -1 for dataset 1");
+    options.stop_on_empty = 2;
+    CHECK_STATUS(umbo_dataset_sample(2, both, NULL, &options, &mixed), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("options.stop_on_empty: 2");
+    options.stop_on_empty = 1;
+    CHECK_OK(umbo_dataset_sample(2, both, weights, &options, &mixed));
+    CHECK_OK(umbo_iterator_from_dataset(mixed, &iterator));
+    CHECK(next_number(iterator) == 10 && next_number(iterator) == 11 && next_number(iterator) == -1);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(mixed);
+    CHECK_OK(umbo_dataset_sample(2, both, NULL, NULL, &mixed));
+    CHECK_OK(umbo_dataset_cardinality(mixed, &count));
+    CHECK(count == 5);
+    umbo_dataset_release(mixed);
+    umbo_dataset_release(both[0]);
+    umbo_dataset_release(both[1]);
+}
+
 int main(void) {
+    a_sample();
     rows_of_batches();
     a_filter();
     an_answer_that_is_none();

@@ -140,6 +140,28 @@ void filters() {
     CHECK(alive.use_count() == 1);
 }
 
+void mixtures() {
+    const auto number = [](const umbo::value &element) {
+        return *element.view_as<const std::int64_t>().data();
+    };
+    const std::vector<umbo::dataset> both{umbo::dataset::from_range(0, 4),
+                                          umbo::dataset::from_range(10, 14)};
+    umbo::sample_options how;
+    how.seed = 7;
+    how.stop_on_empty = true;
+    const auto second = umbo::dataset::sample(both, {0.0, 1.0}, how).batch(3).unbatch();
+    std::int64_t expected = 10;
+    for (const umbo::value &element : second.iterate()) CHECK(number(element) == expected++);
+    CHECK(expected == 14 && umbo::dataset::sample(both).cardinality() == 8);
+    bool thrown = false;
+    try {
+        umbo::dataset::sample(both, {1.0});
+    } catch (const umbo::error &error) {
+        thrown = error.status() == umbo::status::invalid_argument;
+    }
+    CHECK(thrown);
+}
+
 void specs() {
     const auto leaf = umbo::element_spec::create_tensor(umbo::dtype::float32, {UMBO_SIZE_UNKNOWN, 3});
     const auto nest = umbo::element_spec::create_struct(
@@ -223,6 +245,7 @@ int main() {
     files();
     maps();
     filters();
+    mixtures();
     specs();
     sources_and_transformations();
     distribution();

@@ -154,6 +154,10 @@ fn pipelines(
             "concatenate",
             Dataset::concatenate(&[few(), rest(), shard()]),
         ),
+        (
+            "sample",
+            Dataset::sample(&[rest(), few(), shard()], None, &Default::default()),
+        ),
         ("batch", shard().batch(2, false)),
         (
             "unbatch",

@@ -10,6 +10,7 @@ mod idx;
 mod limits;
 #[path = "../messages/mod.rs"]
 mod messages;
+mod mixing;
 mod numpy;
 mod order;
 mod passed_over;

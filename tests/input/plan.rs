@@ -7,7 +7,7 @@ use umbo_core::device::DeviceId;
 use umbo_core::error::{Error, Result};
 use umbo_core::input::{
     Cardinality, Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec,
-    MapOptions, PassIterator, ShuffleOptions, Splitting, distribute,
+    MapOptions, PassIterator, SampleOptions, ShuffleOptions, Splitting, distribute,
     distribute_per_replica_batches,
 };
 use umbo_core::tensor::{DType, Shape, Tensor};
@@ -71,6 +71,11 @@ pub enum Plan {
     Prefetch(Box<Plan>, i64),
     Zip(Box<Plan>, Box<Plan>),
     Concatenate(Box<Plan>, Box<Plan>),
+    Sample {
+        one: Box<Plan>,
+        other: Box<Plan>,
+        options: SampleOptions,
+    },
 }
 
 /// How its elements are given to replicas.
@@ -161,8 +166,23 @@ pub fn plans() -> impl Strategy<Value = Plan> {
             (of(), 1i64..4).prop_map(|(of, depth)| Plan::Prefetch(of, depth)),
             (of(), of()).prop_map(|(one, other)| Plan::Zip(one, other)),
             (of(), of()).prop_map(|(one, other)| Plan::Concatenate(one, other)),
+            (of(), of(), samples()).prop_map(|(one, other, options)| Plan::Sample {
+                one,
+                other,
+                options
+            }),
         ]
     })
+}
+
+fn samples() -> impl Strategy<Value = SampleOptions> {
+    (0u64..3, any::<bool>(), any::<bool>()).prop_map(
+        |(seed, keep_order_each_pass, stop_on_empty)| SampleOptions {
+            seed,
+            keep_order_each_pass,
+            stop_on_empty,
+        },
+    )
 }
 
 pub fn deliveries() -> impl Strategy<Value = Delivery> {
@@ -444,6 +464,15 @@ impl Plan {
                 let one = one.made(ahead);
                 let other = other.made(ahead);
                 Dataset::concatenate(&[one.clone(), other]).unwrap_or(one)
+            }
+            Plan::Sample {
+                one,
+                other,
+                options,
+            } => {
+                let one = one.made(ahead);
+                let both = [one.clone(), other.made(ahead)];
+                Dataset::sample(&both, Some(&[2.0, 1.0]), options).unwrap_or(one)
             }
         }
     }

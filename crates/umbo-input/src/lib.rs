@@ -53,6 +53,7 @@ pub use sources::files::{File, FilesOptions};
 pub use sources::generator::Generator;
 pub use sources::numpy::make_numpy_dataset;
 pub use transforms::map::MapOptions;
+pub use transforms::sample::SampleOptions;
 pub use transforms::shuffle::ShuffleOptions;
 
 /// The names of the optional parts that this crate was built with.

@@ -331,6 +331,20 @@ public:
         return dataset(out);
     }
 
+    // Each element from a dataset that is drawn by the weights, or by equal ones if there are none.
+    static returned<dataset> sample(const std::vector<dataset> &datasets, const std::vector<double> &weights = {},
+                          const sample_options &how = {}) {
+        if (!weights.empty() && weights.size() != datasets.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "weights: one for each dataset, or none");
+        }
+        const auto options = detail::raw_options(how);
+        const auto raw = detail::raw_handles(datasets);
+        umbo_dataset *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_dataset_sample(detail::count_of(raw.size()), raw.data(),
+                                            weights.empty() ? nullptr : weights.data(), &options, &out));
+        return dataset(out);
+    }
+
     // Elements side by side: tuples, or structs if names are given.
     static returned<dataset> zip(const std::vector<dataset> &datasets,
                        const std::vector<std::string> &names = {}) {

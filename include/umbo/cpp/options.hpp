@@ -114,6 +114,12 @@ struct shuffle_options {
     bool keep_order_each_pass = false;
 };
 
+struct sample_options {
+    std::uint64_t seed = 0;
+    bool keep_order_each_pass = false;
+    bool stop_on_empty = false;
+};
+
 // How batches are split over the replicas; see umbo_distribute_options.
 struct distribute_options {
     umbo::split split = umbo::split{UMBO_SPLIT_CEIL};
@@ -345,6 +351,14 @@ inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
     raw.buffer_capacity = how.buffer_capacity;
     raw.seed = how.seed;
     raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+    return raw;
+}
+
+inline umbo_sample_options raw_options(const sample_options &how) noexcept {
+    auto raw = umbo_sample_options_default();
+    raw.seed = how.seed;
+    raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+    raw.stop_on_empty = how.stop_on_empty ? 1 : 0;
     return raw;
 }
 

@@ -9,7 +9,8 @@ use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
 use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, FilesOptions, Generator, MapOptions,
-    PassIterator, ShuffleOptions, Splitting, distribute, distribute_per_replica_batches,
+    PassIterator, SampleOptions, ShuffleOptions, Splitting, distribute,
+    distribute_per_replica_batches,
 };
 use umbo_core::tensor::Tensor;
 use umbo_core::values::Value;
@@ -99,6 +100,16 @@ fn unbatched() -> Result<Dataset> {
     batches.repeat(-1)?.prefetch(1)
 }
 
+fn sampled() -> Result<Dataset> {
+    let options = SampleOptions {
+        seed: 7,
+        keep_order_each_pass: false,
+        stop_on_empty: true,
+    };
+    let ends = [range(20), Dataset::range(100, 103, 1)?.repeat(2)?];
+    Dataset::sample(&ends, Some(&[0.75, 0.25]), &options)
+}
+
 fn filtered() -> Result<Dataset> {
     let keeps = |element: &Value| Ok(element.tensor_of(0)?.to_vec::<i64>()?[0] % 3 > 0);
     range(20).filter(keeps)?.batch(2, false)
@@ -136,7 +147,7 @@ struct Position {
     then: &'static [&'static [f64]],
 }
 
-const POSITIONS: [Position; 10] = [
+const POSITIONS: [Position; 11] = [
     Position {
         name: "arrays",
         iterator: || arrays()?.iterator(),
@@ -175,6 +186,13 @@ const POSITIONS: [Position; 10] = [
         taken: 6,
         is_reset: false,
         then: &[&[6.0], &[7.0], &[8.0], &[9.0]],
+    },
+    Position {
+        name: "sampled",
+        iterator: || sampled()?.iterator(),
+        taken: 5,
+        is_reset: true,
+        then: &[&[1.0], &[2.0], &[3.0], &[100.0]],
     },
     Position {
         name: "pairs",

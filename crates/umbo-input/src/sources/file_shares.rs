@@ -35,14 +35,13 @@ impl FileShare {
     }
 }
 
-/// The files of datasets that follow one another. Either all of the datasets are made of files, or
-/// none is.
-pub(crate) fn joined(inputs: &[&DatasetProperties]) -> Option<Files> {
+/// The files of datasets whose elements come in one dataset. Either all of the datasets are made of
+/// files, or none is; `mixed` names the operation over some that are and some that are not.
+pub(crate) fn joined(inputs: &[&DatasetProperties], mixed: &'static str) -> Option<Files> {
     let file_lists: Vec<&Files> = inputs
         .iter()
         .filter_map(|input| input.files.as_ref())
         .collect();
-    let mixed = "concatenate with what is not made of files";
     Some(Files {
         count: file_lists.iter().map(|files| files.count).sum(),
         names: agreement(

@@ -32,11 +32,12 @@ struct Concatenate;
 impl Operation for Concatenate {
     fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
         let mut properties = DatasetProperties::above(inputs)?;
-        properties.replace(spec(inputs)?);
+        properties.replace(common_spec(inputs)?);
         properties.cardinality = total(inputs);
         properties.batches = common_batch_size(inputs);
         properties.batched = common_batched(inputs);
-        properties.files = file_shares::joined(inputs);
+        properties.files =
+            file_shares::joined(inputs, "concatenate with what is not made of files");
         Ok(properties)
     }
 
@@ -53,7 +54,7 @@ impl Operation for Concatenate {
 }
 
 /// The spec that the elements of all datasets have in common.
-fn spec(inputs: &[&DatasetProperties]) -> Result<ElementSpec> {
+pub(super) fn common_spec(inputs: &[&DatasetProperties]) -> Result<ElementSpec> {
     let first = &inputs[0].spec;
     let mut specs = inputs.iter().map(|input| &input.spec).enumerate();
     specs.try_fold(first.clone(), |common, (position, spec)| {
@@ -68,7 +69,7 @@ fn spec(inputs: &[&DatasetProperties]) -> Result<ElementSpec> {
 }
 
 /// How many elements the datasets have together.
-fn total(inputs: &[&DatasetProperties]) -> Cardinality {
+pub(super) fn total(inputs: &[&DatasetProperties]) -> Cardinality {
     inputs
         .iter()
         .map(|input| input.cardinality)

@@ -13,6 +13,7 @@ pub(crate) mod prefetch;
 pub(crate) mod rebatch;
 pub(crate) mod reorder;
 pub(crate) mod repeat;
+pub(crate) mod sample;
 pub(crate) mod shuffle;
 pub(crate) mod suspects;
 pub(crate) mod unbatch;

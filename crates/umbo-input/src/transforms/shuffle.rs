@@ -84,7 +84,7 @@ impl Shuffle {
     }
 
     /// The random numbers of one round.
-    fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
+    pub(super) fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
         let (pass, round) = if self.keep_order {
             (0, 0)
         } else {

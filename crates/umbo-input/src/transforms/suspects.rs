@@ -89,6 +89,14 @@ impl OrderFacts {
         }
     }
 
+    /// Notes that the items are drawn from several datasets, other ones in each pass.
+    pub(crate) fn sample(&mut self) {
+        self.reshuffled = Some(Reshuffled {
+            parts: Arc::default(),
+            kept: None,
+        });
+    }
+
     /// Notes that the items are batches. `matters`: it is another thing to shuffle the elements in
     /// them.
     pub(crate) fn batch(&mut self, matters: bool) {
