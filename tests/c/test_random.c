@@ -49,7 +49,7 @@ static void steps_of(umbo_strategy *strategy, int count, struct drawn *drawn) {
     umbo_value *batch = batch_for(strategy);
     int step;
     for (step = 0; step < count; step++) {
-        CHECK_OK(umbo_strategy_run(strategy, draw, &drawn[step], batch, NULL, NULL));
+        CHECK_OK(umbo_strategy_run(strategy, draw, batch, &drawn[step], NULL, NULL));
     }
     umbo_value_release(batch);
 }

@@ -306,7 +306,7 @@ static void drops_out(program *p) {
   for (int i = 0; i < DROPPED_ROWS * DROPPED_WIDTH; ++i) activations[i] = 1;
   UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 1, shape, activations, NULL, &batch));
   UMBO_CHECK(umbo_strategy_split(p->strategy, batch, &parts));
-  UMBO_CHECK(umbo_strategy_run(p->strategy, drops, activations, parts, NULL, NULL));
+  UMBO_CHECK(umbo_strategy_run(p->strategy, drops, parts, activations, NULL, NULL));
   for (int i = 0; i < DROPPED_ROWS * DROPPED_WIDTH; ++i) {
     assert(activations[i] == 0 || activations[i] == (float)(1 / 0.9));
     kept += activations[i] != 0;

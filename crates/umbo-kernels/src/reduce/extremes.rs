@@ -1,9 +1,10 @@
-//! The work of MIN and MAX on one element: elements become keys, which are integers of the same
-//! size, and the smallest key is the result's.
+//! The work of MIN and MAX on one element: elements become keys, and the earliest key is the
+//! result's.
 //!
-//! Keys of floats have the order of the numbers, and -0 before +0. Every NaN has the first key of
-//! all, and comes back as the quiet NaN. So the result depends on neither the order of the elements
-//! nor the mode in which the thread treats denormals.
+//! Keys are in the order of the numbers, -0 before +0, and every NaN comes back as the quiet NaN.
+//! So the result does not depend on the order of the elements. Keys of integers and of 16-bit
+//! floats are signed integers; those of wider floats are floats, for which processors have
+//! instructions.
 
 use half::{bf16, f16};
 
@@ -13,9 +14,7 @@ use crate::reduce::reduction::ReductionLoop;
 /// An element type whose values have an order.
 pub trait Ordered: Element {
     /// The type of keys.
-    type Key: Ord + Copy + Send + Sync;
-    /// The key that no other one is behind: that of no elements.
-    const LAST: Self::Key;
+    type Key: Key;
     /// The key of an element. The first one is the smallest element's, or, if `LARGEST` is true,
     /// the largest element's.
     fn key<const LARGEST: bool>(self) -> Self::Key;
@@ -23,20 +22,56 @@ pub trait Ordered: Element {
     fn of_key<const LARGEST: bool>(key: Self::Key) -> Self;
 }
 
+/// A type of keys.
+pub trait Key: Copy + Send + Sync {
+    /// The key that no other one is behind: that of no elements.
+    const LAST: Self;
+    /// The earlier one of two keys.
+    fn earlier(self, other: Self) -> Self;
+}
+
+macro_rules! integers_as_keys {
+    ($($key:ty)*) => {$(
+        impl Key for $key {
+            const LAST: $key = <$key>::MAX;
+
+            #[inline(always)]
+            fn earlier(self, other: $key) -> $key {
+                self.min(other)
+            }
+        }
+    )*};
+}
+
+integers_as_keys! { i8 i16 i32 i64 }
+
+macro_rules! floats_as_keys {
+    ($($key:ty)*) => {$(
+        impl Key for $key {
+            const LAST: $key = <$key>::INFINITY;
+
+            #[inline(always)]
+            fn earlier(self, other: $key) -> $key {
+                // Two instructions that take the second number if one is NaN or both are zeros. The
+                // bits of both together are those of -0 if one is, and of a NaN if one is.
+                let one = if self < other { self } else { other };
+                let two = if other < self { other } else { self };
+                <$key>::from_bits(one.to_bits() | two.to_bits())
+            }
+        }
+    )*};
+}
+
+floats_as_keys! { f32 f64 }
+
 /// The smallest element; if `LARGEST` is true, the largest one.
 pub struct Extreme<T, const LARGEST: bool>(std::marker::PhantomData<T>);
-
-/// The earlier one of two keys.
-#[inline(always)]
-pub fn earlier<K: Ord>(left: K, right: K) -> K {
-    if right < left { right } else { left }
-}
 
 impl<T: Ordered, const LARGEST: bool> ReductionLoop for Extreme<T, LARGEST> {
     type Input = T;
     type Accumulator = T::Key;
     type Output = T;
-    const ZERO: T::Key = T::LAST;
+    const ZERO: T::Key = T::Key::LAST;
     const IS_CHOICE: bool = true;
 
     #[inline(always)]
@@ -46,7 +81,7 @@ impl<T: Ordered, const LARGEST: bool> ReductionLoop for Extreme<T, LARGEST> {
 
     #[inline(always)]
     fn add(left: T::Key, right: T::Key) -> T::Key {
-        earlier(left, right)
+        left.earlier(right)
     }
 
     #[inline(always)]
@@ -65,7 +100,6 @@ macro_rules! integer_keys {
     ($($integer:ty, $key:ty, $offset:expr;)*) => {$(
         impl Ordered for $integer {
             type Key = $key;
-            const LAST: $key = <$key>::MAX;
 
             #[inline(always)]
             fn key<const LARGEST: bool>(self) -> $key {
@@ -103,7 +137,6 @@ macro_rules! float_keys {
     ($($float:ty, $key:ty, $nan:expr;)*) => {$(
         impl Ordered for $float {
             type Key = $key;
-            const LAST: $key = <$key>::MAX;
 
             #[inline(always)]
             fn key<const LARGEST: bool>(self) -> $key {
@@ -127,8 +160,35 @@ macro_rules! float_keys {
 float_keys! {
     f16, i16, 0x7e00;
     bf16, i16, 0x7fc0;
-    f32, i32, 0x7fc0_0000;
-    f64, i64, 0x7ff8_0000_0000_0000;
+}
+
+macro_rules! own_keys {
+    ($($float:ty, $nan:expr;)*) => {$(
+        impl Ordered for $float {
+            type Key = $float;
+
+            #[inline(always)]
+            fn key<const LARGEST: bool>(self) -> $float {
+                if LARGEST { -self } else { self }
+            }
+
+            #[inline(always)]
+            fn of_key<const LARGEST: bool>(key: $float) -> $float {
+                if key.is_nan() {
+                    <$float>::from_bits($nan)
+                } else if LARGEST {
+                    -key
+                } else {
+                    key
+                }
+            }
+        }
+    )*};
+}
+
+own_keys! {
+    f32, 0x7fc0_0000;
+    f64, 0x7ff8_0000_0000_0000;
 }
 
 #[cfg(test)]
@@ -137,7 +197,7 @@ mod tests {
 
     /// The result for two elements.
     fn of<const LARGEST: bool, T: Ordered>(left: T, right: T) -> T {
-        let key = earlier(left.key::<LARGEST>(), right.key::<LARGEST>());
+        let key = left.key::<LARGEST>().earlier(right.key::<LARGEST>());
         T::of_key::<LARGEST>(key)
     }
 

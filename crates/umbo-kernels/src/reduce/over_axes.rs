@@ -16,7 +16,7 @@ use crate::dtype::{DType, for_listed};
 use crate::float::half_precision::{bf16_to_f32, f16_to_f32, f64_to_bf16, f64_to_f16};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::layout::{Layout, MAX_RANK};
-use crate::reduce::extremes::{Ordered, earlier};
+use crate::reduce::extremes::{self, Ordered};
 use crate::reduce::over_replicas::check_output;
 use crate::reduce::reduction::ReduceOp;
 use crate::strided::Runs;
@@ -116,26 +116,18 @@ pub fn reduce_over_axes(
     Ok(())
 }
 
-/// Runs an expression for a type whose elements have at most 32 bits, or the one after `else`.
+/// Runs an expression for an element type whose keys are integers of at most 32 bits.
 macro_rules! for_small {
-    ($dtype:expr, $element:ident => $body:expr, else $others:expr) => {
+    ($dtype:expr, $element:ident => $body:expr) => {
         for_listed!(
-            $dtype, $element => $body, else D::Float64 | D::Int64 | D::UInt64 => $others;
-            Float16 => f16, BFloat16 => bf16, Float32 => f32,
-            Int8 => i8, Int16 => i16, Int32 => i32,
+            $dtype, $element => $body,
+            else D::Float32 | D::Float64 | D::Int64 | D::UInt64 => unreachable!("other keys");
+            Float16 => f16, BFloat16 => bf16, Int8 => i8, Int16 => i16, Int32 => i32,
             UInt8 | Bool => u8, UInt16 => u16, UInt32 => u32
         )
     };
 }
-/// The same for a type whose elements have 64 bits.
-macro_rules! for_large {
-    ($dtype:expr, $element:ident => $body:expr) => {
-        for_listed!(
-            $dtype, $element => $body, else _ => unreachable!("these have at most 32 bits");
-            Float64 => f64, Int64 => i64, UInt64 => u64
-        )
-    };
-}
+
 /// MIN; if `LARGEST` is true, MAX.
 fn choose<const LARGEST: bool>(
     instructions: Instructions,
@@ -169,7 +161,13 @@ fn choose<const LARGEST: bool>(
         };
     }
     let dtype = parts[0].view.dtype();
-    for_small!(dtype, T => choose!(i32, T), else for_large!(dtype, T => choose!(i64, T)));
+    match dtype {
+        DType::Float32 => choose!(f32, f32),
+        DType::Float64 => choose!(f64, f64),
+        DType::Int64 => choose!(i64, i64),
+        DType::UInt64 => choose!(i64, u64),
+        small => for_small!(small, T => choose!(i32, T)),
+    }
     Ok(())
 }
 
@@ -251,7 +249,7 @@ numbers! {
     }
 }
 
-/// The [key](Ordered::key) of an element, widened to 32 or 64 bits.
+/// The [key](Ordered::key) of an element. Integers are widened to 32 or 64 bits.
 #[derive(Clone, Copy)]
 struct Key<K, const LARGEST: bool>(K);
 
@@ -259,7 +257,7 @@ macro_rules! keys {
     ($($key:ty, |$dtype:ident, $raw:ident, $buffer:ident| $read:expr;)*) => {$(
         impl<const LARGEST: bool> Default for Key<$key, LARGEST> {
             fn default() -> Self {
-                Key(<$key>::MAX)
+                Key(extremes::Key::LAST)
             }
         }
 
@@ -268,7 +266,7 @@ macro_rules! keys {
 
             #[inline(always)]
             fn add(left: Self, right: Self) -> Self {
-                Key(earlier(left.0, right.0))
+                Key(extremes::Key::earlier(left.0, right.0))
             }
 
             #[inline(always)]
@@ -287,11 +285,13 @@ macro_rules! keys {
 }
 
 keys! {
-    i32, |dtype, raw, buffer| for_small!(
-        dtype, T => read_keys::<T, i32, LARGEST>(raw, buffer),
-        else unreachable!("these have keys of 64 bits")
-    );
-    i64, |dtype, raw, buffer| for_large!(dtype, T => read_keys::<T, i64, LARGEST>(raw, buffer));
+    i32, |dtype, raw, buffer| for_small!(dtype, T => read_keys::<T, i32, LARGEST>(raw, buffer));
+    i64, |dtype, raw, buffer| match dtype {
+        DType::Int64 => read_keys::<i64, i64, LARGEST>(raw, buffer),
+        _ => read_keys::<u64, i64, LARGEST>(raw, buffer),
+    };
+    f32, |_dtype, raw, buffer| read_keys::<f32, f32, LARGEST>(raw, buffer);
+    f64, |_dtype, raw, buffer| read_keys::<f64, f64, LARGEST>(raw, buffer);
 }
 
 /// Writes the keys of the elements from `raw` on, as many as the buffer has room for.
