@@ -90,6 +90,16 @@ UMBO_DEFAULT(umbo_device_info, UMBO_DEVICE_INFO_INIT)
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_get_info(const char *device, umbo_device_info *info);
 
 /**
+ * Gets how many processors this process may use.
+ *
+ * @param[out] count Those that it may run on (its affinity), but no more than it has the time of
+ *   (the quota of a cgroup); 1 or more.
+ *
+ * `cpu_replicas` UMBO_AUTO of umbo_strategy_options makes as many replicas.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_processor_count(int64_t *count);
+
+/**
  * Writes the canonical form of a device name, such as
  * "/job:localhost/replica:0/task:0/device:CPU:0".
  *

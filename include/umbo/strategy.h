@@ -79,8 +79,9 @@ typedef struct umbo_strategy_options {
    */
   const char *const *compute_devices;
   /**
-   * The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together
-   * with `compute_devices`.
+   * The number of compute devices CPU:0, CPU:1, ..., at most 1024. UMBO_AUTO: one for each
+   * processor of this process (umbo_processor_count()); of several ranks on a machine each has
+   * its share. 0: not given. Not together with `compute_devices`.
    */
   int64_t cpu_replicas;
   /**

@@ -3,6 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::device::name::DeviceName;
 use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::executor::affinity;
 use umbo_core::strategy::context::current_device;
 
 /// A type of device.
@@ -123,6 +124,17 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
         available_bytes: available as usize,
         ..Default::default()
     });
+}
+
+/// Gets how many processors this process may use.
+///
+/// @param[out] count Those that it may run on (its affinity), but no more than it has the time of
+///   (the quota of a cgroup); 1 or more.
+///
+/// `cpu_replicas` UMBO_AUTO of umbo_strategy_options makes as many replicas.
+#[c_call(out(count))]
+pub fn umbo_processor_count(count: *mut i64) {
+    count.write(affinity::usable() as i64);
 }
 
 /// Writes the canonical form of a device name, such as

@@ -3,7 +3,7 @@
 use super::replica_thread::{hook_from, umbo_replica_thread_fn};
 use crate::machinery::prelude::*;
 use umbo_core::strategy::context::metrics::Metric;
-use umbo_core::strategy::{Options, Strategy};
+use umbo_core::strategy::{Options, Strategy, replicas_on_all_processors};
 
 /// The options of a strategy.
 #[c_struct(bind_threads = 1)]
@@ -14,8 +14,9 @@ pub struct umbo_strategy_options {
     /// all GPUs, or CPU:0 if there is none.
     #[counted_by(compute_device_count)]
     pub compute_devices: *const *const c_char,
-    /// The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together
-    /// with `compute_devices`.
+    /// The number of compute devices CPU:0, CPU:1, ..., at most 1024. UMBO_AUTO: one for each
+    /// processor of this process (umbo_processor_count()); of several ranks on a machine each has
+    /// its share. 0: not given. Not together with `compute_devices`.
     pub cpu_replicas: i64,
     /// The name of the device of the variables. NULL: the compute device if there is one, else
     /// CPU:0.
@@ -109,15 +110,20 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     };
     let names = names.into_iter().map(|name| Ok(name.to_owned()));
     let names = collect(names, "options.compute_devices")?;
+    let communicator = get_optional(given.communicator, "options.communicator")?;
+    let cpu_replicas = least_unless(given.cpu_replicas, 0, "UMBO_AUTO", "options.cpu_replicas")?;
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
-        cpu_replicas: natural(given.cpu_replicas, "options.cpu_replicas")?,
+        cpu_replicas: match cpu_replicas {
+            Some(count) => natural(count, "options.cpu_replicas")?,
+            None => replicas_on_all_processors(communicator.as_ref()),
+        },
         replicas_in_sync: natural(given.replicas_in_sync, "options.replicas_in_sync")?,
         parameter_device: parameter_device.map(str::to_owned),
         bind_threads: flag(given.bind_threads, "options.bind_threads")?,
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         thread_hook: None,
-        communicator: get_optional(given.communicator, "options.communicator")?,
+        communicator,
         strict: flag(given.strict, "options.strict")?,
         fingerprint_interval: natural(given.fingerprint_interval, "options.fingerprint_interval")?,
     })

@@ -113,6 +113,7 @@ void library() {
     CHECK(host.physical_count == 1 && host.logical_count >= 1);
     CHECK(host.total_bytes > 0 && host.available_bytes <= host.total_bytes);
     CHECK(umbo::worker_count() >= 1);
+    CHECK(umbo::processor_count() >= 1);
     umbo::build_has_feature("cuda");
     const auto witness = std::make_shared<int>(0);
     umbo::set_log_callback(umbo::log_level::debug, [witness](umbo::log_level, const char *) {});

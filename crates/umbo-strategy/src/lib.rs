@@ -40,7 +40,7 @@ pub mod values;
 pub mod variables;
 
 pub use setup::central_storage::Strategy;
-pub use setup::options::Options;
+pub use setup::options::{Options, replicas_on_all_processors};
 pub use step::measuring::StepReport;
 pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, TrialObserver};
 

@@ -31,6 +31,13 @@ inline returned<void> set_worker_count(std::int64_t count) { return check(umbo_s
 /// Ends the threads that no object needs; see umbo_shutdown().
 inline returned<void> shutdown() { return check(umbo_shutdown()); }
 
+// The processors that this process may use: its affinity, and the quota of its cgroup.
+inline returned<std::int64_t> processor_count() {
+    std::int64_t count = 0;
+    UMBO_DETAIL_TRY(umbo_processor_count(&count));
+    return count;
+}
+
 inline returned<std::int64_t> worker_count() {
     std::int64_t count = 0;
     UMBO_DETAIL_TRY(umbo_worker_count(&count));

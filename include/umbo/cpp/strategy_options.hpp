@@ -38,7 +38,7 @@ public:
 
 struct strategy_options {
     std::vector<std::string> compute_devices = {}; // none: the default devices, or `cpu_replicas`
-    std::int64_t cpu_replicas = 0;
+    std::int64_t cpu_replicas = 0; // UMBO_AUTO: one for each processor of this process
     std::string parameter_device = {};
     bool bind_threads = true;
     std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use super::devices::Devices;
+use super::options::part_of_rank;
 use crate::context::metrics::{EpochMetrics, Metric};
 use crate::context::replica_threads::{self, ReplicaThread};
 use crate::ranks::Ranks;
@@ -15,7 +16,6 @@ use crate::step::threads::{ReplicaThreads, Threading};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::switch::CHECK;
 use umbo_base::observe::{self, log, strict};
-use umbo_comm::communicator::RankPlace;
 use umbo_device::backend::Backend;
 use umbo_device::{DeviceId, registry};
 use umbo_diagnose::environment;
@@ -113,25 +113,11 @@ impl Strategy {
         fork::record_use();
         let layout = options.resolved_layout()?;
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
-        let part = options
-            .communicator
-            .as_ref()
-            .map_or(ProcessorPart::WHOLE, |engine| {
-                let RankPlace {
-                    node_rank,
-                    node_size,
-                    ..
-                } = engine.place();
-                ProcessorPart {
-                    index: node_rank,
-                    count: node_size,
-                }
-            });
         let threading = Threading {
             bind: options.bind_threads,
             stack_bytes: options.resolved_stack_bytes()?,
             hook: options.thread_hook.clone(),
-            part,
+            part: part_of_rank(options.communicator.as_ref()),
         };
         options.strict |= strict::is_on();
         let threads = ReplicaThreads::new(&layout, threading);

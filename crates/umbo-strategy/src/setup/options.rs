@@ -6,8 +6,9 @@ pub use super::layout::MAX_REPLICAS;
 use super::layout::ReplicaLayout;
 use crate::context::replica_threads::ThreadHook;
 use umbo_base::error::Result;
-use umbo_comm::communicator::Communicator;
+use umbo_comm::communicator::{Communicator, RankPlace};
 use umbo_device::{DeviceId, registry};
+use umbo_executor::affinity::{self, ProcessorPart};
 use umbo_executor::thread;
 
 /// The smallest stack that a replica's thread may be given: the deepest nest of values goes through
@@ -64,6 +65,28 @@ impl Default for Options {
             fingerprint_interval: 0,
         }
     }
+}
+
+/// The part of the machine's processors that is for this rank; all of them without a communicator.
+pub(crate) fn part_of_rank(communicator: Option<&Arc<dyn Communicator>>) -> ProcessorPart {
+    communicator.map_or(ProcessorPart::WHOLE, |engine| {
+        let RankPlace {
+            node_rank,
+            node_size,
+            ..
+        } = engine.place();
+        ProcessorPart {
+            index: node_rank,
+            count: node_size,
+        }
+    })
+}
+
+/// The number of replicas that have a processor each: the processors that this process may use,
+/// those of this rank if several share the machine, and no more than the system grants the time of.
+pub fn replicas_on_all_processors(communicator: Option<&Arc<dyn Communicator>>) -> usize {
+    let processors = part_of_rank(communicator).processors().count();
+    processors.min(affinity::usable()).clamp(1, MAX_REPLICAS)
 }
 
 impl Options {
