@@ -48,6 +48,16 @@ pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
     descriptors.iter().all(is_there) && !all_agree(descriptors)
 }
 
+/// A name and a value as ranks exchange them: cut to fit, with a zero byte in between.
+fn packed(name: &str, value: &str) -> [u8; BYTES] {
+    let name = cut(name, BYTES / 2 - 1);
+    let value = cut(value, BYTES - name.len() - 1);
+    let mut bytes = [0; BYTES];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes[name.len() + 1..name.len() + 1 + value.len()].copy_from_slice(value.as_bytes());
+    bytes
+}
+
 impl Ranks {
     /// The first quantity that differs between ranks; `quantities` are this rank's. A collective
     /// call.
@@ -89,12 +99,7 @@ impl Ranks {
             }
             at += 1;
         });
-        let name = cut(&name, BYTES / 2 - 1);
-        let mut bytes = [0; BYTES];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        let value = cut(&value, BYTES - name.len() - 1);
-        bytes[name.len() + 1..name.len() + 1 + value.len()].copy_from_slice(value.as_bytes());
-        let gathered = self.gather_alike(&bytes)?;
+        let gathered = self.gather_alike(&packed(&name, &value))?;
         let lines: Vec<(String, String)> = gathered
             .chunks(BYTES)
             .map(|bytes| {
