@@ -5,8 +5,9 @@ use std::fs;
 use super::root;
 
 /// The pages, each with the least number of paths in it.
-const PAGES: [(&str, usize); 4] = [
+const PAGES: [(&str, usize); 5] = [
     ("docs/internals/architecture.md", 60),
+    ("docs/internals/contributing-notes.md", 3),
     ("docs/internals/decisions.md", 30),
     ("docs/internals/operating-system.md", 1),
     ("CONTRIBUTING.md", 30),
