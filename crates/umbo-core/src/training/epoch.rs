@@ -96,6 +96,16 @@ impl Epoch<'_> {
         done
     }
 
+    /// Ends the pass on all ranks. Where each has data of its own, they have agreed on the end
+    /// already.
+    fn end_pass(&self, report: &mut EpochReport) -> Result<()> {
+        if !self.iterator.spans_ranks {
+            self.strategy.end_pass(report.steps)?;
+        }
+        report.pass_ended = true;
+        Ok(())
+    }
+
     fn run_steps(
         &self,
         function: Arc<ReplicaFunction>,
@@ -106,11 +116,9 @@ impl Epoch<'_> {
     ) -> Result<EpochReport> {
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let replica_function = Arc::clone(&function);
-        let update = self.update.clone();
         let step = with_update(
-            replica_function,
-            update,
+            Arc::clone(&function),
+            self.update.clone(),
             Arc::clone(&seen),
             Arc::clone(metrics),
         );
@@ -128,12 +136,8 @@ impl Epoch<'_> {
                 .lend(&self.limits)
                 .map_err(|error| self.end_for_all(error));
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
-                // Where each rank has data of its own, the ranks have already agreed on the end.
-                if !self.iterator.spans_ranks {
-                    let ended = self.strategy.end_pass(report.steps);
-                    ended.map_err(|error| error.within(at("the next element")))?;
-                }
-                report.pass_ended = true;
+                self.end_pass(&mut report)
+                    .map_err(|error| error.within(at("the next element")))?;
                 break;
             };
             let checked = match self.iterator.begins() {
