@@ -66,16 +66,16 @@ pub mod tensorflow;
 
 pub use machinery::{object::*, status::*, user_data::umbo_destroy_fn};
 pub use nouns::{
-    apply::*, array_files::*, checkpoint::*, checkpoint_manager::*, cluster_resolver::*,
-    collective::*, communicator::*, communicator_functions::*, communicator_mpi::*,
-    communicator_nccl::*, convert::*, custom_rule::*, dataset::*, dataset_files::*,
-    dataset_functions::*, dataset_sources::*, device::*, device_gpu::*, diagnostics::*,
-    distribution::*, dlpack::*, dtype::*, element_spec::*, equivalence::*, gradients::*,
-    gradients_written::*, indexed_slices::*, initial::*, iterator::*, iterator_position::*,
-    library::*, metrics::*, observe::*, optimizer::*, optimizer_options::*, optimizer_settings::*,
-    optimizer_state::*, ownership::*, random::*, replica_context::*, replica_merge::*, run::*,
-    scatter::*, scope::*, special_numbers::*, split::*, strategy::*, strategy_info::*, tensor::*,
-    training::*, update::*, update_rule::*, value::*, value_parts::*, values_from_function::*,
-    variable::*, variable_values::*, view::*,
+    apply::*, array_files::*, checkpoint::*, checkpoint_manager::*, checkpoint_weights::*,
+    cluster_resolver::*, collective::*, communicator::*, communicator_functions::*,
+    communicator_mpi::*, communicator_nccl::*, convert::*, custom_rule::*, dataset::*,
+    dataset_files::*, dataset_functions::*, dataset_sources::*, device::*, device_gpu::*,
+    diagnostics::*, distribution::*, dlpack::*, dtype::*, element_spec::*, equivalence::*,
+    gradients::*, gradients_written::*, indexed_slices::*, initial::*, iterator::*,
+    iterator_position::*, library::*, metrics::*, observe::*, optimizer::*, optimizer_options::*,
+    optimizer_settings::*, optimizer_state::*, ownership::*, random::*, replica_context::*,
+    replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*, split::*, strategy::*,
+    strategy_info::*, tensor::*, training::*, update::*, update_rule::*, value::*, value_parts::*,
+    values_from_function::*, variable::*, variable_values::*, view::*,
 };
 pub use tensorflow::{collective::*, input::*, lists::*, strategy::*, variable_creator::*};

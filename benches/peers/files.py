@@ -58,7 +58,7 @@ class Umbo:
             self.variables[name] = variable
 
     def load(self, path):
-        check(lib.umbo_checkpoint_load_weights(self.checkpoint, path, 0, ffi.NULL, ffi.NULL))
+        check(lib.umbo_checkpoint_load_weights(self.checkpoint, path, ffi.NULL))
 
     def restore(self, path):
         check(lib.umbo_checkpoint_restore(self.checkpoint, path))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
+use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator, WeightOptions};
 use umbo_core::device::DeviceId;
 use umbo_core::input::{Dataset, ShuffleOptions, distribute_dataset};
 use umbo_core::metrics::Metrics;
@@ -86,6 +86,7 @@ impl Training {
         checkpoint
             .set_number("best", Number::Float(f64::NAN))
             .expect("a number");
+        checkpoint.set_string("notes", "none").expect("a string");
         let saved = written_by(|path| checkpoint.save(path).expect("a file"));
         Training {
             checkpoint,
@@ -141,7 +142,22 @@ pub fn weights(bytes: &[u8]) {
             // Whether its checksums are right may be either.
             let _ = file.verify();
         }
+        let in_memory = CheckpointFile::in_memory(bytes);
+        assert_eq!(in_memory.is_ok(), file.is_ok(), "memory and a file differ");
         with_training(|training| {
+            let before = training.weights();
+            if let Ok(file) = &in_memory {
+                let options = WeightOptions {
+                    convert_floats: true,
+                    allow_missing: true,
+                    ..WeightOptions::default()
+                };
+                let loaded = training.checkpoint.load_weights_from(file, options);
+                assert!(
+                    loaded.is_ok() || training.weights() == before,
+                    "refused bytes changed weights"
+                );
+            }
             let before = training.weights();
             let loaded = training.checkpoint.load_weights(path, None);
             assert!(
@@ -168,7 +184,14 @@ pub fn resealed(bytes: &[u8]) {
     let bytes = sealed(bytes);
     with_training(|training| {
         let before = training.state();
-        match holding(&bytes, |path| training.checkpoint.restore(path)) {
+        let in_memory = training.checkpoint.restore_from_memory(&bytes);
+        let restored = holding(&bytes, |path| training.checkpoint.restore(path));
+        assert_eq!(
+            in_memory.is_ok(),
+            restored.is_ok(),
+            "memory and a file differ"
+        );
+        match restored {
             Err(_) => assert!(
                 training.state() == before,
                 "a refused file changed something"

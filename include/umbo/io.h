@@ -183,21 +183,131 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
     umbo_checkpoint *checkpoint, const char *path);
 
+/**
+ * Saves to memory of the program the bytes that umbo_checkpoint_save() would write to a file.
+ *
+ * @param[out] data Gets the bytes. `data` may be NULL if `capacity` is 0.
+ * @param[out] length How many bytes they are, also if they do not fit.
+ * @return As umbo_checkpoint_save(), or:
+ * - UMBO_STATUS_OUT_OF_RANGE: they are more than `capacity`, and nothing is written.
+ * - UMBO_STATUS_UNIMPLEMENTED: there are several ranks, each of which writes a file.
+ *
+ * A call with a capacity of 0 asks for the size. It changes with what is saved: what gradients
+ * have accumulated, and strings.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_to_memory(
+    const umbo_checkpoint *checkpoint, void *data, size_t capacity, size_t *length);
+
+/**
+ * Restores everything that was added from the bytes of a file, as umbo_checkpoint_restore() does.
+ *
+ * @param[in] data The bytes, which nobody writes during the call. All ranks give the same.
+ * @param[in] bytes How many they are.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore_from_memory(
+    umbo_checkpoint *checkpoint, const void *data, size_t bytes);
+
+/**
+ * Names the variable that a tensor of a file is for.
+ *
+ * @param[in] tensor_name The tensor's name in the file. Valid for the call.
+ * @param[out] variable_name The name by which a variable was added, which has to stay until the
+ *   next call or the end of the load, such as a part of `tensor_name`. It is NULL at first, and if
+ *   it stays so, the tensor is used for none.
+ * @return UMBO_OK, or another status, which fails the load.
+ *
+ * It is called for each tensor, in the order of their names, on the thread that loads. A name that
+ * no variable has is as good as none.
+ */
+typedef umbo_status (*umbo_map_name_fn)(
+    const char *tensor_name, void *user_data, const char **variable_name);
+
+/**
+ * Is told what became of a variable, or of a tensor of the file.
+ *
+ * @param[in] variable_name The variable. `variable_name` is NULL if the tensor is used for none.
+ *   Valid for the call.
+ * @param[in] tensor_name The tensor from which the variable was loaded. `tensor_name` is NULL if
+ *   the file has none for it, so that it has kept its value. Valid for the call.
+ *
+ * It is called when all is loaded, on the thread that loads: for the variables in the order in
+ * which they are listed or were added, then for the tensors that are left.
+ */
+typedef void (*umbo_loaded_weight_fn)(
+    const char *variable_name, const char *tensor_name, void *user_data);
+
+/**
+ * Which weights are loaded, and from which tensors. By default all variables are, from tensors
+ * that have their names, dtypes and shapes.
+ */
+typedef struct umbo_load_weights_options {
+  size_t struct_size;
+  /** How many names there are in `names`, and in `tensor_names`. */
+  int64_t count;
+  /** The names by which the variables to load were added. NULL: all. */
+  const char *const *names;
+  /** For each of `names` the name of its tensor in the file. NULL: the same names. */
+  const char *const *tensor_names;
+  /** With what all these names of tensors begin in the file, such as "model.". NULL: nothing. */
+  const char *prefix;
+  /** Names the variables of tensors, in place of `tensor_names` and `prefix`. NULL: none. */
+  umbo_map_name_fn map_name;
+  /** Passed to `map_name`. */
+  void *map_name_user_data;
+  /**
+   * 1: a tensor and its variable may have different types of float16, bfloat16, float32 and
+   * float64. Numbers are rounded once, to the nearest, ties to even; too large ones become
+   * infinite, and NaN stays NaN. 0: another type is refused.
+   */
+  int32_t convert_floats;
+  /** 1: variables for which the file has no tensor keep their values. 0: they are refused. */
+  int32_t allow_missing;
+  /**
+   * Is told what was loaded, what the file does not have, and what of it is not used. NULL:
+   * nothing.
+   */
+  umbo_loaded_weight_fn report;
+  /** Passed to `report`. */
+  void *report_user_data;
+} umbo_load_weights_options;
+
+#define UMBO_LOAD_WEIGHTS_OPTIONS_INIT \
+  { sizeof(umbo_load_weights_options), 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL }
+UMBO_DEFAULT(umbo_load_weights_options, UMBO_LOAD_WEIGHTS_OPTIONS_INIT)
+
 /** Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
     const umbo_checkpoint *checkpoint, const char *path);
+
+/** Saves only the variables that were added, as umbo_checkpoint_save_to_memory() does. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights_to_memory(
+    const umbo_checkpoint *checkpoint, void *data, size_t capacity, size_t *length);
 
 /**
  * Loads values of variables from a safetensors file of any program. All other state stays as it
  * is.
  *
- * @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
- * @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
- * @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: also no variable of a name.
+ * @param[in] options `options` may be NULL.
+ * @return As umbo_checkpoint_restore(), the status of `map_name`, or:
+ * - UMBO_STATUS_NOT_FOUND: also no variable of a name in `names`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: also two tensors that `map_name` gives one name.
+ *
+ * All that is chosen is loaded, or nothing. Other tensors of the file are left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
-    umbo_checkpoint *checkpoint, const char *path, int64_t count, const char *const *names,
-    const char *const *tensor_names);
+    umbo_checkpoint *checkpoint, const char *path, const umbo_load_weights_options *options);
+
+/**
+ * Loads values of variables from the bytes of a safetensors file, as
+ * umbo_checkpoint_load_weights() does.
+ *
+ * @param[in] data The bytes, which nobody writes during the call.
+ * @param[in] bytes How many they are.
+ * @param[in] options `options` may be NULL.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights_from_memory(
+    umbo_checkpoint *checkpoint, const void *data, size_t bytes,
+    const umbo_load_weights_options *options);
 
 /** Makes another handle to the same checkpoint: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_checkpoint_retain(

@@ -1,5 +1,7 @@
 //! Pointers that C functions are given: to places for outputs, and to arrays.
 
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::slice;
 
 use super::handle;
@@ -124,6 +126,32 @@ pub(crate) unsafe fn array_out<T, C: PartialOrd + Default>(
         )?;
     }
     Ok(pointer)
+}
+
+/// Room for bytes that go out, which may hold anything before. It was checked by [`array_out`].
+///
+/// # Safety
+/// `pointer` is NULL or leads to `capacity` bytes that nobody else uses during `'a`.
+pub(crate) unsafe fn bytes_out<'a>(
+    pointer: *mut c_void,
+    capacity: usize,
+    argument: &'static str,
+) -> Result<&'a mut [MaybeUninit<u8>]> {
+    let capacity = length::<u8>(Count::new(capacity as i64, argument), "data")?;
+    if capacity == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: the caller promises as many bytes, and nothing is expected to be in them.
+    Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), capacity) })
+}
+
+/// Refuses room for fewer bytes than there are to write.
+pub(crate) fn check_capacity(size: usize, capacity: usize) -> Result<()> {
+    if size <= capacity {
+        return Ok(());
+    }
+    let problem = format!("{capacity} bytes; the checkpoint takes {size}");
+    Err(Error::out_of_range("capacity", problem))
 }
 
 /// Refuses NULL and misaligned pointers.

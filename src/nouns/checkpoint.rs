@@ -232,45 +232,41 @@ pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_
     checkpoint.restore(path)
 }
 
-/// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
-#[c_call(path(path), get(checkpoint))]
-pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
-    checkpoint.save_weights(path)
+/// Saves to memory of the program the bytes that umbo_checkpoint_save() would write to a file.
+///
+/// @param[out] data Gets the bytes. `data` may be NULL if `capacity` is 0.
+/// @param[out] length How many bytes they are, also if they do not fit.
+/// @return As umbo_checkpoint_save(), or:
+/// - UMBO_STATUS_OUT_OF_RANGE: they are more than `capacity`, and nothing is written.
+/// - UMBO_STATUS_UNIMPLEMENTED: there are several ranks, each of which writes a file.
+///
+/// A call with a capacity of 0 asks for the size. It changes with what is saved: what gradients
+/// have accumulated, and strings.
+#[c_call(out(length), array_out(data, capacity), get(checkpoint))]
+pub fn umbo_checkpoint_save_to_memory(
+    checkpoint: *const umbo_checkpoint,
+    data: *mut c_void,
+    capacity: usize,
+    length: *mut usize,
+) {
+    // SAFETY: the caller gives room for `capacity` bytes.
+    let memory = unsafe { bytes_out(data, capacity, "capacity") }?;
+    let written = checkpoint.save_to_memory(memory)?;
+    length.write(written);
+    check_capacity(written, capacity)
 }
 
-/// Loads values of variables from a safetensors file of any program. All other state stays as it
-/// is.
+/// Restores everything that was added from the bytes of a file, as umbo_checkpoint_restore() does.
 ///
-/// @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
-/// @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
-/// @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: also no variable of a name.
-#[c_call(path(path), get(checkpoint))]
-pub fn umbo_checkpoint_load_weights(
+/// @param[in] data The bytes, which nobody writes during the call. All ranks give the same.
+/// @param[in] bytes How many they are.
+#[c_call(get(checkpoint))]
+pub fn umbo_checkpoint_restore_from_memory(
     checkpoint: *mut umbo_checkpoint,
-    path: *const c_char,
-    count: i64,
-    names: *const *const c_char,
-    tensor_names: *const *const c_char,
+    data: *const c_void,
+    bytes: usize,
 ) {
-    if names.is_null() {
-        if count != 0 {
-            let problem = format!("{count}, but no variables are listed; list them, or pass 0");
-            return Err(Error::invalid("count", problem));
-        }
-        return checkpoint.load_weights(path, None);
-    }
-    // SAFETY: the caller gives arrays of texts, of this length.
-    let (names, tensors) = unsafe {
-        let names = texts(names, Count::new(count, "count"), "names")?;
-        (
-            names,
-            optional_texts(tensor_names, Count::new(count, "count"), "tensor_names")?,
-        )
-    };
-    let pairs = names.iter().enumerate().map(|(at, &name)| {
-        let tensor = tensors.as_ref().map_or(name, |tensors| tensors[at]);
-        Ok((name, tensor))
-    });
-    let pairs = collect(pairs, "names")?;
-    checkpoint.load_weights(path, Some(&pairs))
+    // SAFETY: the caller promises as many bytes.
+    let data = unsafe { array(data.cast::<u8>(), Count::new(bytes as i64, "bytes"), "data") }?;
+    checkpoint.restore_from_memory(data)
 }

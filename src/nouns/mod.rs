@@ -4,6 +4,7 @@ pub mod apply;
 pub mod array_files;
 pub mod checkpoint;
 pub mod checkpoint_manager;
+pub mod checkpoint_weights;
 pub mod cluster_resolver;
 pub mod collective;
 pub mod communicator;

@@ -53,6 +53,7 @@ static void what_does_not_fit_is_refused(void) {
     umbo_variable *more;
     int64_t best = 0;
     const char *const names[1] = {"weights"}, *const tensors[1] = {"no such tensor"};
+    umbo_load_weights_options options = UMBO_LOAD_WEIGHTS_OPTIONS_INIT;
     make(&a, 2);
     train(&a, 1);
     CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
@@ -68,18 +69,24 @@ static void what_does_not_fit_is_refused(void) {
                 "no such file");
     CHECK_FAILS(umbo_checkpoint_save(a.checkpoint, "no/such/folder/file"), UMBO_STATUS_NOT_FOUND,
                 "no/such/folder");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, tensors),
+    options.count = 1;
+    options.names = names;
+    options.tensor_names = tensors;
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, &options),
                 UMBO_STATUS_INVALID_ARGUMENT, "no tensor 'no such tensor'");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, NULL, tensors),
-                UMBO_STATUS_INVALID_ARGUMENT, "count");
+    options.names = NULL;
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, &options),
+                UMBO_STATUS_INVALID_ARGUMENT, "names");
     CHECK_FAILS(umbo_checkpoint_integer(a.checkpoint, "best", &best),
                 UMBO_STATUS_INVALID_ARGUMENT, "umbo_checkpoint_number()");
     CHECK_OK(umbo_variable_download(a.weights, after, sizeof(after)));
     CHECK(memcmp(before, after, sizeof(before)) == 0);
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, NULL));
+    options.names = names;
+    options.tensor_names = NULL;
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, &options));
     CHECK_OK(umbo_variable_download(a.weights, after, sizeof(after)));
     CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 0, NULL, NULL));
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, NULL));
     umbo_variable_release(more);
     release(&a);
 }

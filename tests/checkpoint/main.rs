@@ -7,6 +7,7 @@ mod files;
 mod fresh;
 mod large;
 mod manager;
+mod memory;
 #[path = "../messages/mod.rs"]
 mod messages;
 mod mismatches;

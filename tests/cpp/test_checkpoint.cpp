@@ -77,7 +77,7 @@ void saves_and_restores() {
     CHECK(other.values() == one.values());
     other.checkpoint.load_weights(file, {{"weights", "optimizer/weights/m"}});
     CHECK(other.values() != one.values() && other.values()[0] < 1);
-    other.checkpoint.load_weights(file);
+    CHECK(other.checkpoint.load_weights(file).loaded.size() == 1);
     const std::vector<float> before = other.values();
     other.checkpoint.save_weights(file);
     other.step();
@@ -90,6 +90,33 @@ void saves_and_restores() {
         refused = std::string(error.what()).find("no optimizer 'optimizer'") != std::string::npos;
     }
     CHECK(refused && std::remove(file.c_str()) == 0);
+}
+
+void loads_from_memory() {
+    const model one, other;
+    one.step();
+    other.checkpoint.restore_from_memory(one.checkpoint.save_to_memory());
+    CHECK(other.values() == one.values() && other.optimizer.info().iterations == 1);
+    const std::vector<std::uint8_t> weights = one.checkpoint.save_weights_to_memory();
+    other.step();
+    umbo::load_weights_options options;
+    options.allow_missing = true;
+    options.map_name = [](const std::string &tensor) { return tensor == "weights" ? "w" : ""; };
+    const umbo::loaded_weights none = other.checkpoint.load_weights_from_memory(weights, options);
+    CHECK(none.loaded.empty() && none.missing == std::vector<std::string>{"weights"});
+    CHECK(none.unused == std::vector<std::string>{"weights"} && other.values() != one.values());
+    options.map_name = [](const std::string &tensor) { return std::string(tensor); };
+    const umbo::loaded_weights all = other.checkpoint.load_weights_from_memory(weights, options);
+    CHECK(all.loaded.size() == 1 && all.missing.empty() && all.unused.empty());
+    CHECK(all.loaded[0].second == "weights" && other.values() == one.values());
+    options.map_name = [](const std::string &) -> std::string { throw std::string("no name"); };
+    bool refused = false;
+    try {
+        other.checkpoint.load_weights_from_memory(weights, options);
+    } catch (...) {
+        refused = true;
+    }
+    CHECK(refused);
 }
 
 void sets_states() {
@@ -140,6 +167,7 @@ void tensors_in_files() {
 
 int main() {
     saves_and_restores();
+    loads_from_memory();
     sets_states();
     keeps_some();
     tensors_in_files();

@@ -42,8 +42,10 @@ class Model:
         """What the library says; None if the variables have the tensors of the file now."""
         names = [ffi.new("char[]", name.encode()) for name in names or ()]
         try:
-            check(lib.umbo_checkpoint_load_weights(self.checkpoint, os.fsencode(path), len(names), names or ffi.NULL,
-                                                   ffi.NULL))
+            array = ffi.new("char *[]", names) if names else ffi.NULL
+            options = ffi.new("umbo_load_weights_options *", lib.umbo_load_weights_options_default())
+            options.count, options.names = len(names), array
+            check(lib.umbo_checkpoint_load_weights(self.checkpoint, os.fsencode(path), options))
         except RuntimeError as why:
             return str(why)
 

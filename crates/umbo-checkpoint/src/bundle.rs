@@ -128,9 +128,19 @@ impl Checkpoint {
         drop(self.strategy.try_lock_between_steps()?);
         // The path may lead elsewhere when all is restored.
         let home = ClaimedFolders::home_of(path);
+        self.restore_opened(CheckpointFile::open(path))?;
+        if let Some(home) = home {
+            self.homes.add(home);
+        }
+        Ok(())
+    }
+
+    /// Restores all state from a file that was opened, or refuses it on all ranks if it could not
+    /// be opened on one.
+    pub(super) fn restore_opened(&self, file: Result<CheckpointFile<'_>>) -> Result<()> {
         let entries = self.copied_entries();
         let default = self.default_of(&entries);
-        let prepared = CheckpointFile::open(path).and_then(|file| {
+        let prepared = file.and_then(|file| {
             let (ready, values) = self.prepare_all(&file, &entries)?;
             let quiet = self.strategy.try_lock_between_steps()?;
             let default = default
@@ -156,18 +166,14 @@ impl Checkpoint {
         })?;
         quiet.set_steps(steps);
         drop((quiet, default));
-        positions.into_iter().try_for_each(PreparedPosition::go)?;
-        if let Some(home) = home {
-            self.homes.add(home);
-        }
-        Ok(())
+        positions.into_iter().try_for_each(PreparedPosition::go)
     }
 
     /// Checks that everything fits, then reads all that is to be restored, and does everything that
     /// can fail.
     fn prepare_all<'a>(
         &self,
-        file: &CheckpointFile,
+        file: &CheckpointFile<'_>,
         entries: &'a Entries,
     ) -> Result<(Vec<PreparedRestore<'a>>, Values)> {
         file.own()?;
@@ -198,7 +204,7 @@ impl Checkpoint {
             let problem = "an object of the checkpoint was not prepared, for an unknown reason";
             return Err(Error::Internal(problem.into()));
         }
-        refuse(file.path(), &mismatches)?;
+        refuse(file, &mismatches)?;
         Ok((prepared, file.read_wanted(&wanted)?))
     }
 
@@ -313,7 +319,7 @@ pub(super) fn owns(object: &str, tensor: &str) -> bool {
 
 /// An object in the file, if the file has it and its kind is the same.
 fn saved_object<'a>(
-    file: &'a CheckpointFile,
+    file: &'a CheckpointFile<'_>,
     name: &str,
     object: &dyn Saveable,
     mismatches: &mut Vec<String>,
@@ -336,7 +342,7 @@ fn saved_object<'a>(
 
 /// Adds what is in the file but was not taken by any object.
 fn report_unexpected(
-    file: &CheckpointFile,
+    file: &CheckpointFile<'_>,
     entries: &Entries,
     taken: &HashSet<String>,
     mismatches: &mut Vec<String>,

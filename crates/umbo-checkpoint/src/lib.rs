@@ -4,6 +4,7 @@
 //!   the objects may differ.
 //! - `atomic`: a file that exists as a whole or not at all. `header`, `metadata`: the file format;
 //!   `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`, [`reader`]: files;
+//!   `source`: the bytes of a file, or memory; `memory`: checkpoints in memory of the caller;
 //!   `parts`: the files of several ranks. `wanted`: which tensors are read; `loading`: reading many
 //!   at once.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors, numbers, strings.
@@ -12,7 +13,8 @@
 //! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order,
 //!   and which are kept; `folder`: their names; `held_folder`: the folder itself, whatever its path
 //!   leads to later; `homes`: which training saves there; `background`: the writing thread.
-//! - [`weight_files`]: variables alone, from files of any program.
+//! - [`weight_files`]: variables alone, from files of any program; `conversion`: from tensors of another
+//!   floating-point type.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/internals/formats.md`.
@@ -32,12 +34,14 @@ pub mod atomic;
 mod background;
 pub mod bundle;
 mod claimed_folders;
+mod conversion;
 mod folder;
 mod header;
 mod held_folder;
 mod loading;
 pub mod manager;
 mod manager_options;
+mod memory;
 mod metadata;
 mod mismatch;
 mod numbers;
@@ -48,6 +52,7 @@ pub mod saveable;
 mod saving;
 mod shelf;
 mod snapshot;
+mod source;
 mod strings;
 mod wanted;
 pub mod weight_files;
@@ -59,3 +64,4 @@ pub use manager_options::ManagerOptions;
 pub use objects::string::LONGEST_STRING;
 pub use saveable::Saveable;
 pub use strings::saved_string;
+pub use weight_files::{LoadedWeights, MapName, WeightOptions};

@@ -5,18 +5,17 @@
 //! each part is computed while it is there, so that it costs little beside the reading. The
 //! checksums of pieces are combined to those of the tensors.
 
-use std::fs::File;
 use std::io;
 
 use crc32fast::Hasher;
 
 use crate::reader::CheckpointFile;
+use crate::source::Source;
 use crate::wanted::{One, Values, WantedTensors, lost};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 use umbo_executor::computing;
 use umbo_input::sources::file::{FileElements, damaged, failed, to_memory};
-use umbo_system::files;
 use umbo_tensor::{DType, Shape, Tensor};
 
 /// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.
@@ -39,10 +38,10 @@ struct ReadPiece<'a> {
 }
 
 impl ReadPiece<'_> {
-    fn read(&mut self, file: &File) {
+    fn read(&mut self, source: &Source<'_>) {
         let mut offset = self.offset;
         for part in self.to.chunks_mut(PART) {
-            self.outcome = files::read_exact_at(file, part, offset);
+            self.outcome = source.read_exact_at(part, offset);
             if self.outcome.is_err() {
                 return;
             }
@@ -54,7 +53,7 @@ impl ReadPiece<'_> {
     }
 }
 
-impl CheckpointFile {
+impl CheckpointFile<'_> {
     /// Reads all wanted tensors of this file.
     pub(super) fn read_wanted(&self, wanted: &WantedTensors) -> Result<Values> {
         let of_file = wanted.0.iter().filter_map(|one| match one {
@@ -117,7 +116,7 @@ impl CheckpointFile {
             .checked_div(bytes)
             .unwrap_or_default()
             .max(1);
-        computing::for_each(&mut pieces, at_a_time, |piece| piece.read(&self.file));
+        computing::for_each(&mut pieces, at_a_time, |piece| piece.read(&self.source));
         self.check(wanted, &pieces)
     }
 
@@ -157,10 +156,9 @@ impl CheckpointFile {
     /// The error for a file that was truncated within this tensor after it was opened.
     fn cut_off(&self, name: &str, dtype: DType, shape: Shape) -> Result<Error> {
         let length = self
-            .file
-            .metadata()
-            .map_err(|error| failed(&self.path, &error))?
-            .len();
+            .source
+            .length()
+            .map_err(|error| failed(&self.path, &error))?;
         let there = length.saturating_sub(self.start_of(name)?);
         let data_bytes = shape.bytes(dtype)? as u64;
         let elements = FileElements {

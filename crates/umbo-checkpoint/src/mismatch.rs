@@ -1,11 +1,10 @@
 //! Differences between a file and the objects that are to be restored from it.
 
-use std::path::Path;
-
+use crate::reader::CheckpointFile;
 use umbo_base::error::{Error, Result};
 
 /// Fails with all differences, if there are any.
-pub(super) fn refuse(path: &Path, mismatches: &[String]) -> Result<()> {
+pub(super) fn refuse(file: &CheckpointFile<'_>, mismatches: &[String]) -> Result<()> {
     if mismatches.is_empty() {
         return Ok(());
     }
@@ -17,7 +16,7 @@ pub(super) fn refuse(path: &Path, mismatches: &[String]) -> Result<()> {
         .iter()
         .map(|mismatch| format!("\n  {mismatch}"))
         .collect();
-    let path = path.display();
+    let path = file.path().display();
     let problem = format!("'{path}' does not fit, and nothing was changed; {count} {noun}:{list}");
-    Err(Error::invalid("path", problem))
+    Err(Error::invalid(file.argument(), problem))
 }

@@ -1,7 +1,6 @@
 //! Files of tensors in the safetensors format, with or without Umbo's entry in their metadata.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,19 +11,23 @@ use serde_json::Value as Json;
 use crate::header::{self, LENGTH_BYTES, LONGEST, OwnMetadata, ParsedHeader};
 use crate::metadata::{CheckpointMetadata, ManagerNotes, SavedObject, SavedSharding};
 use crate::parts::PartFile;
+use crate::source::Source;
 use crate::wanted::{PendingTensor, WantedTensors};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
 use umbo_device::DeviceId;
 use umbo_input::sources::file::{self, damaged};
-use umbo_system::files;
 use umbo_tensor::{DType, Shape, Tensor};
 
-/// An open file whose header was checked.
-pub struct CheckpointFile {
+/// The argument that has the bytes of a file in memory. It stands for a path in messages.
+const IN_MEMORY: &str = "data";
+
+/// An open file whose header was checked, or the bytes of one in memory.
+pub struct CheckpointFile<'m> {
+    /// Its path; the argument's name if it is in memory.
     pub(super) path: PathBuf,
-    pub(super) file: File,
+    pub(super) source: Source<'m>,
     /// The offset of the elements in the file.
     data: u64,
     tensors: HashMap<String, TensorInfo>,
@@ -33,16 +36,16 @@ pub struct CheckpointFile {
     /// The metadata of Umbo, if Umbo has written the file.
     metadata: Option<OwnMetadata>,
     /// The parts of the ranks after the first, if several ranks have saved it.
-    parts: Vec<CheckpointFile>,
+    parts: Vec<CheckpointFile<'m>>,
 }
 
-impl CheckpointFile {
+impl CheckpointFile<'_> {
     /// Opens a file and reads its header.
     ///
     /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter
     /// or longer than its header says, or of another format. UNIMPLEMENTED: a later version of
     /// the format.
-    pub fn open(path: &Path) -> Result<CheckpointFile> {
+    pub fn open(path: &Path) -> Result<CheckpointFile<'static>> {
         let mut file = CheckpointFile::open_one(path)?;
         let parts = file
             .metadata
@@ -105,19 +108,45 @@ impl CheckpointFile {
     }
 
     /// This file and its parts.
-    fn files(&self) -> impl Iterator<Item = &CheckpointFile> {
+    fn files(&self) -> impl Iterator<Item = &CheckpointFile<'_>> {
         std::iter::once(self).chain(&self.parts)
     }
 
     /// Opens the file at `path` alone, without its parts.
-    pub(super) fn open_one(path: &Path) -> Result<CheckpointFile> {
-        let file = file::open(path)?;
-        let length = file
-            .metadata()
-            .map_err(|error| file::failed(path, &error))?
-            .len();
+    pub(super) fn open_one(path: &Path) -> Result<CheckpointFile<'static>> {
+        CheckpointFile::of(path, Source::File(file::open(path)?))
+    }
+
+    /// Reads the header of a file whose bytes are in memory. Its checksums are compared as those of
+    /// other files.
+    ///
+    /// INVALID_ARGUMENT: one file of several, of several ranks. Otherwise as
+    /// [`CheckpointFile::open`].
+    pub fn in_memory(bytes: &[u8]) -> Result<CheckpointFile<'_>> {
+        let path = Path::new(IN_MEMORY);
+        if bytes.is_empty() {
+            return Err(damaged(path, "there are no bytes"));
+        }
+        let file = CheckpointFile::of(path, Source::Memory(bytes))?;
+        if file
+            .metadata
+            .as_ref()
+            .is_some_and(|metadata| !metadata.checkpoint.parts.is_empty())
+        {
+            let problem = "one file of a checkpoint of several ranks, which is in several files; \
+                           restore it from these";
+            return Err(Error::invalid(IN_MEMORY, problem));
+        }
+        file.check_shardings()?;
+        Ok(file)
+    }
+
+    fn of<'s>(path: &Path, source: Source<'s>) -> Result<CheckpointFile<'s>> {
+        let length = source
+            .length()
+            .map_err(|error| file::failed(path, &error))?;
         let mut start = [0; LENGTH_BYTES];
-        read_at(path, &file, &mut start, 0)?;
+        read_at(path, &source, &mut start, 0)?;
         let header = u64::from_le_bytes(start);
         let is_cut_off = header > length.saturating_sub(LENGTH_BYTES as u64);
         if header > LONGEST || is_cut_off {
@@ -132,7 +161,7 @@ impl CheckpointFile {
             return Err(damaged(path, problem));
         }
         let mut all = memory::filled(LENGTH_BYTES + header as usize, 0, "bytes of a header")?;
-        read_at(path, &file, &mut all, 0)?;
+        read_at(path, &source, &mut all, 0)?;
         let text = std::str::from_utf8(&all[LENGTH_BYTES..])
             .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
         let header = header::parse(text).map_err(|error| {
@@ -158,7 +187,7 @@ impl CheckpointFile {
         let path = path.to_owned();
         Ok(CheckpointFile {
             path,
-            file,
+            source,
             data,
             tensors,
             foreign,
@@ -172,6 +201,14 @@ impl CheckpointFile {
         &self.path
     }
 
+    /// The argument that is wrong if the file does not fit.
+    pub(super) fn argument(&self) -> &'static str {
+        match self.source {
+            Source::File(_) => "path",
+            Source::Memory(_) => IN_MEMORY,
+        }
+    }
+
     /// Umbo's entry. Fails if the file was not written by Umbo with everything that training needs.
     pub(super) fn own(&self) -> Result<&CheckpointMetadata> {
         let metadata = self.metadata.as_ref().map(|metadata| &metadata.checkpoint);
@@ -181,7 +218,7 @@ impl CheckpointFile {
                 "'{path}' is a safetensors file without the metadata of a checkpoint; its \
                  tensors can be loaded as weights"
             );
-            Error::invalid("path", problem)
+            Error::invalid(self.argument(), problem)
         })
     }
 
@@ -380,11 +417,13 @@ impl CheckpointFile {
     }
 }
 
-fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {
-    files::read_exact_at(file, target, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
-        _ => file::failed(path, &error),
-    })
+fn read_at(path: &Path, source: &Source<'_>, target: &mut [u8], offset: u64) -> Result<()> {
+    source
+        .read_exact_at(target, offset)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
+            _ => file::failed(path, &error),
+        })
 }
 
 fn missing(name: &str) -> Error {

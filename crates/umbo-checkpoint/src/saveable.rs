@@ -240,7 +240,7 @@ impl ObjectRecord {
 
 /// The entries of one object in a file, and the list of differences.
 pub struct ObjectReader<'a> {
-    pub(super) file: &'a CheckpointFile,
+    pub(super) file: &'a CheckpointFile<'a>,
     pub(super) object: &'a str,
     pub(super) saved: &'a SavedObject,
     /// The ranks that restore it.

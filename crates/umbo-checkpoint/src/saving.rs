@@ -128,9 +128,20 @@ impl Checkpoint {
         unsafe { self.recorded(true, begin) }?.finish()
     }
 
+    /// Calls `write` with all state, as it is between two steps, before the next step can begin.
+    pub(super) fn with_state<R>(&self, write: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
+        // SAFETY: the snapshot is dropped when it is written.
+        unsafe { self.recorded(true, |snapshot| write(&snapshot)) }
+    }
+
     /// Replaces the file at `path` by one with the variables alone, for other programs and for
     /// [`Checkpoint::load_weights`]. It waits for the step in progress.
     pub fn save_weights(&self, path: &Path) -> Result<()> {
+        replace(self.with_weights(|snapshot| snapshot.begin(path))?)
+    }
+
+    /// Calls `write` with the variables alone, before the next step can begin.
+    pub(super) fn with_weights<R>(&self, write: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
         let quiet = self.strategy().lock_between_steps()?;
         let mut snapshot = Snapshot {
             steps: quiet.steps(),
@@ -150,10 +161,10 @@ impl Checkpoint {
                 .insert(name, SavedObject { kind, properties });
         }
         snapshot.sort();
-        let file = snapshot.begin(path)?;
+        let written = write(&snapshot);
         drop(snapshot);
         drop(quiet);
-        replace(file)
+        written
     }
 }
 

@@ -178,10 +178,19 @@ impl Snapshot {
 
     /// Writes the header and all tensors.
     pub(super) fn write_to(&self, file: &mut AtomicFile, header: &EncodedHeader) -> Result<()> {
-        file.write(&header.bytes)?;
+        self.write_with(header, &mut |bytes| file.write(bytes))
+    }
+
+    /// Calls `write` with the bytes of the header and of all tensors, in their order.
+    pub(super) fn write_with(
+        &self,
+        header: &EncodedHeader,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        write(&header.bytes)?;
         self.tensors
             .iter()
-            .try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
+            .try_for_each(|(_, tensor)| write(bytes(tensor)?))
     }
 }
 

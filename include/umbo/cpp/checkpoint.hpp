@@ -2,7 +2,9 @@
 #ifndef UMBO_CPP_CHECKPOINT_HPP
 #define UMBO_CPP_CHECKPOINT_HPP
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -14,6 +16,85 @@
 #include <umbo/cpp/optimizer.hpp>
 
 UMBO_DETAIL_BEGIN
+
+// Which weights are loaded, and from which tensors; see umbo_load_weights_options.
+struct load_weights_options {
+    bool convert_floats = false;
+    bool allow_missing = false;
+    std::string prefix = {};
+    // The name of the variable that a tensor is for; none if it is empty. May throw, which fails the load.
+    std::function<std::string(const std::string &tensor)> map_name = {};
+    // Variables, each with its tensor in the file; none: all variables. With `map_name` the tensors do not count.
+    std::vector<std::pair<std::string, std::string>> pairs = {};
+};
+
+// What a load has done, by names.
+struct loaded_weights {
+    std::vector<std::pair<std::string, std::string>> loaded = {}; // variables and their tensors
+    std::vector<std::string> missing = {};                        // variables that the file has no tensor for
+    std::vector<std::string> unused = {};                         // tensors of the file
+};
+
+namespace detail {
+
+// The bytes that a function writes into room that is large enough.
+template <class Write>
+returned<std::vector<std::uint8_t>> bytes_of(Write write) {
+    std::vector<std::uint8_t> bytes;
+    std::size_t size = 0;
+    umbo_status status = write(nullptr, 0, &size);
+    // A step of another thread may have changed how many they are.
+    while (status == UMBO_STATUS_OUT_OF_RANGE && size > bytes.size()) {
+        bytes.resize(size);
+        status = write(bytes.data(), bytes.size(), &size);
+    }
+    UMBO_DETAIL_TRY(status);
+    bytes.resize(size);
+    return bytes;
+}
+
+struct name_map {
+    const std::function<std::string(const std::string &)> &function;
+    std::string name; // lives until the next call
+};
+
+inline umbo_status map_name_trampoline(const char *tensor, void *user_data, const char **variable) noexcept {
+    return guarded([&]() -> returned<void> {
+        auto &map = *static_cast<name_map *>(user_data);
+        map.name = map.function(tensor);
+        if (!map.name.empty()) *variable = map.name.c_str();
+        return done();
+    });
+}
+
+struct weight_report {
+    loaded_weights weights;
+    bool is_complete = true;
+
+    static void note(const char *variable, const char *tensor, void *user_data) noexcept {
+        auto &report = *static_cast<weight_report *>(user_data);
+        const umbo_status status = guarded([&]() -> returned<void> {
+            auto &weights = report.weights;
+            if (variable == nullptr) {
+                weights.unused.emplace_back(tensor);
+            } else if (tensor == nullptr) {
+                weights.missing.emplace_back(variable);
+            } else {
+                weights.loaded.emplace_back(variable, tensor);
+            }
+            return done();
+        });
+        if (status != UMBO_OK) report.is_complete = false;
+    }
+
+    // All names, unless there was no memory for one.
+    returned<loaded_weights> finish() {
+        if (!is_complete) UMBO_DETAIL_TRY(UMBO_STATUS_RESOURCE_EXHAUSTED);
+        return std::move(weights);
+    }
+};
+
+} // namespace detail
 
 // Objects of one strategy that are saved and restored together, by name.
 class checkpoint : public handle<umbo_checkpoint> {
@@ -109,22 +190,76 @@ public:
         return check(umbo_checkpoint_save_weights(get(), path.c_str()));
     }
 
-    // All variables, from tensors of the same names.
-    returned<void> load_weights(const std::string &path) const {
-        return check(umbo_checkpoint_load_weights(get(), path.c_str(), 0, nullptr, nullptr));
+    // The bytes of the file that save() would write.
+    returned<std::vector<std::uint8_t>> save_to_memory() const {
+        return detail::bytes_of([&](void *data, std::size_t capacity, std::size_t *size) {
+            return umbo_checkpoint_save_to_memory(get(), data, capacity, size);
+        });
+    }
+
+    // All of it, or nothing.
+    returned<void> restore_from_memory(const std::vector<std::uint8_t> &bytes) const {
+        return check(umbo_checkpoint_restore_from_memory(get(), bytes.data(), bytes.size()));
+    }
+
+    // The bytes of the file that save_weights() would write.
+    returned<std::vector<std::uint8_t>> save_weights_to_memory() const {
+        return detail::bytes_of([&](void *data, std::size_t capacity, std::size_t *size) {
+            return umbo_checkpoint_save_weights_to_memory(get(), data, capacity, size);
+        });
+    }
+
+    // By default all variables, from tensors of the same names.
+    returned<loaded_weights> load_weights(const std::string &path,
+                                          const load_weights_options &how = {}) const {
+        return load(how, [&](const umbo_load_weights_options *options) {
+            return umbo_checkpoint_load_weights(get(), path.c_str(), options);
+        });
     }
 
     // Some variables, by the names by which they were added, and for each its tensor in the file.
-    returned<void> load_weights(const std::string &path,
-                                const std::vector<std::pair<std::string, std::string>> &pairs) const {
-        // Not NULL where there are none: that would be all.
-        std::vector<const char *> names(pairs.size() + 1), tensors(pairs.size() + 1);
-        for (std::size_t index = 0; index < pairs.size(); index++) {
-            names[index] = pairs[index].first.c_str();
-            tensors[index] = pairs[index].second.c_str();
+    returned<loaded_weights>
+    load_weights(const std::string &path,
+                 const std::vector<std::pair<std::string, std::string>> &pairs) const {
+        load_weights_options how;
+        how.pairs = pairs;
+        return load_weights(path, how);
+    }
+
+    returned<loaded_weights> load_weights_from_memory(const std::vector<std::uint8_t> &bytes,
+                                                      const load_weights_options &how = {}) const {
+        return load(how, [&](const umbo_load_weights_options *options) {
+            return umbo_checkpoint_load_weights_from_memory(get(), bytes.data(), bytes.size(), options);
+        });
+    }
+
+private:
+    template <class Load>
+    returned<loaded_weights> load(const load_weights_options &how, Load load_by) const {
+        std::vector<const char *> names, tensors;
+        for (const auto &pair : how.pairs) {
+            names.push_back(pair.first.c_str());
+            tensors.push_back(pair.second.c_str());
         }
-        return check(umbo_checkpoint_load_weights(get(), path.c_str(), detail::count_of(pairs.size()),
-                                                  names.data(), tensors.data()));
+        auto options = umbo_load_weights_options_default();
+        if (!names.empty()) {
+            options.count = detail::count_of(names.size());
+            options.names = names.data();
+            if (!how.map_name) options.tensor_names = tensors.data();
+        }
+        if (!how.prefix.empty()) options.prefix = how.prefix.c_str();
+        detail::name_map map{how.map_name, {}};
+        if (how.map_name) {
+            options.map_name = &detail::map_name_trampoline;
+            options.map_name_user_data = &map;
+        }
+        options.convert_floats = how.convert_floats ? 1 : 0;
+        options.allow_missing = how.allow_missing ? 1 : 0;
+        detail::weight_report report{};
+        options.report = &detail::weight_report::note;
+        options.report_user_data = &report;
+        UMBO_DETAIL_TRY(load_by(&options));
+        return report.finish();
     }
 };
 

@@ -140,9 +140,34 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_checkpoint_save_weights", "path", "OTHER_FILE"),
     ("umbo_checkpoint_restore", "path", "CHECKPOINT_FILE"),
     ("umbo_checkpoint_load_weights", "path", "CHECKPOINT_FILE"),
-    ("umbo_checkpoint_load_weights", "names", "NULL"),
-    ("umbo_checkpoint_load_weights", "tensor_names", "NULL"),
-    ("umbo_checkpoint_load_weights", "count", "0"),
+    ("umbo_checkpoint_save_to_memory", "data", "(char[8192]){0}"),
+    ("umbo_checkpoint_save_to_memory", "capacity", "8192"),
+    (
+        "umbo_checkpoint_save_weights_to_memory",
+        "data",
+        "(char[8192]){0}",
+    ),
+    ("umbo_checkpoint_save_weights_to_memory", "capacity", "8192"),
+    (
+        "umbo_checkpoint_restore_from_memory",
+        "data",
+        "checkpoint_bytes",
+    ),
+    (
+        "umbo_checkpoint_restore_from_memory",
+        "bytes",
+        "checkpoint_length",
+    ),
+    (
+        "umbo_checkpoint_load_weights_from_memory",
+        "data",
+        "checkpoint_bytes",
+    ),
+    (
+        "umbo_checkpoint_load_weights_from_memory",
+        "bytes",
+        "checkpoint_length",
+    ),
     ("umbo_strategy_step_report", "capacity", "sizeof(buffer)"),
     ("umbo_trace_start", "path", "\"matrix_trace.json\""),
     ("umbo_train_epoch", "optimizer", "NULL"),
@@ -216,6 +241,8 @@ const NEED_NEW_OBJECTS: &[&str] = &[
     "umbo_gradients_discard",
     "umbo_checkpoint_restore",
     "umbo_checkpoint_load_weights",
+    "umbo_checkpoint_restore_from_memory",
+    "umbo_checkpoint_load_weights_from_memory",
 ];
 
 /// The program without what the header says, in the order in which its parts need each other.

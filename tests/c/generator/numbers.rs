@@ -128,6 +128,17 @@ const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
         "physical_ordinal",
         "UMBO_STATUS_NOT_FOUND",
     ),
+    // A checkpoint of another length is damaged.
+    (
+        "umbo_checkpoint_restore_from_memory",
+        "bytes",
+        "UMBO_STATUS_DATA_LOSS",
+    ),
+    (
+        "umbo_checkpoint_load_weights_from_memory",
+        "bytes",
+        "UMBO_STATUS_DATA_LOSS",
+    ),
 ];
 
 /// What is done with an object that a call has made, by its type.

@@ -34,6 +34,8 @@ static const struct {
     CONTEXT(a_schedule) /* umbo_schedule_fn */,
     CONTEXT(a_schedule_at_the_commit),
     CONTEXT(the_destroy_of_a_schedule),
+    CONTEXT(a_name_map) /* umbo_map_name_fn */,
+    CONTEXT(a_report_of_weights) /* umbo_loaded_weight_fn */,
     CONTEXT(a_progress) /* umbo_progress_fn */,
     CONTEXT(a_rule) /* umbo_update_tile_fn */,
     CONTEXT(a_rule_on_a_gpu) /* umbo_update_on_gpu_fn */,

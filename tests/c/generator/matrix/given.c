@@ -27,6 +27,9 @@ static int64_t devices_in_use = REPLICAS;
 static const char cluster[] =
     "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}";
 static float numbers[16] = {1};
+/* What a checkpoint saves to memory. */
+static char checkpoint_bytes[8192];
+static size_t checkpoint_length;
 static umbo_view array_view;
 static const char *const idx_file = IDX_FILE;
 static const char *const two_gpus[2] = {"GPU:0", "GPU:1"};

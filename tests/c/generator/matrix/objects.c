@@ -25,7 +25,7 @@ static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     return metrics;
 }
 
-/* A variable, two numbers and a string, which lie in a file already. */
+/* A variable, two numbers and a string, which lie in a file and in memory already. */
 static umbo_checkpoint *make_checkpoint(const struct objects *good) {
     umbo_checkpoint *checkpoint = NULL;
     CHECK_OK(umbo_checkpoint_create(good->strategy, &checkpoint));
@@ -34,6 +34,8 @@ static umbo_checkpoint *make_checkpoint(const struct objects *good) {
     CHECK_OK(umbo_checkpoint_set_integer(checkpoint, "integer", 1));
     CHECK_OK(umbo_checkpoint_set_string(checkpoint, "string", "x"));
     CHECK_OK(umbo_checkpoint_save(checkpoint, CHECKPOINT_FILE));
+    CHECK_OK(umbo_checkpoint_save_to_memory(checkpoint, checkpoint_bytes, sizeof(checkpoint_bytes),
+                                            &checkpoint_length));
     return checkpoint;
 }
 

@@ -143,6 +143,34 @@ static void the_destroy_of_a_schedule(struct scene *scene) {
     CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, NULL, NULL, NULL));
 }
 
+/* -- umbo_map_name_fn, umbo_loaded_weight_fn */
+
+static umbo_status probing_map_name(const char *tensor_name, void *user_data, const char **variable_name) {
+    *variable_name = tensor_name;
+    probe_once(user_data, NULL);
+    return UMBO_OK;
+}
+
+static void probing_loaded_weight(const char *variable_name, const char *tensor_name, void *user_data) {
+    (void)variable_name;
+    (void)tensor_name;
+    probe_once(user_data, NULL);
+}
+
+static void a_name_map(struct scene *scene) {
+    umbo_load_weights_options options = UMBO_LOAD_WEIGHTS_OPTIONS_INIT;
+    options.map_name = probing_map_name;
+    options.map_name_user_data = scene;
+    umbo_ignore(umbo_checkpoint_load_weights(scene->good.checkpoint, CHECKPOINT_FILE, &options));
+}
+
+static void a_report_of_weights(struct scene *scene) {
+    umbo_load_weights_options options = UMBO_LOAD_WEIGHTS_OPTIONS_INIT;
+    options.report = probing_loaded_weight;
+    options.report_user_data = scene;
+    umbo_ignore(umbo_checkpoint_load_weights(scene->good.checkpoint, CHECKPOINT_FILE, &options));
+}
+
 /* -- umbo_progress_fn */
 
 static umbo_status probing_progress(const umbo_progress *progress, void *user_data) {

@@ -193,6 +193,20 @@ static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *lear
     return outcome();
 }
 
+static umbo_status drawn_map_name_fn(const char *tensor_name, void *user_data, const char **variable_name) {
+    (void)user_data;
+    if (!one_in(&fuzzer, 4)) *variable_name = tensor_name;
+    in_a_callback();
+    return outcome();
+}
+
+static void drawn_loaded_weight_fn(const char *variable_name, const char *tensor_name, void *user_data) {
+    (void)variable_name;
+    (void)tensor_name;
+    (void)user_data;
+    in_a_callback();
+}
+
 static umbo_status drawn_progress_fn(const umbo_progress *progress, void *user_data) {
     (void)progress;
     (void)user_data;

@@ -1,0 +1,70 @@
+//! Checkpoints in memory of the caller: the bytes that a file would have.
+
+use std::mem::MaybeUninit;
+
+use crate::bundle::Checkpoint;
+use crate::header;
+use crate::reader::CheckpointFile;
+use crate::snapshot::Snapshot;
+use umbo_base::checksum::Crc32;
+use umbo_base::error::{Error, Result};
+
+impl Checkpoint {
+    /// Writes the bytes to `memory` that [`Checkpoint::save`] would write to a file, and returns
+    /// their number. If they are more than fit there, nothing is written.
+    ///
+    /// UNIMPLEMENTED with several ranks, each of which writes a file. Otherwise as
+    /// [`Checkpoint::save`].
+    pub fn save_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
+        if !self.strategy().ranks().is_alone() {
+            return Err(Error::Unimplemented(
+                "a checkpoint of several ranks in memory: each rank writes its part to a file; \
+                 save to a file"
+                    .into(),
+            ));
+        }
+        self.with_state(|snapshot| snapshot.write_to_memory(memory))
+    }
+
+    /// Writes the bytes to `memory` that [`Checkpoint::save_weights`] would write to a file, and
+    /// returns their number, as [`Checkpoint::save_to_memory`].
+    pub fn save_weights_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
+        self.with_weights(|snapshot| snapshot.write_to_memory(memory))
+    }
+
+    /// Restores all state from the bytes of a file, as [`Checkpoint::restore`]. With several ranks,
+    /// all ranks give the same bytes.
+    pub fn restore_from_memory(&self, bytes: &[u8]) -> Result<()> {
+        drop(self.strategy().try_lock_between_steps()?);
+        self.restore_opened(CheckpointFile::in_memory(bytes))
+    }
+}
+
+impl Snapshot {
+    /// Writes the bytes of a file with these contents, if they fit. Returns their number in any
+    /// case.
+    fn write_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
+        // Checksums have the same number of digits, whatever they are.
+        let unknown = vec![Crc32(0); self.tensors.len()];
+        let mut size = header::encode(self, &unknown)?.bytes.len();
+        for (_, tensor) in &self.tensors {
+            size += tensor.shape().bytes(tensor.dtype())?;
+        }
+        if size > memory.len() {
+            return Ok(size);
+        }
+        let header = header::encode(self, &self.checksums()?)?;
+        let mut rest = &mut *memory;
+        self.write_with(&header, &mut |bytes| {
+            let (target, behind) = std::mem::take(&mut rest)
+                .split_at_mut_checked(bytes.len())
+                .ok_or_else(|| Error::Internal("a checkpoint has more bytes than before".into()))?;
+            for (to, from) in target.iter_mut().zip(bytes) {
+                to.write(*from);
+            }
+            rest = behind;
+            Ok(())
+        })?;
+        Ok(size)
+    }
+}
