@@ -14,8 +14,8 @@ pub(crate) use super::constants::constant;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};
 pub(crate) use super::pointers::{
-    Count, Out, array, array_out, bytes_out, check, check_capacity, length, optional_array, optional_out,
-    out,
+    Count, Out, array, array_out, bytes_out, check, check_capacity, length, optional_array,
+    optional_out, out,
 };
 pub(crate) use super::text::{buffer, long_text, optional_text, path, text};
 pub(crate) use crate::nouns::collective::reduction;

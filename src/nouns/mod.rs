@@ -58,5 +58,6 @@ pub mod value;
 pub mod value_parts;
 pub mod values_from_function;
 pub mod variable;
+pub mod variable_flat;
 pub mod variable_values;
 pub mod view;

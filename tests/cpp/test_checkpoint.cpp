@@ -119,6 +119,23 @@ void loads_from_memory() {
     CHECK(refused);
 }
 
+void weights_are_one_array() {
+    const model one;
+    const auto more = one.strategy.create_variable("more", umbo::tensor::from_vector(std::vector<float>{3}));
+    const std::vector<umbo::variable> all = {more, one.weights};
+    CHECK(umbo::variable::element_count(all) == 3);
+    CHECK((umbo::variable::download_flat<float>(all) == std::vector<float>{3, 1, 2}));
+    umbo::variable::upload_flat(all, std::vector<float>{6, 5, 4});
+    CHECK((one.values() == std::vector<float>{5, 4}));
+    bool refused = false;
+    try {
+        umbo::variable::upload_flat(all, std::vector<double>{6, 5, 4});
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::invalid_argument;
+    }
+    CHECK(refused && umbo::variable::download_flat<float>(all)[0] == 6);
+}
+
 void sets_states() {
     const model one;
     one.optimizer.assign_state(one.weights, "m", umbo::tensor::from_vector(std::vector<float>{3, 4}));
@@ -168,6 +185,7 @@ void tensors_in_files() {
 int main() {
     saves_and_restores();
     loads_from_memory();
+    weights_are_one_array();
     sets_states();
     keeps_some();
     tensors_in_files();

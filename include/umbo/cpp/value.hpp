@@ -2,6 +2,7 @@
 #ifndef UMBO_CPP_VALUE_HPP
 #define UMBO_CPP_VALUE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -219,6 +220,31 @@ inline returned<std::vector<umbo_view>> variable::views(const std::vector<variab
     std::vector<umbo_view> out(raw.size());
     UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
     return out;
+}
+
+inline returned<std::int64_t> variable::element_count(const std::vector<variable> &variables) {
+    const auto raw = detail::raw_handles(variables);
+    std::int64_t out = 0;
+    UMBO_DETAIL_TRY(umbo_variable_element_count(detail::count_of(raw.size()), raw.data(), &out));
+    return out;
+}
+
+template <class T>
+returned<std::vector<T>> variable::download_flat(const std::vector<variable> &variables) {
+    UMBO_DETAIL_CALL(expect_all(variables, dtype_of<T>));
+    UMBO_DETAIL_LET(count, element_count(variables));
+    const auto raw = detail::raw_handles(variables);
+    std::vector<T> out(static_cast<std::size_t>(count));
+    UMBO_DETAIL_TRY(umbo_variable_download_flat(detail::count_of(raw.size()), raw.data(), out.data(),
+                                            out.size() * sizeof(T)));
+    return out;
+}
+
+template <class T>
+returned<void> variable::upload_flat(const std::vector<variable> &variables, const T *data, std::size_t count) {
+    UMBO_DETAIL_CALL(expect_all(variables, dtype_of<T>));
+    const auto raw = detail::raw_handles(variables);
+    return check(umbo_variable_upload_flat(detail::count_of(raw.size()), raw.data(), data, count * sizeof(T)));
 }
 
 inline returned<void> variable::assign(const value &to) const {

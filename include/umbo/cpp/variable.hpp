@@ -59,6 +59,23 @@ public:
     // The current values of several variables in place, outside of `run`.
     static returned<std::vector<umbo_view>> views(const std::vector<variable> &variables);
 
+    // How many elements variables of one dtype have together.
+    static returned<std::int64_t> element_count(const std::vector<variable> &variables);
+
+    // The current values of variables of one dtype, one behind the other.
+    template <class T>
+    static returned<std::vector<T>> download_flat(const std::vector<variable> &variables);
+
+    // Gives variables of one dtype the values that lie there one behind the other.
+    template <class T>
+    static returned<void> upload_flat(const std::vector<variable> &variables, const T *data, std::size_t count);
+
+    // The same of what has `data()` and `size()`: a vector, an array, a `std::span`.
+    template <class Range>
+    static returned<void> upload_flat(const std::vector<variable> &variables, const Range &elements) {
+        return upload_flat(variables, std::data(elements), std::size(elements));
+    }
+
     // A copy of the current value.
     returned<tensor> read() const {
         umbo_tensor *out = nullptr;
@@ -138,6 +155,11 @@ private:
                              std::string("data: its elements are ") + detail::dtype_text(of_memory) +
                                  ", and the variable's are " + detail::dtype_text(own));
         }
+        return detail::done();
+    }
+
+    static returned<void> expect_all(const std::vector<variable> &variables, umbo::dtype of_memory) {
+        for (const variable &one : variables) UMBO_DETAIL_CALL(one.expect(of_memory));
         return detail::done();
     }
 };

@@ -7,6 +7,7 @@ pub mod assign_all;
 pub mod creation;
 pub(crate) mod creations;
 pub mod creator;
+pub mod flat;
 pub mod in_place;
 pub mod reading;
 pub mod writing;

@@ -176,7 +176,7 @@ fn write(variable: &Variable, change: Change, value: &Value) -> Result<()> {
 
 /// The replica context in which a write to `variable` is a synchronising operation, or `None` if
 /// the write acts at once.
-fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
+pub(crate) fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
     let owner = owner(variable);
     match current() {
         Current::Replica(context) if context.strategy().is_same(&owner) => Ok(Some(context)),
