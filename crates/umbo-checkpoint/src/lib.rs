@@ -13,8 +13,8 @@
 //! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order,
 //!   and which are kept; `folder`: their names; `held_folder`: the folder itself, whatever its path
 //!   leads to later; `homes`: which training saves there; `background`: the writing thread.
-//! - [`weight_files`]: variables alone, from files of any program; `conversion`: from tensors of another
-//!   floating-point type.
+//! - [`weight_files`]: variables alone, from files of any program; `conversion`: from tensors of
+//!   another floating-point type.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/internals/formats.md`.

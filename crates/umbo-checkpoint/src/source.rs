@@ -7,9 +7,9 @@ use umbo_system::files;
 
 /// The bytes of a checkpoint.
 pub(super) enum Source<'m> {
-    /// Those of an open file.
+    /// An open file.
     File(File),
-    /// Those in memory of the caller.
+    /// Memory of the caller.
     Memory(&'m [u8]),
 }
 

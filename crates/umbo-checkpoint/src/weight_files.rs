@@ -33,7 +33,7 @@ pub struct WeightOptions<'a> {
 /// Maps the name of a tensor to that of its variable.
 pub type MapName<'a> = dyn FnMut(&str) -> Result<Option<String>> + 'a;
 
-/// What was loaded, by names.
+/// The account of a load, by names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LoadedWeights {
     /// The variables that were chosen, each with the tensor that it was loaded from; `None`: the
