@@ -320,7 +320,7 @@ fn helps_have_columns() {
         let mut columns = std::collections::BTreeMap::new();
         let mut part = "";
         for line in help.lines() {
-            if line.ends_with(':') {
+            if line.ends_with(':') && !line.starts_with(' ') {
                 part = line;
             }
             let name = line.trim_start();
@@ -569,7 +569,10 @@ fn bash_completes_commands_and_options() {
             &["umbo", "bench", "rows", "--rule", "sgd", "--wi"],
             &["--width"],
         ),
-        (&["umbo", "bench", "reduce", "--op", ""], &["sum", "mean"]),
+        (
+            &["umbo", "bench", "reduce", "--op", ""],
+            &["sum", "mean", "min", "max"],
+        ),
         (
             &["umbo", "bench", "gather", "--dtype", "b"],
             &["bfloat16", "bool"],
