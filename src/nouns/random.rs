@@ -78,10 +78,9 @@ pub fn umbo_random_uniform(
     dtype: umbo_dtype,
     numbers: *mut c_void,
 ) {
-    let size = (example_count, count);
     // SAFETY: the caller promises memory for as many numbers of this type.
     for_floats!(dtype, T => unsafe {
-        core(&key)?.uniform::<T>(count, memory(numbers, size)?);
+        core(&key)?.uniform::<T>(count, memory(numbers, example_count, count)?);
     });
 }
 
@@ -96,10 +95,9 @@ pub fn umbo_random_normal(
     dtype: umbo_dtype,
     numbers: *mut c_void,
 ) {
-    let size = (example_count, count);
     // SAFETY: the caller promises memory for as many numbers of this type.
     for_floats!(dtype, T => unsafe {
-        core(&key)?.normal::<T>(count, memory(numbers, size)?);
+        core(&key)?.normal::<T>(count, memory(numbers, example_count, count)?);
     });
 }
 
@@ -119,10 +117,10 @@ pub fn umbo_random_bernoulli(
     dtype: umbo_dtype,
     numbers: *mut c_void,
 ) {
-    let size = (example_count, count);
     // SAFETY: the caller promises memory for as many numbers of this type.
     for_floats!(dtype, T => unsafe {
-        core(&key)?.bernoulli::<T>(Chance { probability, value }, count, memory(numbers, size)?)?;
+        let numbers = memory(numbers, example_count, count)?;
+        core(&key)?.bernoulli::<T>(Chance { probability, value }, count, numbers)?;
     });
 }
 
@@ -140,7 +138,7 @@ pub fn umbo_random_integers(
 ) {
     let bound = positive(bound, "bound")?;
     // SAFETY: the caller promises memory for as many numbers.
-    let numbers = unsafe { memory(numbers.cast(), (example_count, count)) }?;
+    let numbers = unsafe { memory(numbers.cast(), example_count, count) }?;
     core(&key)?.integers(bound, count, numbers)?;
 }
 
@@ -159,16 +157,15 @@ fn core(key: &umbo_random_key) -> Result<RandomKey> {
 /// It is NULL or memory for as many numbers, which nobody else uses as long as the slice lives.
 unsafe fn memory<'a, T>(
     numbers: *mut c_void,
-    size: (usize, usize),
+    rows: usize,
+    width: usize,
 ) -> Result<&'a mut [MaybeUninit<T>]> {
     let most = isize::MAX as usize / size_of::<T>();
-    let all = size.0.checked_mul(size.1).filter(|&all| all <= most);
+    let all = rows.checked_mul(width).filter(|&all| all <= most);
     let all = all.ok_or_else(|| {
         invalid!(
             "count",
-            "{} for each of {} examples; no memory holds as many",
-            size.1,
-            size.0
+            "{width} for each of {rows} examples; no memory holds as many"
         )
     })?;
     if all == 0 {
