@@ -36,18 +36,12 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 }
 
 int main(void) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy)); /* UMBO_AUTO: a replica for each processor */
 
   model m = {NULL, NULL};
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = (const int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
+  const int64_t two[] = {2};
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, two, UMBO_INITIAL_ZEROS, 0, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
@@ -66,15 +60,13 @@ int main(void) {
   const umbo_view columns[] = {umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, shape, x),
                                umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, shape, y)};
   umbo_dataset *dataset = NULL;
-  umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *batches = NULL;
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
   shuffle.seed = 1;
   UMBO_CHECK(umbo_dataset_from_arrays(2, names, columns, &dataset));
   UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 4, 0));
-  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
+  UMBO_CHECK(umbo_strategy_iterate(strategy, dataset, NULL, &batches));
 
   for (int epoch = 1; epoch <= 20; ++epoch) {
     umbo_metric loss = UMBO_METRIC_INIT;
@@ -88,7 +80,6 @@ int main(void) {
   printf("y = %.3f x %+.3f\n", line[0], line[1]);
 
   umbo_iterator_release(batches);
-  umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(dataset);
   umbo_optimizer_release(optimizer);
   umbo_gradients_release(m.gradients);

@@ -29,7 +29,7 @@
  * ```
  */
 
-#include <umbo/core.h>
+#include <umbo/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {

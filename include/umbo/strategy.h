@@ -228,6 +228,19 @@ static inline void umbo_strategy_release(const umbo_strategy *strategy) {
   umbo_release(strategy, UMBO_HANDLE_STRATEGY);
 }
 
+/**
+ * Creates a strategy with so many replicas on the processors: umbo_strategy_create().
+ *
+ * @param[in] cpu_replicas 1 or more; UMBO_AUTO: one for each processor of this process. 0: as
+ *   without options.
+ */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_create_cpu(
+    int64_t cpu_replicas, umbo_strategy **strategy) {
+  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+  options.cpu_replicas = cpu_replicas;
+  return umbo_strategy_create(&options, strategy);
+}
+
 /** A strategy's replicas, devices and state. */
 typedef struct umbo_strategy_info {
   size_t struct_size;

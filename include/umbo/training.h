@@ -13,10 +13,10 @@
  *
  * Example:
  * ```c
- * // Evaluates: no optimizer, no gradients. The step adds to the metric "loss".
- * static umbo_status evaluate(umbo_strategy *strategy, umbo_iterator *test, umbo_replica_fn step,
- *                             umbo_metric *loss) {
- *   UMBO_TRY(umbo_train_epoch(strategy, test, NULL, NULL, step, NULL, NULL, NULL));
+ * // The loss over a test set. The step adds to the metric "loss".
+ * static umbo_status test_loss(umbo_strategy *strategy, umbo_iterator *test, umbo_replica_fn step,
+ *                              umbo_metric *loss) {
+ *   UMBO_TRY(umbo_evaluate(strategy, test, step, NULL, NULL, NULL));
  *   return umbo_strategy_metric(strategy, "loss", loss);
  * }
  * ```
@@ -154,6 +154,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_train_epoch(
     umbo_strategy *strategy, umbo_iterator *iterator, umbo_optimizer *optimizer,
     umbo_gradients *gradients, umbo_replica_fn step, void *user_data,
     const umbo_train_epoch_options *options, umbo_train_epoch_report *report);
+
+/**
+ * Evaluates over a pass of an iterator: umbo_train_epoch() without an update.
+ *
+ * @param[in] step Adds to metrics and submits no gradients.
+ * @param[in] options `options` may be NULL.
+ * @param[out] report May be NULL.
+ */
+UMBO_MUST_USE static inline umbo_status umbo_evaluate(
+    umbo_strategy *strategy, umbo_iterator *iterator, umbo_replica_fn step, void *user_data,
+    const umbo_train_epoch_options *options, umbo_train_epoch_report *report) {
+  return umbo_train_epoch(strategy, iterator, NULL, NULL, step, user_data, options, report);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -185,6 +185,22 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
 }
 
 /**
+ * Makes a variable whose first elements are drawn: umbo_variable_create() with `initial` and
+ * `initial_seed`. UMBO_INITIAL_CONSTANT needs the options.
+ */
+UMBO_MUST_USE static inline umbo_status umbo_variable_create_drawn(
+    umbo_strategy *strategy, const char *name, umbo_dtype dtype, int32_t ndim,
+    const int64_t *shape, umbo_initial initial, uint64_t seed, umbo_variable **variable) {
+  umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
+  options.dtype = dtype;
+  options.ndim = ndim;
+  options.shape = shape;
+  options.initial = initial;
+  options.initial_seed = seed;
+  return umbo_variable_create(strategy, name, NULL, &options, variable);
+}
+
+/**
  * Gets a view of a variable's value, for reading.
  *
  * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.

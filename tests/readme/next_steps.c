@@ -35,22 +35,13 @@ static umbo_status step_of_two(umbo_replica_context *ctx, const umbo_value *batc
   return umbo_gradients_submit(m->gradients, ctx);
 }
 
-static umbo_iterator *iterate(umbo_strategy *strategy, umbo_dataset *dataset) {
-  umbo_distributed_dataset *distributed;
-  umbo_iterator *iterator;
-  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
-  return iterator;
-}
-
 int main(void) {
   const char *const names[] = {"x", "y"};
   const float x[] = {-3, -2, -1, 0, 1, 2, 3}, y[] = {-5, -3, -1, 1, 3, 5, 7}, table[] = {-4, -7, 4, 9};
   const umbo_view arrays[] = {umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){7}, x),
                               umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){7}, y)};
   const umbo_view rows = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (int64_t[]){2, 2}, table);
-  umbo_strategy_options two = UMBO_STRATEGY_OPTIONS_INIT;
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
+  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   umbo_adam_options fast = UMBO_ADAM_OPTIONS_INIT;
   umbo_metric loss = UMBO_METRIC_INIT;
@@ -62,31 +53,33 @@ int main(void) {
   umbo_checkpoint_manager *manager;
   int64_t epoch, latest;
   model m;
-  two.cpu_replicas = 4;
-  two.communicator = together;
-  UMBO_CHECK(umbo_strategy_create(&two, &strategy));
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = (int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "weights", NULL, &zeros, &m.weights));
+  UMBO_CHECK(umbo_strategy_create_cpu(UMBO_AUTO, &strategy));
+  umbo_strategy_release(strategy);
+  UMBO_CHECK(umbo_strategy_create_cpu(4, &strategy));
+  umbo_strategy_release(strategy);
+  options.cpu_replicas = 4;
+  options.communicator = together;
+  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "weights", UMBO_DTYPE_FLOAT32, 1, (int64_t[]){2}, UMBO_INITIAL_ZEROS,
+                                        0, &m.weights));
   sums.loss_reduction = UMBO_LOSS_SUM;
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.weights, &sums, &m.gradients));
 
   UMBO_CHECK(umbo_dataset_from_arrays(1, NULL, &rows, &dataset));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 2, 0));
-  umbo_iterator *test = iterate(strategy, dataset);
+  umbo_iterator *test, *batches;
+  UMBO_CHECK(umbo_strategy_iterate(strategy, dataset, NULL, &test));
   UMBO_CHECK(umbo_dataset_from_arrays(2, names, arrays, &dataset));
   UMBO_CHECK(umbo_dataset_shuffle(&dataset, NULL));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 4, 0));
   UMBO_CHECK(umbo_dataset_prefetch(&dataset, 2));
-  umbo_iterator *batches = iterate(strategy, dataset);
+  UMBO_CHECK(umbo_strategy_iterate(strategy, dataset, NULL, &batches));
 
   UMBO_CHECK(umbo_checkpoint_create(strategy, &checkpoint));
   UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "weights", m.weights));
   UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "next_steps", NULL, &manager));
   UMBO_CHECK(umbo_optimizer_create_adam(strategy, NULL, &adam));
-  UMBO_CHECK(umbo_train_epoch(strategy, test, NULL, NULL, evaluate_step, &m, NULL, NULL));
+  UMBO_CHECK(umbo_evaluate(strategy, test, evaluate_step, &m, NULL, NULL));
   UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss));
   assert(loss.mean == (49 + 81) / 4.0);
   UMBO_CHECK(umbo_train_epoch(strategy, batches, adam, m.gradients, step_of_two, &m, NULL, NULL));
@@ -99,7 +92,7 @@ int main(void) {
   UMBO_CHECK(umbo_checkpoint_manager_save(manager, epoch, NULL, 1, NULL));
   UMBO_CHECK(umbo_checkpoint_manager_latest(manager, &latest));
   assert(latest == epoch);
-  UMBO_CHECK(umbo_train_epoch(strategy, test, NULL, NULL, evaluate_step, &m, NULL, NULL));
+  UMBO_CHECK(umbo_evaluate(strategy, test, evaluate_step, &m, NULL, NULL));
   UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss));
   assert(loss.mean < 0.01);
   umbo_checkpoint_manager_release(manager);

@@ -13,6 +13,8 @@
 
 int main() {
   umbo::strategy_options replicas;
+  replicas.cpu_replicas = UMBO_AUTO;
+  assert(umbo::strategy::create(replicas).local_replica_count() == umbo::processor_count());
   replicas.cpu_replicas = 4;
   const auto strategy = umbo::strategy::create(replicas);
   const auto weights = strategy.create_variable("weights", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
