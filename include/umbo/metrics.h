@@ -47,12 +47,14 @@ UMBO_ENUM(umbo_metric_kind) {
   UMBO_METRIC_COUNT = 3,
   /**
    * The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
-   * `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
+   * `weight` how many there were, both by the weights of the examples. Labels are added, or both
+   * numbers by umbo_metrics_add().
    */
   UMBO_METRIC_ACCURACY = 4,
   /**
-   * A confusion matrix: how often each class (row) was predicted as each class (column). The result
-   * is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are added.
+   * A confusion matrix: how often each class (row) was predicted as each class (column), by
+   * weights. The result is the accuracy; umbo_metrics_class_result() has precision, recall and F1.
+   * Labels are added.
    */
   UMBO_METRIC_CONFUSION = 5,
   /**
@@ -61,7 +63,17 @@ UMBO_ENUM(umbo_metric_kind) {
    * the positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and
    * 1 are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
    */
-  UMBO_METRIC_AUC = 6
+  UMBO_METRIC_AUC = 6,
+  /**
+   * The share of examples whose class is among the `top_k` that have the highest scores: `mean` of
+   * the result. Labels are added, with scores; among equal scores the first are the higher ones.
+   */
+  UMBO_METRIC_TOP_K = 7,
+  /**
+   * The mean squared error: `mean` of the result, whose root is the root mean squared error.
+   * Targets are added in place of labels.
+   */
+  UMBO_METRIC_SQUARED_ERROR = 8
 };
 
 /** Options of a metric. */
@@ -78,9 +90,21 @@ typedef struct umbo_metric_options {
   double lowest_score;
   /** Where the last bin ends. A higher score is put into it, with a warning, once. */
   double highest_score;
+  /** How many of the highest scores count for UMBO_METRIC_TOP_K, 1 or more. */
+  int64_t top_k;
+  /**
+   * With `has_ignore_index`: examples with this label do not count, whatever is predicted for
+   * them. It may be any number, as -100 or 255.
+   */
+  int64_t ignore_index;
+  /**
+   * 1: there is an `ignore_index`, which sums, means, counts and errors do not take. 0: all
+   * labels count.
+   */
+  int32_t has_ignore_index;
 } umbo_metric_options;
 
-#define UMBO_METRIC_OPTIONS_INIT { sizeof(umbo_metric_options), 0, 200, 0.0, 1.0 }
+#define UMBO_METRIC_OPTIONS_INIT { sizeof(umbo_metric_options), 0, 200, 0.0, 1.0, 5, 0, 0 }
 UMBO_DEFAULT(umbo_metric_options, UMBO_METRIC_OPTIONS_INIT)
 
 /** The number of metrics, and the properties of one of them. */
@@ -101,12 +125,12 @@ UMBO_DEFAULT(umbo_metrics_info, UMBO_METRICS_INFO_INIT)
 /** How a class was predicted. */
 typedef struct umbo_class_metric {
   size_t struct_size;
-  /** Examples of the class for which it was predicted. */
-  int64_t true_positives;
+  /** Examples of the class for which it was predicted, by weights: their number without any. */
+  double true_positives;
   /** Examples of other classes for which it was predicted. */
-  int64_t false_positives;
+  double false_positives;
   /** Examples of the class for which another one was predicted. */
-  int64_t false_negatives;
+  double false_negatives;
   /** True positives by all predictions of the class; NaN if there were none. */
   double precision;
   /** True positives by all examples of the class; NaN if there were none. */
@@ -115,7 +139,7 @@ typedef struct umbo_class_metric {
   double f1;
 } umbo_class_metric;
 
-#define UMBO_CLASS_METRIC_INIT { sizeof(umbo_class_metric), 0, 0, 0, 0.0, 0.0, 0.0 }
+#define UMBO_CLASS_METRIC_INIT { sizeof(umbo_class_metric), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
 UMBO_DEFAULT(umbo_class_metric, UMBO_CLASS_METRIC_INIT)
 
 /**
@@ -156,39 +180,44 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
     const umbo_metrics *metrics, const char *name, int64_t *index);
 
 /**
- * Adds a number and its weight to a sum, mean, count or accuracy.
+ * Adds a number and its weight to a sum, mean, count, accuracy or error.
  *
  * @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
- *   predictions.
+ *   predictions, of an error the sum of the squares.
  * @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, double sum, double weight);
 
 /**
- * Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
- * none. If any of it is wrong, none of it is added.
+ * Adds what was predicted for examples to an accuracy, a confusion matrix, an AUC or an error.
+ * There may be none. If any of it is wrong, none of it is added.
  *
  * @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
- *   or scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
- *   scores of shape [examples] or [examples, 1]. No score is NaN.
- * @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
+ *   or scores, floats of shape [examples, classes], of which the first highest counts. For top-k:
+ *   scores of `top_k` classes or more. For an AUC: scores of shape [examples] or [examples, 1]. No
+ *   score is NaN. For an error: floats of shape [examples] or [examples, columns].
+ * @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1]. For
+ *   an error: the targets, floats of the shape of `predicted`.
+ * @param[in] weights The weight of each example, finite and 0 or more: floats, integers or bool of
+ *   shape [examples] or [examples, 1]. `weights` may be NULL: each counts once.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
  *   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
  *   range.
  *
  * Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
- * becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
+ * becomes in an unsigned type, such as 255 in uint8. Examples without a class have the label
+ * `ignore_index`, or the weight 0 and any class.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, const umbo_view *predicted,
-    const umbo_view *labels);
+    const umbo_view *labels, const umbo_view *weights);
 
 /**
  * Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
  *
- * Whole numbers are exact. Other sums are float64, in the order of the runs and then of the
- * replicas: the same bits for the same calls.
+ * Sums of whole numbers are exact, up to 2^53. Other sums are float64, in the order of the runs
+ * and then of the replicas: the same bits for the same calls.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
     const umbo_metrics *metrics, int64_t index, umbo_metric *metric);
@@ -204,12 +233,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
 
 /**
  * Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
- * negative examples, then those of the positive ones.
+ * negative examples, then those of the positive ones. Each is the weight of the examples in it:
+ * their number without weights.
  *
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
-    const umbo_metrics *metrics, int64_t index, int64_t *cells, int64_t capacity, int64_t *length);
+    const umbo_metrics *metrics, int64_t index, double *cells, int64_t capacity, int64_t *length);
 
 /**
  * Resets all metrics to zero.

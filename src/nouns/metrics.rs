@@ -1,8 +1,8 @@
 //! Metrics that accumulate over runs.
 
 use crate::machinery::prelude::*;
-use umbo_core::metrics::Metrics;
-use umbo_core::metrics::kind::MetricKind;
+use umbo_core::metrics::kind::{MetricDefinition, MetricKind};
+use umbo_core::metrics::{Metrics, Predictions};
 
 /// The kinds of metrics.
 pub type umbo_metric_kind = i32;
@@ -15,10 +15,12 @@ pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
 /// it.
 pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
 /// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
-/// `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
+/// `weight` how many there were, both by the weights of the examples. Labels are added, or both
+/// numbers by umbo_metrics_add().
 pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
-/// A confusion matrix: how often each class (row) was predicted as each class (column). The result
-/// is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are added.
+/// A confusion matrix: how often each class (row) was predicted as each class (column), by weights.
+/// The result is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are
+/// added.
 pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
 /// The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
 /// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which
@@ -26,8 +28,15 @@ pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
 /// are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
 pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
+/// The share of examples whose class is among the `top_k` that have the highest scores: `mean` of
+/// the result. Labels are added, with scores; among equal scores the first are the higher ones.
+pub const UMBO_METRIC_TOP_K: umbo_metric_kind = 7;
+/// The mean squared error: `mean` of the result, whose root is the root mean squared error. Targets
+/// are added in place of labels.
+pub const UMBO_METRIC_SQUARED_ERROR: umbo_metric_kind = 8;
+
 /// Options of a metric.
-#[c_struct(bin_count = 200, highest_score = 1.0)]
+#[c_struct(bin_count = 200, highest_score = 1.0, top_k = 5)]
 pub struct umbo_metric_options {
     /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes. Of an
     /// accuracy it may be given: class numbers from it on are then refused. 0: it is not known.
@@ -38,6 +47,14 @@ pub struct umbo_metric_options {
     pub lowest_score: f64,
     /// Where the last bin ends. A higher score is put into it, with a warning, once.
     pub highest_score: f64,
+    /// How many of the highest scores count for UMBO_METRIC_TOP_K, 1 or more.
+    pub top_k: i64,
+    /// With `has_ignore_index`: examples with this label do not count, whatever is predicted for
+    /// them. It may be any number, as -100 or 255.
+    pub ignore_index: i64,
+    /// 1: there is an `ignore_index`, which sums, means, counts and errors do not take. 0: all
+    /// labels count.
+    pub has_ignore_index: i32,
 }
 
 /// The number of metrics, and the properties of one of them.
@@ -54,12 +71,12 @@ pub struct umbo_metrics_info {
 /// How a class was predicted.
 #[c_struct]
 pub struct umbo_class_metric {
-    /// Examples of the class for which it was predicted.
-    pub true_positives: i64,
+    /// Examples of the class for which it was predicted, by weights: their number without any.
+    pub true_positives: f64,
     /// Examples of other classes for which it was predicted.
-    pub false_positives: i64,
+    pub false_positives: f64,
     /// Examples of the class for which another one was predicted.
-    pub false_negatives: i64,
+    pub false_negatives: f64,
     /// True positives by all predictions of the class; NaN if there were none.
     pub precision: f64,
     /// True positives by all examples of the class; NaN if there were none.
@@ -91,7 +108,7 @@ pub fn umbo_metrics_define(
     options: *const umbo_metric_options,
     index: *mut i64,
 ) {
-    let kind = one_of!(kind, "kind", {
+    let chosen = one_of!(kind, "kind", {
         UMBO_METRIC_SUM => MetricKind::Sum,
         UMBO_METRIC_MEAN => MetricKind::Mean,
         UMBO_METRIC_COUNT => MetricKind::Count,
@@ -102,8 +119,21 @@ pub fn umbo_metrics_define(
             options.lowest_score,
             options.highest_score,
         )?,
+        UMBO_METRIC_TOP_K => MetricKind::top_k(options.top_k)?,
+        UMBO_METRIC_SQUARED_ERROR => MetricKind::SquaredError,
     })?;
-    index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
+    let label = options.ignore_index;
+    let definition = match flag(options.has_ignore_index, "options.has_ignore_index")? {
+        true => MetricDefinition::ignoring(chosen, label)?,
+        false if label == 0 => chosen.into(),
+        false => {
+            return Err(invalid!(
+                "options.ignore_index",
+                "{label}; set has_ignore_index to 1, too"
+            ));
+        }
+    };
+    index.write(get(metrics, "metrics")?.define(name, definition)? as i64);
 }
 
 /// Gets what metrics there are.
@@ -136,6 +166,8 @@ fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
         MetricKind::Accuracy { .. } => UMBO_METRIC_ACCURACY,
         MetricKind::Confusion { .. } => UMBO_METRIC_CONFUSION,
         MetricKind::Auc { .. } => UMBO_METRIC_AUC,
+        MetricKind::TopK { .. } => UMBO_METRIC_TOP_K,
+        MetricKind::SquaredError => UMBO_METRIC_SQUARED_ERROR,
     }
 }
 
@@ -147,10 +179,10 @@ pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, ind
     index.write(metrics.index(name)? as i64);
 }
 
-/// Adds a number and its weight to a sum, mean, count or accuracy.
+/// Adds a number and its weight to a sum, mean, count, accuracy or error.
 ///
 /// @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
-///   predictions.
+///   predictions, of an error the sum of the squares.
 /// @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
 #[c_call(index(index), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add(
@@ -163,19 +195,24 @@ pub fn umbo_metrics_add(
     metrics.add_in(ctx, index, sum, weight)
 }
 
-/// Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
-/// none. If any of it is wrong, none of it is added.
+/// Adds what was predicted for examples to an accuracy, a confusion matrix, an AUC or an error.
+/// There may be none. If any of it is wrong, none of it is added.
 ///
 /// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
-///   or scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
-///   scores of shape [examples] or [examples, 1]. No score is NaN.
-/// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
+///   or scores, floats of shape [examples, classes], of which the first highest counts. For top-k:
+///   scores of `top_k` classes or more. For an AUC: scores of shape [examples] or [examples, 1]. No
+///   score is NaN. For an error: floats of shape [examples] or [examples, columns].
+/// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1]. For
+///   an error: the targets, floats of the shape of `predicted`.
+/// @param[in] weights The weight of each example, finite and 0 or more: floats, integers or bool of
+///   shape [examples] or [examples, 1]. `weights` may be NULL: each counts once.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
 ///   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
 ///   range.
 ///
 /// Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
-/// becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
+/// becomes in an unsigned type, such as 255 in uint8. Examples without a class have the label
+/// `ignore_index`, or the weight 0 and any class.
 #[c_call(
     index(index),
     view(predicted),
@@ -189,21 +226,31 @@ pub fn umbo_metrics_add_labels(
     index: i64,
     predicted: *const umbo_view,
     labels: *const umbo_view,
+    weights: *const umbo_view,
 ) {
     // SAFETY: the caller gives views, whose elements nobody writes during this call.
-    let (predicted, labels) = unsafe {
-        (
-            view_from(predicted, "predicted")?,
-            view_from(labels, "labels")?,
-        )
+    let predicted = unsafe { view_from(predicted, "predicted")? };
+    // SAFETY: as above.
+    let labels = unsafe { view_from(labels, "labels")? };
+    let weights = match weights.is_null() {
+        true => None,
+        // SAFETY: as above.
+        false => Some(unsafe { view_from(weights, "weights")? }),
     };
-    metrics.add_labels_in(ctx, index, &predicted.reading()?, &labels.reading()?)
+    let weights = weights.as_ref().map(|weights| weights.reading());
+    let weights = weights.transpose()?;
+    let added = Predictions {
+        predicted: &predicted.reading()?,
+        labels: &labels.reading()?,
+        weights: weights.as_ref(),
+    };
+    metrics.add_predictions_in(ctx, index, added)
 }
 
 /// Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
 ///
-/// Whole numbers are exact. Other sums are float64, in the order of the runs and then of the
-/// replicas: the same bits for the same calls.
+/// Sums of whole numbers are exact, up to 2^53. Other sums are float64, in the order of the runs
+/// and then of the replicas: the same bits for the same calls.
 #[c_call(result(metric), get(metrics), index(index))]
 pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mut umbo_metric) {
     metric.write(metric_of(&metrics.result(index)?));
@@ -233,7 +280,8 @@ pub fn umbo_metrics_class_result(
 }
 
 /// Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
-/// negative examples, then those of the positive ones.
+/// negative examples, then those of the positive ones. Each is the weight of the examples in it:
+/// their number without weights.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
 #[c_call(
@@ -246,7 +294,7 @@ pub fn umbo_metrics_class_result(
 pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,
-    cells: *mut i64,
+    cells: *mut f64,
     capacity: i64,
     length: *mut i64,
 ) {

@@ -104,8 +104,8 @@ static umbo_status take_step(umbo_replica_context *context, const umbo_value *ar
     fill((float *)view.mutable_data, SIZE, 40 + (uint32_t)replica_id(context));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 0.1, 0.3));
     UMBO_TRY(umbo_metrics_add(step->metrics, context, 0, 0.1, 0.7));
-    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 1, &predicted, &labels));
-    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 2, &truth, &truth));
+    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 1, &predicted, &labels, NULL));
+    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 2, &truth, &truth, NULL));
     UMBO_TRY(umbo_variable_view(step->variable, context, UMBO_DTYPE_BFLOAT16, &view));
     mine = filled(50 + (uint32_t)replica_id(context));
     UMBO_TRY(umbo_variable_assign_add(step->variable, mine));

@@ -41,7 +41,7 @@ static umbo_status add_one(umbo_metrics *metrics, umbo_replica_context *context,
                            int64_t predicted, int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &predicted);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
-    return umbo_metrics_add_labels(metrics, context, index, &said, &right);
+    return umbo_metrics_add_labels(metrics, context, index, &said, &right, NULL);
 }
 
 /* Adds the score of one example. */
@@ -49,7 +49,7 @@ static umbo_status add_score(umbo_metrics *metrics, umbo_replica_context *contex
                              int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_FLOAT64, 1, 1, 1, &score);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
-    return umbo_metrics_add_labels(metrics, context, AUC, &said, &right);
+    return umbo_metrics_add_labels(metrics, context, AUC, &said, &right, NULL);
 }
 
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -89,10 +89,10 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
         scores = view_of(UMBO_DTYPE_FLOAT32, 1, count, 1, score_of + first);
         rows = view_of(UMBO_DTYPE_FLOAT32, 2, count, CLASSES, all_scores);
         binary = view_of(UMBO_DTYPE_BOOL, 1, count, 1, is_one);
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, ACCURACY, &predicted, &labels));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, MATRIX, &predicted, &labels));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, AUC, &scores, &binary));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, BY_ROWS, &rows, &labels));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, ACCURACY, &predicted, &labels, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, MATRIX, &predicted, &labels, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, AUC, &scores, &binary, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, BY_ROWS, &rows, &labels, NULL));
     }
     if (self->fails == replica_id(context))
         return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
@@ -140,7 +140,7 @@ static umbo_iterator *make_batches(umbo_strategy *strategy) {
 
 typedef struct {
     umbo_metric of[KINDS];
-    int64_t matrix[CLASSES * CLASSES], by_rows[CLASSES * CLASSES], histogram[2 * BINS];
+    double matrix[CLASSES * CLASSES], by_rows[CLASSES * CLASSES], histogram[2 * BINS];
 } results;
 
 static results results_of(const umbo_metrics *metrics) {
@@ -194,7 +194,7 @@ static results a_pass(int32_t replicas, int by_number, int failing) {
 
 /* One replica equals several, with empty parts, example by example, and beside runs that fail. */
 static void any_number_of_replicas(void) {
-    static const int64_t expected[CLASSES * CLASSES] = {3, 0, 1, 1, 3, 0, 0, 1, 2};
+    static const double expected[CLASSES * CLASSES] = {3, 0, 1, 1, 3, 0, 0, 1, 2};
     const results one = a_pass(1, 0, 0);
     int32_t replicas;
     CHECK(one.of[LOSS].sum == 0.25 * 55 && one.of[LOSS].weight == 5.5);
@@ -317,7 +317,7 @@ static umbo_status a_third_class(umbo_metrics *metrics, umbo_replica_context *co
 static umbo_status a_wrong_row(umbo_metrics *metrics, umbo_replica_context *context) {
     static const int64_t bad[2] = {1, -1};
     const umbo_view labels = view_of(UMBO_DTYPE_INT64, 1, 2, 1, bad);
-    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, MATRIX, &labels, &labels),
+    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, MATRIX, &labels, &labels, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("row 1: class -1");
     return UMBO_OK;
@@ -334,13 +334,13 @@ static umbo_status labels_without_a_class(umbo_metrics *metrics, umbo_replica_co
         view_of(UMBO_DTYPE_UINT16, 1, 2, 1, middle), view_of(UMBO_DTYPE_UINT64, 1, 2, 1, widest)};
     int32_t index;
     for (index = 0; index < COUNT_OF(all); index++) {
-        CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &good, &all[index]),
+        CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &good, &all[index], NULL),
                      UMBO_STATUS_OUT_OF_RANGE);
         CHECK_MESSAGE("labels: row 1: class ");
         if (index > 0) CHECK_MESSAGE("which often stands for no class");
     }
     /* As a prediction too, -100 is no class, and 255 may be one. */
-    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &all[0], &good),
+    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &all[0], &good, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("predicted: row 1: class -100 is not 0 or more");
     return UMBO_OK;
@@ -348,36 +348,36 @@ static umbo_status labels_without_a_class(umbo_metrics *metrics, umbo_replica_co
 static umbo_status rows_that_do_not_fit(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 2, 2, 2, score_of);
-    return umbo_metrics_add_labels(metrics, context, MATRIX, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, MATRIX, &predicted, &labels, NULL);
 }
 static umbo_status too_few_rows(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 1, 1, label_of);
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
 }
 static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 1, 2, 1, score_of);
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
 }
 static umbo_status nine_dimensions(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view predicted = labels;
     predicted.ndim = 9;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
 }
 static umbo_status a_negative_size(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view labels = predicted;
     labels.shape[0] = -2;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
 }
 static umbo_status strides_without_end(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view labels = predicted;
     labels.strides[0] = INT64_MAX;
     labels.shape[0] = 3;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
 }
 static umbo_status a_reset_in_a_run(umbo_metrics *metrics, umbo_replica_context *context) {
     UMBO_TRY(umbo_metrics_add(metrics, context, LOSS, 1, 1));
@@ -477,7 +477,7 @@ static umbo_status add_bytes(umbo_replica_context *context, const umbo_value *ar
     const umbo_view labels = view_of(UMBO_DTYPE_UINT8, 1, 2, 1, self->labels);
     (void)args;
     (void)result;
-    return umbo_metrics_add_labels(self->metrics, context, 0, &predicted, &labels);
+    return umbo_metrics_add_labels(self->metrics, context, 0, &predicted, &labels, NULL);
 }
 
 static void known_classes(void) {

@@ -340,7 +340,7 @@ void an_epoch(const umbo::strategy &strategy) {
     CHECK(metrics.result(loss).mean == 2 && metrics.result(auc).mean == 1);
     // Three replicas in two steps each said 0 for 1.
     CHECK(metrics.class_result(matrix, 0).false_positives == 6);
-    CHECK(metrics.cells(matrix) == (std::vector<std::int64_t>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
+    CHECK(metrics.cells(matrix) == (std::vector<double>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
 
     const float before = number_of(weight);
     options.progress = [](const umbo::progress &) { throw 42; };

@@ -34,6 +34,8 @@ fn kinds() -> Vec<MetricKind> {
         MetricKind::Mean,
         MetricKind::Count,
         MetricKind::Accuracy { classes: None },
+        MetricKind::SquaredError,
+        MetricKind::top_k(1).unwrap(),
         MetricKind::confusion(3).unwrap(),
         MetricKind::auc(64, -2.0, 4.0).unwrap(),
     ]
@@ -46,9 +48,13 @@ fn expected(kind: MetricKind, adds: Adds) -> Option<Verdict> {
         (MetricKind::Sum, Adds::OnePerReplica | Adds::MeanAsSum) => Verdict::WrongReduction,
         (MetricKind::Count, Adds::OnePerReplica) => Verdict::WrongReduction,
         (MetricKind::Mean, Adds::MeanAsSum) => Verdict::WrongReduction,
-        (MetricKind::Mean | MetricKind::Accuracy { .. }, Adds::OnePerReplica) => {
-            Verdict::WrongWeight
-        }
+        (
+            MetricKind::Mean
+            | MetricKind::Accuracy { .. }
+            | MetricKind::TopK { .. }
+            | MetricKind::SquaredError,
+            Adds::OnePerReplica,
+        ) => Verdict::WrongWeight,
         (MetricKind::Confusion { .. } | MetricKind::Auc { .. }, Adds::OnePerReplica) => {
             Verdict::WrongWeight
         }
@@ -81,6 +87,39 @@ fn add_one<T: Element>(
     let predicted = Tensor::from_slice(&[predicted], one, DeviceId::HOST)?;
     let label = Tensor::from_slice(&[label], one, DeviceId::HOST)?;
     metrics.add_labels_in(context, at, &predicted.reading()?, &label.reading()?)
+}
+
+/// Adds the scores of three classes for some examples, each with the label of its class.
+fn add_scores(
+    metrics: &Arc<Metrics>,
+    context: &ReplicaContext,
+    at: usize,
+    examples: &[Row],
+) -> Result<()> {
+    let scores: Vec<f32> = examples
+        .iter()
+        .flat_map(|row| [0, 1, 2].map(|class| f32::from(u8::from(class == predicted(row).0))))
+        .collect();
+    let labels: Vec<i64> = examples.iter().map(|row| predicted(row).1).collect();
+    let count = labels.len();
+    let scores = Tensor::from_slice(&scores, Shape::new(&[count, 3])?, DeviceId::HOST)?;
+    let labels = Tensor::from_slice(&labels, Shape::new(&[count])?, DeviceId::HOST)?;
+    metrics.add_labels_in(context, at, &scores.reading()?, &labels.reading()?)
+}
+
+/// Adds the first number of each example as a prediction of the second.
+fn add_numbers(
+    metrics: &Arc<Metrics>,
+    context: &ReplicaContext,
+    at: usize,
+    examples: &[Row],
+) -> Result<()> {
+    let column = |index: usize| -> Result<Tensor> {
+        let numbers: Vec<f32> = examples.iter().map(|row| row[index]).collect();
+        Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, DeviceId::HOST)
+    };
+    let [predicted, targets] = [column(0)?, column(1)?];
+    metrics.add_labels_in(context, at, &predicted.reading()?, &targets.reading()?)
 }
 
 fn add_to(
@@ -131,6 +170,8 @@ fn add_to(
             metrics.add_in(context, at, f64::from(2 * hits > own.len()), 1.0)
         }
         (MetricKind::Accuracy { .. }, _) => metrics.add_in(context, at, hits as f64, count),
+        (MetricKind::TopK { .. }, _) => add_scores(metrics, context, at, taken),
+        (MetricKind::SquaredError, _) => add_numbers(metrics, context, at, taken),
         (MetricKind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
             let (predicted, label) = predicted(row);
             add_one(metrics, context, at, (predicted + shift) % 3, label)

@@ -299,13 +299,13 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
         UMBO_TRY_ELSE(status, umbo_tensor_view(tensors[index], &views[index]), out);
         CHECK((views[index].device.type == UMBO_DEVICE_GPU) == is_on_gpu(context));
     }
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[1], &views[2]), out);
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->auc, &views[3], &views[4]), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[1], &views[2], NULL), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->auc, &views[3], &views[4], NULL), out);
     one[0] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &predicted);
     one[1] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &label);
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &one[0], &one[1]), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &one[0], &one[1], NULL), out);
     /* A class that there is not is named as it is elsewhere. */
-    CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[2], &views[3]),
+    CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[2], &views[3], NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
 out:
     for (index = 0; index < 5; index++) umbo_tensor_release(tensors[index]);
@@ -314,7 +314,7 @@ out:
 
 typedef struct {
     umbo_metric auc;
-    int64_t matrix[CLASSES * CLASSES];
+    double matrix[CLASSES * CLASSES];
 } measurements;
 
 static void measure_on(const char *const *devices, measurements *all) {

@@ -7,8 +7,8 @@ use umbo_core::collectives::Assignment;
 use umbo_core::equivalence::check;
 use umbo_core::error::{Error, Status};
 use umbo_core::input::{DistributeOptions, distribute_dataset};
-use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
+use umbo_core::metrics::{Metrics, Predictions};
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::variables::{assign, read};
@@ -22,7 +22,7 @@ use super::input::rows;
 use super::passed_over::epoch_over;
 use super::{alone, on_ranks, on_ranks_of, tensor, variable};
 
-const KINDS: [(&str, MetricKind); 6] = [
+const KINDS: [(&str, MetricKind); 9] = [
     ("sum", MetricKind::Sum),
     ("mean", MetricKind::Mean),
     ("count", MetricKind::Count),
@@ -36,6 +36,9 @@ const KINDS: [(&str, MetricKind); 6] = [
             highest: 1.0,
         },
     ),
+    ("weighted", MetricKind::Confusion { classes: 3 }),
+    ("top 2", MetricKind::TopK { k: 2 }),
+    ("error", MetricKind::SquaredError),
 ];
 
 /// Adds to all metrics in some steps, of which one fails; what they have come to.
@@ -64,6 +67,22 @@ fn measure(strategy: &Strategy) -> Vec<String> {
                     &tensor(&[(0.37 * replica as f64).fract()], &[1]),
                     step % 2,
                 )?;
+                let weight = tensor(&[0.3 * replica as f64 + 0.1], &[1]);
+                let weighted = |index, said: &Tensor, labels: &Tensor| {
+                    let added = Predictions {
+                        predicted: &said.reading()?,
+                        labels: &labels.reading()?,
+                        weights: Some(&weight.reading()?),
+                    };
+                    metrics.add_predictions_in(context, index, added)
+                };
+                weighted(6, &class, &tensor(&[step % 3], &[1]))?;
+                let scores = tensor(
+                    &[0.1 * replica as f32, 0.2, 0.3 - 0.1 * step as f32],
+                    &[1, 3],
+                );
+                weighted(7, &scores, &class)?;
+                weighted(8, &weight, &tensor(&[step as f64], &[1]))?;
             }
             match step == 2 && replica == 1 {
                 true => Err(umbo_core::error::Error::NotFound(

@@ -17,43 +17,50 @@ impl Additions for Metrics {
         if part.step != step {
             return Ok(Vec::new());
         }
-        let is_empty = |slot: &AddedToEntry| {
-            (slot.sum, slot.weight, slot.hits, slot.predictions) == (0.0, 0.0, 0, 0)
-                && slot.cells.is_empty()
-        };
-        let added = entries
+        let changed = entries
             .iter()
             .zip(&part.slots)
-            .filter(|(_, slot)| !is_empty(slot));
-        let added = added.map(|(entry, slot)| {
-            let additions = match entry.kind {
-                MetricKind::Sum => What::Sum(slot.sum),
-                MetricKind::Mean => What::Mean(Metric {
-                    sum: slot.sum,
-                    weight: slot.weight,
-                }),
-                MetricKind::Count => What::Sum(slot.hits as f64),
-                MetricKind::Accuracy { .. } => What::Mean(Metric {
-                    sum: slot.hits as f64,
-                    weight: slot.predictions as f64,
-                }),
-                MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
-                    let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
-                    cells.extend_from_slice(&slot.cells);
-                    // A score at the border of two bins may be in one or the other because of
-                    // rounding.
-                    What::Cells {
-                        cells,
-                        near: u32::from(matches!(entry.kind, MetricKind::Auc { .. })),
-                    }
-                }
-            };
-            Ok(Added {
+            .filter(|(_, slot)| !slot.is_empty());
+        let mut added = Vec::new();
+        for (entry, slot) in changed {
+            let name = entry.name.as_str().to_owned();
+            if !slot.weights.is_empty() {
+                added.push(Added {
+                    owner: self.number,
+                    name: format!("{name}, weights"),
+                    additions: What::Sum(slot.weights.iter().sum()),
+                });
+            }
+            added.push(Added {
                 owner: self.number,
-                name: entry.name.as_str().to_owned(),
-                additions,
-            })
-        });
-        added.collect()
+                name,
+                additions: additions(entry.kind, slot)?,
+            });
+        }
+        Ok(added)
     }
+}
+
+/// The additions to an entry of this kind.
+fn additions(kind: MetricKind, slot: &AddedToEntry) -> Result<What> {
+    Ok(match kind {
+        MetricKind::Sum => What::Sum(slot.sum),
+        MetricKind::Mean
+        | MetricKind::Accuracy { .. }
+        | MetricKind::TopK { .. }
+        | MetricKind::SquaredError => What::Mean(Metric {
+            sum: slot.sum,
+            weight: slot.weight,
+        }),
+        MetricKind::Count => What::Sum(slot.hits as f64),
+        MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
+            let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
+            cells.extend_from_slice(&slot.cells);
+            // A score at the border of two bins may be in one or the other because of rounding.
+            What::Cells {
+                cells,
+                near: u32::from(matches!(kind, MetricKind::Auc { .. })),
+            }
+        }
+    })
 }

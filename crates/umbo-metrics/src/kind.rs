@@ -16,6 +16,14 @@ pub enum MetricKind {
         /// How many classes there are, if that is known.
         classes: Option<u32>,
     },
+    /// How often the right class was among those with the highest scores, and how many examples
+    /// there were.
+    TopK {
+        /// How many of the highest scores count.
+        k: u32,
+    },
+    /// The squares of the differences between predictions and targets, and how many there were.
+    SquaredError,
     /// How often each class was predicted for each class: row by label, column by prediction.
     Confusion {
         /// How many classes there are.
@@ -49,6 +57,17 @@ impl MetricKind {
                 "options.class_count",
                 "{classes}; an accuracy has 1 to {} classes, or 0 where it is not known how many",
                 u32::MAX
+            )),
+        }
+    }
+
+    /// An accuracy of which the `k` classes with the highest scores count.
+    pub fn top_k(k: i64) -> Result<MetricKind> {
+        match u32::try_from(k) {
+            Ok(k @ 1..) => Ok(MetricKind::TopK { k }),
+            _ => Err(invalid!(
+                "options.top_k",
+                "{k}; so many of the highest scores count, 1 or more"
             )),
         }
     }
@@ -109,7 +128,22 @@ impl MetricKind {
             MetricKind::Sum
             | MetricKind::Mean
             | MetricKind::Count
-            | MetricKind::Accuracy { .. } => None,
+            | MetricKind::Accuracy { .. }
+            | MetricKind::TopK { .. }
+            | MetricKind::SquaredError => None,
+        }
+    }
+
+    /// Whether the classes of examples are added to it.
+    pub fn takes_classes(self) -> bool {
+        match self {
+            MetricKind::Accuracy { .. }
+            | MetricKind::TopK { .. }
+            | MetricKind::Confusion { .. }
+            | MetricKind::Auc { .. } => true,
+            MetricKind::Sum | MetricKind::Mean | MetricKind::Count | MetricKind::SquaredError => {
+                false
+            }
         }
     }
 
@@ -120,8 +154,44 @@ impl MetricKind {
             MetricKind::Mean => "a mean",
             MetricKind::Count => "a count",
             MetricKind::Accuracy { .. } => "an accuracy",
+            MetricKind::TopK { .. } => "a top-k accuracy",
+            MetricKind::SquaredError => "a mean squared error",
             MetricKind::Confusion { .. } => "a confusion matrix",
             MetricKind::Auc { .. } => "an AUC",
+        }
+    }
+}
+
+/// The definition of an entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricDefinition {
+    /// Its kind.
+    pub kind: MetricKind,
+    /// The label of examples that do not count, if there is one.
+    pub ignored_label: Option<i64>,
+}
+
+impl MetricDefinition {
+    /// The definition of an entry to which examples with this label are not added.
+    /// INVALID_ARGUMENT if the kind takes no labels.
+    pub fn ignoring(kind: MetricKind, label: i64) -> Result<MetricDefinition> {
+        if !kind.takes_classes() {
+            let problem = format!("{label}; {} takes no labels that are classes", kind.name());
+            return Err(Error::invalid("options.ignore_index", problem));
+        }
+        Ok(MetricDefinition {
+            kind,
+            ignored_label: Some(label),
+        })
+    }
+}
+
+impl From<MetricKind> for MetricDefinition {
+    /// The definition of an entry for which all examples count.
+    fn from(kind: MetricKind) -> MetricDefinition {
+        MetricDefinition {
+            kind,
+            ignored_label: None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
+//! Metrics that accumulate over steps: sums, means, counts, accuracies, squared errors, confusion
+//! matrices, AUCs.
 //!
 //! The additions of replicas belong to the step. They are added to the totals, in replica order,
 //! when the step is committed. Each replica adds to its own part, which no other replica touches
@@ -8,6 +9,7 @@
 //! - `elements`: reads views of any type.
 //! - `compared`: what a trial compares.
 //! - `over_ranks`: the contributions of replicas in several processes.
+//! - `predictions`: reads some rows of what is added at a time.
 //! - `part`: what one replica has added in a step.
 //! - `total`: what committed steps have accumulated.
 //! - [`saved`]: exports and imports of totals.
@@ -30,6 +32,7 @@ mod elements;
 pub mod kind;
 mod over_ranks;
 mod part;
+mod predictions;
 pub mod saved;
 mod total;
 
@@ -47,8 +50,9 @@ use umbo_strategy::commit::StepParticipant;
 use umbo_strategy::context::metrics::Metric;
 use umbo_strategy::{ReplicaContext, Strategy};
 
-use kind::MetricKind;
+use kind::{MetricDefinition, MetricKind};
 use part::{AddedToEntry, OutsideScore, ReplicaMetrics};
+pub use predictions::Predictions;
 pub use total::{ClassCounts, Total};
 
 /// Named metrics of one strategy, in the order in which they were defined.
@@ -94,7 +98,9 @@ impl Metrics {
     }
 
     /// Adds an entry and returns its index. Fails while a step adds to the metrics.
-    pub fn define(&self, name: &str, kind: MetricKind) -> Result<usize> {
+    pub fn define(&self, name: &str, definition: impl Into<MetricDefinition>) -> Result<usize> {
+        let definition = definition.into();
+        let kind = definition.kind;
         let total = Total::new(kind)?;
         let mut entries = self.entries.lock();
         self.check_idle()?;
@@ -102,7 +108,7 @@ impl Metrics {
             return Err(invalid!("name", "there is a metric '{name}' already"));
         }
         for part in &self.parts {
-            part.lock().slots.push(AddedToEntry::new(kind));
+            part.lock().slots.push(AddedToEntry::new(definition));
         }
         entries.push(MetricEntry {
             name: name.into(),
@@ -151,9 +157,8 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add(sum, weight))
     }
 
-    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it
-    /// adds nothing. A score outside of the range of an AUC's histogram is counted in the bin
-    /// at that end, and warned of once; it is wrong for a strict strategy.
+    /// Adds predictions for examples, each of which counts once, as
+    /// [`Metrics::add_predictions_in`] does.
     pub fn add_labels_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -161,10 +166,27 @@ impl Metrics {
         predicted: &View<'_>,
         labels: &View<'_>,
     ) -> Result<()> {
+        let added = Predictions {
+            predicted,
+            labels,
+            weights: None,
+        };
+        self.add_predictions_in(context, index, added)
+    }
+
+    /// Adds predictions for examples: class numbers, rows of scores, or the numbers themselves for
+    /// an error. Examples with the label that the entry ignores do not count, whatever is
+    /// predicted for them. If one of the others is wrong it adds nothing. A score outside of the
+    /// range of an AUC's histogram is counted in the bin at that end, and warned of once; it is
+    /// wrong for a strict strategy.
+    pub fn add_predictions_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        added: Predictions<'_>,
+    ) -> Result<()> {
         let is_strict = context.strategy().is_strict();
-        let outside = self.with_slot(context, index, |slot| {
-            slot.add_labels(predicted, labels, is_strict)
-        })?;
+        let outside = self.with_slot(context, index, |slot| slot.add_labels(added, is_strict))?;
         match outside {
             // No lock is held: the log's sink may look at the metrics.
             Some(score) if is_strict || !self.has_warned.swap(true, Ordering::Relaxed) => {
@@ -222,7 +244,7 @@ impl Metrics {
     pub fn with_cells<R>(
         &self,
         index: usize,
-        inspect: impl FnOnce(&[i64]) -> Result<R>,
+        inspect: impl FnOnce(&[f64]) -> Result<R>,
     ) -> Result<R> {
         self.inspect_entry(index, |entry| match entry.total.cells() {
             Some(cells) => inspect(cells),

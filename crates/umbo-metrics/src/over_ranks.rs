@@ -27,6 +27,10 @@ impl Totals for Metrics {
                 let mut bytes = memory::list(slot.cells.len() * size_of::<u32>(), "cells")?;
                 bytes.extend(slot.cells.iter().flat_map(|cell| cell.to_le_bytes()));
                 to.bytes(&bytes)?;
+                to.number(slot.weights.len() as u64)?;
+                slot.weights
+                    .iter()
+                    .try_for_each(|&weight| to.float(weight))?;
             }
         }
         Ok(())
@@ -39,7 +43,7 @@ impl Totals for Metrics {
                 let entry = entries.get_mut(number).ok_or_else(|| {
                     Error::precondition("the ranks have defined different metrics")
                 })?;
-                let mut slot = AddedToEntry::new(entry.kind);
+                let mut slot = AddedToEntry::new(entry.kind.into());
                 (slot.sum, slot.weight) = (from.float()?, from.float()?);
                 (slot.hits, slot.predictions) = (from.number()? as i64, from.number()? as i64);
                 let cells = from.count()?;
@@ -48,7 +52,12 @@ impl Totals for Metrics {
                 let cell = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
                 slot.cells
                     .extend(bytes.chunks_exact(size_of::<u32>()).map(cell));
-                let known = entry.total.cells().map_or(0, <[i64]>::len);
+                let weights = from.count()?;
+                slot.weights = memory::list(weights, "weights of cells")?;
+                for _ in 0..weights {
+                    slot.weights.push(from.float()?);
+                }
+                let known = entry.total.cells().map_or(0, <[f64]>::len);
                 if slot.cells.iter().any(|&cell| cell as usize >= known) {
                     return Err(Error::precondition(
                         "the ranks have defined different metrics",

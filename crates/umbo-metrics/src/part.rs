@@ -1,16 +1,16 @@
 //! The additions of one replica in the step in progress.
 
-use crate::elements::{columns, read_classes, read_scores, read_top, rows};
-use crate::kind::MetricKind;
+use crate::elements::{
+    columns, read_classes, read_column, read_ranks, read_scores, read_top, rows,
+};
+use crate::kind::{MetricDefinition, MetricKind};
+use crate::predictions::{CHUNK, Predictions, RowChunk};
 use umbo_base::error::{Error, Result, memory};
 use umbo_kernels::dtype::DType;
 use umbo_kernels::view::View;
 
 /// Above this, not every whole number is a float64.
-const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
-
-/// How many rows of a view are read together.
-const CHUNK: usize = 256;
+pub(super) const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// The additions of one replica to all entries in `step`. Those of earlier steps are ignored.
 #[derive(Default)]
@@ -32,15 +32,21 @@ impl ReplicaMetrics {
 /// The additions to one entry.
 pub(super) struct AddedToEntry {
     kind: MetricKind,
-    /// The sum, for a sum or a mean.
+    /// The label of examples that do not count.
+    ignored_label: Option<i64>,
+    /// The sum, for all kinds that have neither counts nor cells.
     pub sum: f64,
     pub weight: f64,
-    /// The count, for a count or an accuracy.
+    /// The count.
     pub hits: i64,
     pub predictions: i64,
     /// For each example that was added to a matrix or histogram, the number of its cell. So the
     /// cost of a step depends on the number of its examples, and not on the number of cells.
     pub cells: Vec<u32>,
+    /// The weights of these examples. Without any, each has 1.
+    pub weights: Vec<f64>,
+    /// Whether examples that are added have weights.
+    is_weighted: bool,
     /// The first of the scores that were added last that is not in the range of the histogram.
     outside: Option<OutsideScore>,
 }
@@ -55,14 +61,17 @@ pub(super) struct OutsideScore {
 }
 
 impl AddedToEntry {
-    pub fn new(kind: MetricKind) -> AddedToEntry {
+    pub fn new(definition: MetricDefinition) -> AddedToEntry {
         AddedToEntry {
-            kind,
+            kind: definition.kind,
+            ignored_label: definition.ignored_label,
             sum: 0.0,
             weight: 0.0,
             hits: 0,
             predictions: 0,
             cells: Vec::new(),
+            weights: Vec::new(),
+            is_weighted: false,
             outside: None,
         }
     }
@@ -70,6 +79,14 @@ impl AddedToEntry {
     fn clear(&mut self) {
         (self.sum, self.weight, self.hits, self.predictions) = (0.0, 0.0, 0, 0);
         self.cells.clear();
+        self.weights.clear();
+        self.is_weighted = false;
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        (self.sum, self.weight, self.hits, self.predictions) == (0.0, 0.0, 0, 0)
+            && self.cells.is_empty()
     }
 
     /// Adds a number and its weight.
@@ -81,18 +98,22 @@ impl AddedToEntry {
             ));
         }
         match self.kind {
-            MetricKind::Sum | MetricKind::Mean => {
+            MetricKind::Sum | MetricKind::Mean | MetricKind::SquaredError => {
                 self.sum += sum;
                 self.weight += weight;
             }
-            MetricKind::Count | MetricKind::Accuracy { .. } => {
+            MetricKind::Count => {
+                self.hits = self.hits.saturating_add(whole(sum, "sum")?);
+                self.predictions = self.predictions.saturating_add(whole(weight, "weight")?);
+            }
+            MetricKind::Accuracy { .. } | MetricKind::TopK { .. } => {
                 let hits = whole(sum, "sum")?;
                 let predictions = whole(weight, "weight")?;
-                if self.kind != MetricKind::Count && hits > predictions {
+                if hits > predictions {
                     return Err(invalid!("sum", "{hits} right predictions of {predictions}"));
                 }
-                self.hits = self.hits.saturating_add(hits);
-                self.predictions = self.predictions.saturating_add(predictions);
+                self.sum += sum;
+                self.weight += weight;
             }
             kind @ (MetricKind::Confusion { .. } | MetricKind::Auc { .. }) => {
                 let name = kind.name();
@@ -108,83 +129,173 @@ impl AddedToEntry {
     /// scores.
     pub fn add_labels(
         &mut self,
-        predicted: &View<'_>,
-        labels: &View<'_>,
+        added: Predictions<'_>,
         is_strict: bool,
     ) -> Result<Option<OutsideScore>> {
-        let of_labels = columns(labels);
-        let count = rows(labels, "labels")?;
-        if of_labels.is_some_and(|columns| columns != 1) {
-            let shape = labels.layout().shape;
+        let count = self.check_rows(added)?;
+        if self.kind.cells().is_some() {
+            self.reserve(count, added.weights.is_some())?;
+        }
+        let before = (self.sum, self.weight);
+        let cells = self.cells.len();
+        self.outside = None;
+        let done = match self.kind {
+            MetricKind::SquaredError => self.add_squares(added, count),
+            _ => self.add_classes(added, count),
+        };
+        if done.is_err() || (is_strict && self.outside.is_some()) {
+            (self.sum, self.weight) = before;
+            self.cells.truncate(cells);
+            self.weights.truncate(cells);
+        }
+        done.map(|()| self.outside)
+    }
+
+    /// Checks that there are as many predictions and weights as labels, and returns how many.
+    fn check_rows(&self, added: Predictions<'_>) -> Result<usize> {
+        let count = rows(added.labels, "labels")?;
+        let takes_columns = self.kind == MetricKind::SquaredError;
+        if !takes_columns && columns(added.labels).is_some_and(|columns| columns != 1) {
+            let shape = added.labels.layout().shape;
             return Err(invalid!("labels", "shape {shape}; [examples] is expected"));
         }
-        if rows(predicted, "predicted")? != count {
-            let shape = predicted.layout().shape;
+        if rows(added.predicted, "predicted")? != count {
+            let shape = added.predicted.layout().shape;
             let problem = format!("shape {shape} for {count} labels; there must be as many rows");
             return Err(Error::invalid("predicted", problem));
         }
-        if self.kind.cells().is_some() {
-            memory::reserve(&mut self.cells, count, "labels")?;
+        if let Some(weights) = added.weights {
+            let is_one = columns(weights).is_none_or(|columns| columns == 1);
+            if rows(weights, "weights")? != count || !is_one {
+                let shape = weights.layout().shape;
+                let problem = format!("shape {shape} for {count} labels; one for each is expected");
+                return Err(Error::invalid("weights", problem));
+            }
         }
-        let hits = self.hits;
-        let predictions = self.predictions;
-        let cells = self.cells.len();
-        self.outside = None;
-        let added = self.add_rows(predicted, labels, count);
-        if added.is_err() || (is_strict && self.outside.is_some()) {
-            (self.hits, self.predictions) = (hits, predictions);
-            self.cells.truncate(cells);
-        }
-        added.map(|()| self.outside)
+        Ok(count)
     }
 
-    fn add_rows(&mut self, predicted: &View<'_>, labels: &View<'_>, count: usize) -> Result<()> {
-        let mut classes = [0; CHUNK];
-        let mut guesses = [0; CHUNK];
-        let mut scores = [0.0; CHUNK];
-        let columns = columns(predicted);
-        let is_auc = matches!(self.kind, MetricKind::Auc { .. });
-        self.check_columns(columns)?;
-        let has_any_classes = self.kind == MetricKind::Accuracy { classes: None };
-        let padding = if has_any_classes && columns.is_none() {
-            largest(labels.dtype())
-        } else {
-            None
-        };
+    /// Makes room for `count` more cells, and for weights if examples have any.
+    fn reserve(&mut self, count: usize, has_weights: bool) -> Result<()> {
+        memory::reserve(&mut self.cells, count, "labels")?;
+        if has_weights || self.is_weighted {
+            let missing = self.cells.len() - self.weights.len();
+            memory::reserve(&mut self.weights, missing + count, "weights of labels")?;
+            // The examples before had none.
+            self.weights.resize(self.cells.len(), 1.0);
+            self.is_weighted = true;
+        }
+        Ok(())
+    }
+
+    /// Adds the squares of the differences between predictions and targets.
+    fn add_squares(&mut self, added: Predictions<'_>, count: usize) -> Result<()> {
+        let [predicted, targets] = [added.predicted, added.labels];
+        if predicted.layout().shape != targets.layout().shape {
+            let [shape, expected] = [predicted, targets].map(|view| view.layout().shape);
+            let problem =
+                format!("shape {shape} for targets of shape {expected}; must be the same");
+            return Err(Error::invalid("predicted", problem));
+        }
+        let mut chunk = RowChunk::new();
+        let mut guesses = [0.0; CHUNK];
+        let mut wanted = [0.0; CHUNK];
         for first in (0..count).step_by(CHUNK) {
-            let rows = CHUNK.min(count - first);
-            let classes = &mut classes[..rows];
-            read_classes(labels, "labels", first, classes)?;
-            if is_auc {
-                read_scores(predicted, "predicted", first, &mut scores[..rows])?;
-                for (at, &label) in classes.iter().enumerate() {
-                    self.one_score(scores[at], label, first + at)?;
+            chunk.go(first, count, added.weights)?;
+            for column in 0..columns(predicted).unwrap_or(1) {
+                read_column(
+                    predicted,
+                    "predicted",
+                    column,
+                    first,
+                    &mut guesses[..chunk.rows],
+                )?;
+                read_column(targets, "labels", column, first, &mut wanted[..chunk.rows])?;
+                for place in chunk.counted() {
+                    let difference = guesses[place] - wanted[place];
+                    self.sum += chunk.weights[place] * difference * difference;
+                    self.weight += chunk.weights[place];
                 }
-                continue;
-            }
-            let guesses = &mut guesses[..rows];
-            match columns {
-                Some(_) => read_top(predicted, "predicted", first, guesses)?,
-                None => read_classes(predicted, "predicted", first, guesses)?,
-            }
-            for (at, (&guess, &label)) in guesses.iter().zip(classes.iter()).enumerate() {
-                if let Some(columns) = columns {
-                    check_class(label, columns as u64, "labels", first + at)?;
-                }
-                if padding == Some(label) {
-                    let dtype = labels.dtype();
-                    let row = first + at;
-                    return Err(out_of_range!(
-                        "labels",
-                        "row {row}: class {label} is the largest {dtype}, which often stands for \
-                         no class; leave such rows out, or set options.class_count if there is a \
-                         class {label}"
-                    ));
-                }
-                self.one_label(guess, label, first + at)?;
             }
         }
         Ok(())
+    }
+
+    /// Adds predicted classes, or scores of classes.
+    fn add_classes(&mut self, added: Predictions<'_>, count: usize) -> Result<()> {
+        let columns = columns(added.predicted);
+        self.check_columns(columns)?;
+        let has_any_classes = self.kind == MetricKind::Accuracy { classes: None };
+        let padding = if has_any_classes && columns.is_none() {
+            largest(added.labels.dtype())
+        } else {
+            None
+        };
+        let mut chunk = RowChunk::new();
+        for first in (0..count).step_by(CHUNK) {
+            chunk.go(first, count, added.weights)?;
+            chunk.read_labels(added.labels, self.ignored_label)?;
+            for place in chunk.counted() {
+                let label = chunk.labels[place];
+                let row = first + place;
+                if let Some(columns) =
+                    columns.filter(|_| !matches!(self.kind, MetricKind::Auc { .. }))
+                {
+                    check_class(label, columns as u64, "labels", row)?;
+                }
+                if padding == Some(label) {
+                    let dtype = added.labels.dtype();
+                    return Err(out_of_range!(
+                        "labels",
+                        "row {row}: class {label} is the largest {dtype}, which often stands for \
+                         no class; set options.ignore_index to leave such rows out, or \
+                         options.class_count if there is a class {label}"
+                    ));
+                }
+            }
+            self.add_chunk(added.predicted, &chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of `chunk` that count.
+    fn add_chunk(&mut self, predicted: &View<'_>, chunk: &RowChunk) -> Result<()> {
+        let first = chunk.first;
+        let counts = chunk.counts();
+        let labels = &chunk.labels[..chunk.rows];
+        if let MetricKind::Auc { .. } = self.kind {
+            let mut scores = [0.0; CHUNK];
+            read_scores(
+                predicted,
+                "predicted",
+                first,
+                counts,
+                &mut scores[..chunk.rows],
+            )?;
+            return chunk.counted().try_for_each(|place| {
+                let weight = chunk.weights[place];
+                self.one_score(scores[place], labels[place], first + place, weight)
+            });
+        }
+        let mut guesses = [0; CHUNK];
+        let guesses = &mut guesses[..chunk.rows];
+        if let MetricKind::TopK { k } = self.kind {
+            guesses.copy_from_slice(labels);
+            read_ranks(predicted, "predicted", first, counts, guesses)?;
+            for place in chunk.counted() {
+                let is_right = guesses[place] < i64::from(k);
+                self.one_guess(is_right, chunk.weights[place]);
+            }
+            return Ok(());
+        }
+        match columns(predicted) {
+            Some(_) => read_top(predicted, "predicted", first, counts, guesses)?,
+            None => read_classes(predicted, "predicted", first, guesses)?,
+        }
+        chunk.counted().try_for_each(|place| {
+            let weight = chunk.weights[place];
+            self.one_label(guesses[place], labels[place], first + place, weight)
+        })
     }
 
     /// Checks the columns: rows of scores have one for each class, and an AUC takes one score.
@@ -193,7 +304,10 @@ impl AddedToEntry {
             MetricKind::Confusion { classes } => Some(classes as usize),
             MetricKind::Accuracy { classes } => classes.map(|classes| classes as usize),
             MetricKind::Auc { .. } => Some(1),
-            MetricKind::Sum | MetricKind::Mean | MetricKind::Count => None,
+            MetricKind::TopK { k } => return check_scores(columns, k),
+            MetricKind::Sum | MetricKind::Mean | MetricKind::Count | MetricKind::SquaredError => {
+                None
+            }
         };
         match (columns, expected) {
             (Some(columns), Some(expected)) if columns != expected => Err(invalid!(
@@ -206,24 +320,31 @@ impl AddedToEntry {
         }
     }
 
+    /// Adds a prediction that is right or wrong.
+    fn one_guess(&mut self, is_right: bool, weight: f64) {
+        self.sum += if is_right { weight } else { 0.0 };
+        self.weight += weight;
+    }
+
     /// Adds the class that was predicted for the example in this row.
-    pub fn one_label(&mut self, predicted: i64, label: i64, row: usize) -> Result<()> {
+    pub fn one_label(&mut self, predicted: i64, label: i64, row: usize, weight: f64) -> Result<()> {
         match self.kind {
             MetricKind::Accuracy { classes } => {
                 let classes = classes.map_or(u64::MAX, u64::from);
                 check_class(predicted, classes, "predicted", row)?;
                 check_class(label, classes, "labels", row)?;
-                self.hits += i64::from(predicted == label);
-                self.predictions += 1;
+                self.one_guess(predicted == label, weight);
             }
             MetricKind::Confusion { classes } => {
                 let column = check_class(predicted, classes.into(), "predicted", row)? as u32;
                 let label = check_class(label, classes.into(), "labels", row)? as u32;
-                self.cells.push(label * classes + column);
+                self.one_cell(label * classes + column, weight);
             }
             kind @ (MetricKind::Sum
             | MetricKind::Mean
             | MetricKind::Count
+            | MetricKind::TopK { .. }
+            | MetricKind::SquaredError
             | MetricKind::Auc { .. }) => {
                 let problem = format!("is {}, which takes no predicted classes", kind.name());
                 return Err(Error::invalid("index", problem));
@@ -233,7 +354,7 @@ impl AddedToEntry {
     }
 
     /// Adds the score of the example in this row, whose label is 0 or 1.
-    pub fn one_score(&mut self, score: f64, label: i64, row: usize) -> Result<()> {
+    pub fn one_score(&mut self, score: f64, label: i64, row: usize, weight: f64) -> Result<()> {
         let MetricKind::Auc {
             bins,
             lowest,
@@ -255,11 +376,34 @@ impl AddedToEntry {
                 highest,
             });
         }
-        let place = (score - lowest) / (highest - lowest) * f64::from(bins);
+        let position = (score - lowest) / (highest - lowest) * f64::from(bins);
         // The conversion saturates: scores below the first bin count in it.
-        let bin = (place as u32).min(bins - 1);
-        self.cells.push(side * bins + bin);
+        let bin = (position as u32).min(bins - 1);
+        self.one_cell(side * bins + bin, weight);
         Ok(())
+    }
+
+    /// Adds an example to a cell, for which there is room.
+    fn one_cell(&mut self, cell: u32, weight: f64) {
+        self.cells.push(cell);
+        if self.is_weighted {
+            self.weights.push(weight);
+        }
+    }
+}
+
+/// Checks that there are scores of more classes than count.
+fn check_scores(columns: Option<usize>, k: u32) -> Result<()> {
+    match columns {
+        Some(columns) if columns >= k as usize => Ok(()),
+        Some(columns) => Err(invalid!(
+            "predicted",
+            "rows of {columns} scores for a top-{k} accuracy; {k} or more are expected"
+        )),
+        None => Err(invalid!(
+            "predicted",
+            "class numbers for a top-{k} accuracy; scores of shape [examples, classes] are expected"
+        )),
     }
 }
 

@@ -156,6 +156,8 @@ enum class metric_kind : std::int32_t {
     accuracy = UMBO_METRIC_ACCURACY,
     confusion = UMBO_METRIC_CONFUSION,
     auc = UMBO_METRIC_AUC,
+    top_k = UMBO_METRIC_TOP_K,
+    squared_error = UMBO_METRIC_SQUARED_ERROR,
 };
 
 constexpr umbo_metric_kind to_c(metric_kind which) noexcept {

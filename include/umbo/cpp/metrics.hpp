@@ -49,10 +49,16 @@ public:
         return check(umbo_metrics_add(get(), context.get(), index, sum, weight));
     }
 
-    // What was predicted for examples: class numbers, or rows of scores.
+    // What was predicted for examples: class numbers, rows of scores, or, with targets as labels, numbers.
     returned<void> add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
                     const umbo_view &labels) const {
-        return check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels));
+        return check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels, nullptr));
+    }
+
+    // The same, with a weight for each example.
+    returned<void> add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
+                    const umbo_view &labels, const umbo_view &weights) const {
+        return check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels, &weights));
     }
 
     returned<metric> result(std::int64_t index) const {
@@ -68,11 +74,11 @@ public:
     }
 
     // The cells of a confusion matrix or histogram, row by row.
-    returned<std::vector<std::int64_t>> cells(std::int64_t index) const {
+    returned<std::vector<double>> cells(std::int64_t index) const {
         std::int64_t length = 0;
         const umbo_status asked = umbo_metrics_cells(get(), index, nullptr, 0, &length);
         if (asked != UMBO_OK && length == 0) UMBO_DETAIL_TRY(asked);
-        std::vector<std::int64_t> out(static_cast<std::size_t>(length));
+        std::vector<double> out(static_cast<std::size_t>(length));
         UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, out.data(), length, &length));
         return out;
     }

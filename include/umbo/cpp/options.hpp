@@ -147,6 +147,9 @@ struct metric_options {
     std::int64_t bin_count = 200;
     double lowest_score = 0.0;
     double highest_score = 1.0;
+    std::int64_t top_k = 5;
+    std::int64_t ignore_index = 0;
+    bool has_ignore_index = false;
 };
 
 struct equivalence_options {
@@ -198,9 +201,9 @@ struct metric {
 };
 
 struct class_metric {
-    std::int64_t true_positives = 0;
-    std::int64_t false_positives = 0;
-    std::int64_t false_negatives = 0;
+    double true_positives = 0.0;
+    double false_positives = 0.0;
+    double false_negatives = 0.0;
     double precision = 0.0;
     double recall = 0.0;
     double f1 = 0.0;
@@ -391,6 +394,9 @@ inline umbo_metric_options raw_options(const metric_options &how) noexcept {
     raw.bin_count = how.bin_count;
     raw.lowest_score = how.lowest_score;
     raw.highest_score = how.highest_score;
+    raw.top_k = how.top_k;
+    raw.ignore_index = how.ignore_index;
+    raw.has_ignore_index = how.has_ignore_index ? 1 : 0;
     return raw;
 }
 

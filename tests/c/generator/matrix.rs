@@ -196,7 +196,7 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_metrics_cells", "(void)cells;"),
     (
         "umbo_metrics_add_labels",
-        "umbo_ignore(umbo_tensor_view(good.indices, &predicted)); labels = predicted;",
+        "umbo_ignore(umbo_tensor_view(good.indices, &predicted)); labels = weights = predicted;",
     ),
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
     (

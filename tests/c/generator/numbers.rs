@@ -41,6 +41,7 @@ const RECIPES: &[(&str, &str, &str, &str)] = &[
         "kind",
         "UMBO_METRIC_AUC",
     ),
+    ("umbo_metrics_define", "top_k", "kind", "UMBO_METRIC_TOP_K"),
     ("umbo_variable_create", "shape", "initial_value", "NULL"),
     ("umbo_variable_create", "ndim", "initial_value", "NULL"),
 ];

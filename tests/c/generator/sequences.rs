@@ -38,7 +38,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "dtype", "1 + below(f, 14)"),
     ("", "timeout_seconds", "deadline(f)"),
     ("", "rows", "small(f)"),
-    ("umbo_metrics_define", "kind", "1 + below(f, 6)"),
+    ("umbo_metrics_define", "kind", "1 + below(f, 8)"),
     ("umbo_metric_options", "bins", "small(f)"),
     ("umbo_metric_options", "classes", "small(f)"),
     ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),

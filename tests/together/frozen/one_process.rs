@@ -73,6 +73,8 @@ impl Training {
             ("any accuracy", MetricKind::accuracy(0).unwrap()),
             ("confusion", MetricKind::confusion(2).unwrap()),
             ("auc", MetricKind::auc(4, 0.0, 1.0).unwrap()),
+            ("top", MetricKind::top_k(2).unwrap()),
+            ("error", MetricKind::SquaredError),
         ] {
             metrics.define(name, kind).unwrap();
         }
@@ -181,6 +183,10 @@ impl Training {
         for (index, predictions) in [(3, &classes), (4, &classes), (5, &classes), (6, &scores)] {
             metrics.add_labels_in(context, index, &predictions.reading()?, &labels.reading()?)?;
         }
+        let rows = tensor(&[0.1f32, 0.9, 0.5, 0.2, 0.3, 0.6, 0.7, 0.1, 0.3], &[3, 3]);
+        metrics.add_labels_in(context, 7, &rows.reading()?, &labels.reading()?)?;
+        let targets = tensor(&[0.1f64, 0.4, 0.1], &[3]);
+        metrics.add_labels_in(context, 8, &scores.reading()?, &targets.reading()?)?;
         Ok(None)
     }
 
@@ -240,7 +246,7 @@ impl Training {
     }
 }
 
-const STATE: [&str; 25] = [
+const STATE: [&str; 27] = [
     "kernel is [1.0, 2.0, -0.5, 4.25]",
     "bias is [0.1]",
     "table is [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]",
@@ -255,10 +261,12 @@ const STATE: [&str; 25] = [
     "sum: Numbers { sum: 2.5, weight: 0.0 }",
     "mean: Numbers { sum: 0.75, weight: 3.0 }",
     "count: Counts { hits: 5, predictions: 0 }",
-    "accuracy: Counts { hits: 2, predictions: 3 }",
-    "any accuracy: Counts { hits: 2, predictions: 3 }",
-    "confusion: Cells([1, 1, 0, 1])",
-    "auc: Cells([1, 0, 1, 0, 0, 0, 0, 1])",
+    "accuracy: Numbers { sum: 2.0, weight: 3.0 }",
+    "any accuracy: Numbers { sum: 2.0, weight: 3.0 }",
+    "confusion: Cells([1.0, 1.0, 0.0, 1.0])",
+    "auc: Cells([1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0])",
+    "top: Numbers { sum: 2.0, weight: 3.0 }",
+    "error: Numbers { sum: 0.5, weight: 3.0 }",
     "elements [-9223372036854775808, 0, 7]",
     "epoch Integer(-3)",
     "best Float(0.1)",

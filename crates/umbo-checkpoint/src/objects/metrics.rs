@@ -34,6 +34,10 @@ enum SavedKind {
     Accuracy {
         classes: Option<u32>,
     },
+    TopK {
+        k: u32,
+    },
+    SquaredError,
     Confusion {
         classes: u32,
     },
@@ -74,7 +78,7 @@ impl Saveable for Metrics {
                 }),
                 Total::Cells(cells) => {
                     let shape = Shape::new(&kind.cells().unwrap_or_default())?;
-                    let cells = Tensor::from_slice::<i64>(&cells, shape, DeviceId::HOST)?;
+                    let cells = Tensor::from_slice::<f64>(&cells, shape, DeviceId::HOST)?;
                     record.part(name.clone(), cells);
                     None
                 }
@@ -123,14 +127,14 @@ fn read_metric(
         return Ok(None);
     }
     if let Some(shape) = kind.cells() {
-        let cells = saved.tensor(Some(name), DType::Int64, Shape::new(&shape)?)?;
-        let Some(cells) = cells.map(|cells| cells.to_vec::<i64>()).transpose()? else {
+        let cells = saved.tensor(Some(name), DType::Float64, Shape::new(&shape)?)?;
+        let Some(cells) = cells.map(|cells| cells.to_vec::<f64>()).transpose()? else {
             return Ok(None);
         };
-        let is_count = |count: i64| u64::try_from(count).is_ok_and(|count| count < 1 << 53);
-        if let Some(count) = cells.iter().find(|&&count| !is_count(count)) {
+        let is_weight = |weight: &&f64| weight.is_finite() && **weight >= 0.0;
+        if let Some(weight) = cells.iter().find(|weight| !is_weight(weight)) {
             saved.differs(format!(
-                "metric '{name}' has counted {count} in the file; counts are 0 to 2^53 - 1"
+                "metric '{name}' has a cell of {weight} in the file; cells are finite and 0 or more"
             ));
             return Ok(None);
         }
@@ -138,8 +142,12 @@ fn read_metric(
     }
     let total = metric.total.as_ref();
     let total = match kind {
-        MetricKind::Sum | MetricKind::Mean => total.and_then(SavedTotal::numbers),
-        MetricKind::Count | MetricKind::Accuracy { .. } => total.and_then(SavedTotal::counts),
+        MetricKind::Sum
+        | MetricKind::Mean
+        | MetricKind::Accuracy { .. }
+        | MetricKind::TopK { .. }
+        | MetricKind::SquaredError => total.and_then(SavedTotal::numbers),
+        MetricKind::Count => total.and_then(SavedTotal::counts),
         MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
             unreachable!("{} has cells", kind.name())
         }
@@ -159,6 +167,8 @@ impl From<MetricKind> for SavedKind {
             MetricKind::Mean => SavedKind::Mean,
             MetricKind::Count => SavedKind::Count,
             MetricKind::Accuracy { classes } => SavedKind::Accuracy { classes },
+            MetricKind::TopK { k } => SavedKind::TopK { k },
+            MetricKind::SquaredError => SavedKind::SquaredError,
             MetricKind::Confusion { classes } => SavedKind::Confusion { classes },
             MetricKind::Auc {
                 bins,
@@ -206,6 +216,8 @@ impl SavedKind {
             SavedKind::Accuracy {
                 classes: Some(classes),
             } => format!("an accuracy of {classes} classes"),
+            SavedKind::TopK { k } => format!("a top-{k} accuracy"),
+            SavedKind::SquaredError => "a mean squared error".into(),
             SavedKind::Confusion { classes } => {
                 format!("a confusion matrix of {classes} classes")
             }

@@ -38,7 +38,7 @@ static long gpu_seed = -1;
 static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
-static int64_t cells_of_a_matrix[4];
+static double cells_of_a_matrix[4];
 
 static void write_files(void) {
     static const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};

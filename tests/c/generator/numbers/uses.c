@@ -116,7 +116,7 @@ static umbo_status add_to_metrics(umbo_replica_context *context, const umbo_valu
     (void)args, (void)result;
     UMBO_TRY(umbo_metrics_get_info(good->metrics, UMBO_NONE, &info));
     UMBO_TRY(umbo_tensor_view(good->indices, &labels));
-    return umbo_metrics_add_labels(good->metrics, context, info.metric_count - 1, &labels, &labels);
+    return umbo_metrics_add_labels(good->metrics, context, info.metric_count - 1, &labels, &labels, NULL);
 }
 
 static CHECK_MAYBE_UNUSED void use_metrics(struct objects *good) {
