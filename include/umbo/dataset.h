@@ -386,6 +386,21 @@ typedef struct umbo_shuffle_options {
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_ALL, 0, 0 }
 UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
 
+/** How elements that differ in shape are padded. Start from UMBO_PADDING_OPTIONS_INIT. */
+typedef struct umbo_padding_options {
+  size_t struct_size;
+  /**
+   * The number around smaller elements: a scalar of their dtype for all tensors of an element,
+   * or a nest like the element with a scalar for each. It is copied. NULL: zero.
+   */
+  const umbo_value *padding;
+  /** 1: each batch comes with a mask, as a tuple of both. 0: batches come alone. */
+  int32_t mask;
+} umbo_padding_options;
+
+#define UMBO_PADDING_OPTIONS_INIT { sizeof(umbo_padding_options), NULL, 0 }
+UMBO_DEFAULT(umbo_padding_options, UMBO_PADDING_OPTIONS_INIT)
+
 /** How elements are drawn from several datasets. Start from UMBO_SAMPLE_OPTIONS_INIT. */
 typedef struct umbo_sample_options {
   size_t struct_size;
@@ -459,13 +474,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder);
 
 /**
- * Stacks elements that may differ in shape, not in dtype and number of dimensions. Each is padded
- * with zeros, at the end of each dimension, to the largest size in its batch.
+ * Stacks elements that may differ in shape, not in dtype and number of dimensions. Each is padded,
+ * at the end of each dimension, to the largest size in its batch.
  *
- * The parameters and failures are those of umbo_dataset_batch().
+ * @param[in] options The padding, and whether there is a mask; `options` may be NULL. A padding of
+ *   another dtype than the elements is UMBO_STATUS_INVALID_ARGUMENT.
+ *
+ * A mask has the structure of the batch. For each tensor of shape [element_count, longest, ...] it
+ * has a tensor of bool of shape [element_count, longest], which is true where an element has a
+ * row, and false where that is padding; for scalars it is true and of shape [element_count]. The
+ * sum of a row is the length of its element.
+ *
+ * The other parameters and failures are those of umbo_dataset_batch().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
-    umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder);
+    umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder,
+    const umbo_padding_options *options);
 
 /**
  * Re-splits the rows of all batches into batches of the given numbers of rows.

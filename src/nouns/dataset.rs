@@ -1,7 +1,7 @@
 //! Datasets and their transformations.
 
 use crate::machinery::prelude::*;
-use umbo_core::input::{SampleOptions, ShuffleOptions};
+use umbo_core::input::{PaddingOptions, SampleOptions, ShuffleOptions};
 
 /// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
 #[c_struct(buffer_capacity = UMBO_ALL)]
@@ -89,17 +89,44 @@ pub fn umbo_dataset_batch(
     dataset.batch(element_count, drop_remainder)
 }
 
-/// Stacks elements that may differ in shape, not in dtype and number of dimensions. Each is padded
-/// with zeros, at the end of each dimension, to the largest size in its batch.
+/// How elements that differ in shape are padded. Start from UMBO_PADDING_OPTIONS_INIT.
+#[c_struct]
+pub struct umbo_padding_options {
+    /// The number around smaller elements: a scalar of their dtype for all tensors of an element,
+    /// or a nest like the element with a scalar for each. It is copied. NULL: zero.
+    pub padding: *const umbo_value,
+    /// 1: each batch comes with a mask, as a tuple of both. 0: batches come alone.
+    pub mask: i32,
+}
+
+/// Stacks elements that may differ in shape, not in dtype and number of dimensions. Each is padded,
+/// at the end of each dimension, to the largest size in its batch.
 ///
-/// The parameters and failures are those of umbo_dataset_batch().
-#[c_call(transforms(dataset), flag(drop_remainder))]
+/// @param[in] options The padding, and whether there is a mask; `options` may be NULL. A padding of
+///   another dtype than the elements is UMBO_STATUS_INVALID_ARGUMENT.
+///
+/// A mask has the structure of the batch. For each tensor of shape [element_count, longest, ...] it
+/// has a tensor of bool of shape [element_count, longest], which is true where an element has a
+/// row, and false where that is padding; for scalars it is true and of shape [element_count]. The
+/// sum of a row is the length of its element.
+///
+/// The other parameters and failures are those of umbo_dataset_batch().
+#[c_call(transforms(dataset), flag(drop_remainder), options(options))]
 pub fn umbo_dataset_padded_batch(
     dataset: *mut *mut umbo_dataset,
     element_count: i64,
     drop_remainder: i32,
+    options: *const umbo_padding_options,
 ) {
-    dataset.padded_batch(element_count, drop_remainder)
+    let padding = match options.padding.is_null() {
+        true => None,
+        false => Some(get(options.padding, "options.padding")?),
+    };
+    let padding = PaddingOptions {
+        value: padding,
+        mask: flag(options.mask, "options.mask")?,
+    };
+    dataset.padded_batch_with(element_count, drop_remainder, &padding)
 }
 
 /// Re-splits the rows of all batches into batches of the given numbers of rows.

@@ -161,7 +161,7 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
             let size = fields::integer(json, "size")?;
             // SAFETY: the output is a variable.
             changed(from, |to| unsafe {
-                umbo_dataset_padded_batch(to, size, drop_remainder)
+                umbo_dataset_padded_batch(to, size, drop_remainder, ptr::null())
             })
         }
         "rebatch" => {

@@ -179,6 +179,11 @@ void sources_and_transformations() {
     CHECK(joined.cache().batch(4).rebatch({3}).element_spec().shape()[0] == UMBO_SIZE_UNKNOWN);
     const auto ragged = umbo::dataset::from_elements(
         {scalar(1), umbo::tensor::from_vector(std::vector<std::int32_t>{2, 3})});
+    umbo::padded_batch_options how;
+    how.padding = umbo::value::scalar(std::int32_t{-100});
+    how.mask = true;
+    const auto masked = ragged.padded_batch(2, how).iterate().next();
+    CHECK(masked.item_count() == 2 && masked.item(0).view_as<const std::int32_t>()(0, 1) == -100);
     const auto padded = ragged.padded_batch(2).iterate().next();
     CHECK(padded.view_as<const std::int32_t>()(0, 1) == 0);
     CHECK(umbo::dataset::from_tensors(scalar(5)).cardinality() == 1);

@@ -69,7 +69,7 @@ static int transform(int at, int source) {
     CALL(umbo_dataset_retain(in, &d[at + 3]));
     CALL(umbo_dataset_batch(&d[at + 3], 2, 0));
     CALL(umbo_dataset_retain(in, &d[at + 4]));
-    CALL(umbo_dataset_padded_batch(&d[at + 4], 2, 0));
+    CALL(umbo_dataset_padded_batch(&d[at + 4], 2, 0, NULL));
     CALL(umbo_dataset_retain(d[at + 3], &d[at + 5]));
     CALL(umbo_dataset_rebatch(&d[at + 5], 2, sizes, 0));
     two[0] = d[at + 3]; /* sizes that differ: the spec of both is a new one */

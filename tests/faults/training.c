@@ -169,7 +169,7 @@ static void make_input(void) {
     CALL(umbo_dataset_retain(d[6], &d[7]));
     CALL(umbo_dataset_cache(&d[7]));
     CALL(umbo_dataset_retain(d[7], &d[8]));
-    CALL(umbo_dataset_padded_batch(&d[8], 5, 0));
+    CALL(umbo_dataset_padded_batch(&d[8], 5, 0, NULL));
     CALL(umbo_iterator_from_dataset(d[8], &all.iterators[1]));
     CALL(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 0, NULL, &all.specs[0]));
     generator.begin = begin;

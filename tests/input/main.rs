@@ -13,6 +13,7 @@ mod messages;
 mod mixing;
 mod numpy;
 mod order;
+mod padding;
 mod passed_over;
 mod plan;
 mod position;

@@ -46,6 +46,7 @@ pub use distribution::{
     DistributedDataset, distribute, distribute_dataset, distribute_datasets_from_function,
     distribute_per_replica_batches,
 };
+pub use elements::padding::PaddingOptions;
 pub use elements::spec::{ElementSpec, LeafSpec};
 pub use passes::iterator::{PassIterator, PreparedPosition};
 pub use passes::saved_position::SavedPosition;

@@ -157,6 +157,12 @@ struct batch_options {
     bool drop_remainder = false;
 };
 
+struct padded_batch_options {
+    bool drop_remainder = false;
+    value padding = {}; // a scalar, or a nest like the elements with a scalar for each tensor; empty: zero
+    bool mask = false;  // batches are tuples of the batch and of its mask
+};
+
 struct map_options {
     umbo::element_spec element_spec = {}; // empty: results look like the elements
     std::int64_t parallel_call_count = 1;
@@ -200,6 +206,14 @@ umbo_status file_trampoline(const char *path, std::int64_t index, void *callable
         }
         return done();
     });
+}
+
+// The C form of `padded_batch_options`; lives no longer than they do.
+inline umbo_padding_options raw_options(const padded_batch_options &how) noexcept {
+    auto raw = umbo_padding_options_default();
+    raw.padding = how.padding.get();
+    raw.mask = how.mask ? 1 : 0;
+    return raw;
 }
 
 // The C form of `map_options`; lives no longer than they do.
@@ -372,9 +386,10 @@ public:
         return changed;
     }
 
-    returned<dataset> padded_batch(std::int64_t element_count, const batch_options &how = {}) const {
+    returned<dataset> padded_batch(std::int64_t element_count, const padded_batch_options &how = {}) const {
+        const auto options = detail::raw_options(how);
         dataset changed = *this;
-        UMBO_DETAIL_TRY(umbo_dataset_padded_batch(changed.place(), element_count, how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_padded_batch(changed.place(), element_count, how.drop_remainder ? 1 : 0, &options));
         return changed;
     }
 

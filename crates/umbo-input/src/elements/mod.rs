@@ -2,6 +2,7 @@
 
 pub(crate) mod element_buffer;
 pub(crate) mod leaves;
+pub(crate) mod padding;
 pub(crate) mod spec;
 pub(crate) mod stack;
 pub(crate) mod window;

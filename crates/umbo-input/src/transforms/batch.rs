@@ -1,6 +1,8 @@
 //! Batches, each of which stacks several elements.
 
 use crate::dataset::{Dataset, Operation};
+use crate::elements::padding::{Padding, PaddingOptions, mask_spec};
+use crate::elements::spec::ElementSpec;
 use crate::elements::stack::Stack;
 use crate::passes::batch_counter::BatchCounter;
 use crate::passes::signature::Signature;
@@ -28,23 +30,36 @@ impl Dataset {
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
         self.batched(Batch {
             batch: BatchParameters::new(size, drop_remainder)?,
-            pads: false,
+            padding: None,
         })
     }
 
     /// Makes batches of `size` elements, which are stacked along a new dimension 0. Each element is
-    /// padded with zeros, at the end of each dimension, to the largest size in its batch. The
-    /// last batch is smaller if elements are left over. With `drop_remainder` these are left
-    /// out.
+    /// padded, at the end of each dimension, to the largest size in its batch. The last batch is
+    /// smaller if elements are left over. With `drop_remainder` these are left out.
     ///
-    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating: INVALID_ARGUMENT if
-    /// the elements of a batch differ in dtype or rank (they are left out), and
-    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
-    pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+    /// With a mask, the elements are tuples of the batch and of masks, which have the structure of
+    /// the batch: bool tensors that say for each element of the batch and for each place along its
+    /// first dimension whether it is of the element, and not padding.
+    ///
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8, a padding value that does not fit the
+    /// elements. While iterating: INVALID_ARGUMENT if the elements of a batch differ in dtype or
+    /// rank (they are left out), and RESOURCE_EXHAUSTED if there is no memory for a batch.
+    pub fn padded_batch_with(
+        &self,
+        size: i64,
+        drop_remainder: bool,
+        options: &PaddingOptions,
+    ) -> Result<Dataset> {
         self.batched(Batch {
             batch: BatchParameters::new(size, drop_remainder)?,
-            pads: true,
+            padding: Some(Padding::new(options, self.element_spec())?),
         })
+    }
+
+    /// The same batches, padded with zeros and without masks.
+    pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        self.padded_batch_with(size, drop_remainder, &PaddingOptions::default())
     }
 
     fn batched(&self, batch: Batch) -> Result<Dataset> {
@@ -55,15 +70,29 @@ impl Dataset {
 
 struct Batch {
     batch: BatchParameters,
-    /// Whether elements may differ in shape.
-    pads: bool,
+    /// The padding, if elements may differ in shape.
+    padding: Option<Padding>,
+}
+
+impl Batch {
+    /// The spec of batches of elements like `element`, with their masks if they have any.
+    fn spec(&self, element: &ElementSpec) -> Result<ElementSpec> {
+        let batch = self.batch.spec(element)?;
+        match self.padding.as_ref().is_some_and(|padding| padding.mask) {
+            true => {
+                let masks = mask_spec(&batch)?;
+                ElementSpec::tuple(vec![batch, masks])
+            }
+            false => Ok(batch),
+        }
+    }
 }
 
 impl Operation for Batch {
     fn properties(&self, inputs: &[&DatasetProperties]) -> Result<DatasetProperties> {
         let first = inputs[0];
         let mut properties = DatasetProperties::above(inputs)?;
-        properties.replace(self.batch.spec(&first.spec)?);
+        properties.replace(self.spec(&first.spec)?);
         properties.cardinality = first.cardinality.map(|count| self.batch.batches(count));
         properties.batches = Some(self.batch.size);
         properties.batched = Some(match first.batched {
@@ -72,14 +101,15 @@ impl Operation for Batch {
         });
         // Who pads sorts elements by length, perhaps, and shuffles batches of about the same
         // lengths.
-        properties.order.batch(self.batch.size > 1 && !self.pads);
+        let pads = self.padding.is_some();
+        properties.order.batch(self.batch.size > 1 && !pads);
         Ok(properties)
     }
 
     fn signature(&self, _inputs: usize) -> Signature {
-        let signature = match self.pads {
-            true => Signature::new("padded_batch"),
-            false => Signature::new("batch"),
+        let signature = match self.padding {
+            Some(_) => Signature::new("padded_batch"),
+            None => Signature::new("batch"),
         };
         signature
             .with("size", self.batch.size)
@@ -89,8 +119,11 @@ impl Operation for Batch {
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn IteratorStage<Value>>> {
         let spec = dataset.element_spec();
         let input = dataset.input();
-        if let Some(RowFacts { arrays, in_order }) =
-            input.properties().rows.as_ref().filter(|_| !self.pads)
+        if let Some(RowFacts { arrays, in_order }) = input
+            .properties()
+            .rows
+            .as_ref()
+            .filter(|_| self.padding.is_none())
         {
             let order = if *in_order {
                 None
@@ -99,7 +132,7 @@ impl Operation for Batch {
             };
             return batch_rows::start(self.batch, spec, arrays, input.cardinality(), order);
         }
-        let stack = Stack::new(spec, self.pads)?;
+        let stack = Stack::new(input.element_spec(), self.padding.clone())?;
         Ok(gathered::start(
             self.batch,
             spec,
@@ -110,6 +143,6 @@ impl Operation for Batch {
     }
 
     fn takes_rows(&self) -> bool {
-        !self.pads
+        self.padding.is_none()
     }
 }
