@@ -118,7 +118,10 @@ fn steady_state_allocates_nothing() {
         ("every third", batches.shard(3, 1).unwrap()),
         ("filtered", batches.filter(|_| Ok(true)).unwrap()),
         ("kept", batches.cache().unwrap().repeat(-1).unwrap()),
-        ("taken apart", in_order.unbatch().unwrap()),
+        (
+            "taken apart",
+            in_order.unbatch().unwrap().batch(10, false).unwrap(),
+        ),
         ("cut anew", in_order.rebatch(&[10, 100], false).unwrap()),
         ("in order", in_order.clone()),
         ("in order, prefetched", in_order.prefetch(2).unwrap()),
