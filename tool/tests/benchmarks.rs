@@ -118,7 +118,7 @@ fn rules(is_chosen: fn(&dyn UpdateRule) -> bool) -> String {
 #[test]
 fn benchmarks_of_memory_measure_next_to_their_probes() {
     for (benchmark, option, value) in [
-        ("reduce", "--op", "sum"),
+        ("reduce", "--op", "sum,mean,min,max"),
         ("gather", "--axis", "1"),
         ("update", "--rule", &rules(|_| true)),
         ("rows", "--rule", &rules(|rule| !rule.measures())),
