@@ -30,7 +30,8 @@
 //! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero
 //! by default; `Default`, `UMBO_..._INIT` of the header and the structs of C++ come from it.
 //!
-//! An enum is a `pub type` of an `i32` with its constants below it. `constants!` says what each
+//! An enum is a `pub type` of an `i32` with its constants below it, whose numbers are a hundred
+//! that no other enum has; what is not given is 0. `constants!` says what each
 //! stands for in the core, where that is an enum too; `one_of!` is for one place. Both list the
 //! valid constants in an error.
 //!

@@ -7,7 +7,8 @@ import cffi
 import numpy as np
 
 INCLUDE, LIBRARY = (pathlib.Path(os.environ[name]).absolute() for name in ("LIBUMBO_INCLUDE", "LIBUMBO_FOLDER"))
-NUMPY = [None, "f2", None, "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]  # by umbo_dtype
+NUMPY = dict(FLOAT16="f2", FLOAT32="f4", FLOAT64="f8", INT8="i1", INT16="i2", INT32="i4", INT64="i8",
+             UINT8="u1", UINT16="u2", UINT32="u4", UINT64="u8", BOOL="?")  # by the names of umbo_dtype
 
 
 class Library:
@@ -25,7 +26,7 @@ class Library:
         # Where a compiler would have a choice, the last definition of a macro is that of plain C.
         self.macros = dict(re.findall(r"^#define (\w+) +(.*)", text, flags=re.M))
         text = re.sub(r"static inline [^{;]*\{(?:.*\}$|(?:.*\n)*?\})|^#.*|^UMBO_DEFAULT.*|UMBO_API|UMBO_MUST_USE", "", text, flags=re.M)
-        ffi.cdef(re.sub(r"UMBO_ENUM\((\w+)\)", r"typedef int32_t \1; enum \1_constants", text))
+        ffi.cdef(text.replace(" UMBO_INT32 {", " {"))
         self.functions = ffi.dlopen(str(LIBRARY / "libumbo.so"))
 
     def value(self, text):
@@ -50,6 +51,7 @@ class Library:
 
 ffi = cffi.FFI()
 lib = Library()
+DTYPES = {getattr(lib, f"UMBO_DTYPE_{name}"): code for name, code in NUMPY.items()}
 
 def of_python(name, result, *arguments):
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
@@ -121,7 +123,7 @@ def shown(view):
     shape, strides = list(view.shape[0:ndim]), [stride * size for stride in view.strides[0:ndim]]
     extent = size + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
     memory = ffi.buffer(ffi.cast("char *", view.mutable_data or view.data), extent)
-    array = np.ndarray(shape, NUMPY[view.dtype], memory, strides=strides)
+    array = np.ndarray(shape, DTYPES[view.dtype], memory, strides=strides)
     array.flags.writeable = bool(view.mutable_data)
     return array
 

@@ -25,25 +25,25 @@ extern "C" {
 #endif
 
 /** How values are reduced. */
-UMBO_ENUM(umbo_reduce_op) {
+typedef enum umbo_reduce_op UMBO_INT32 {
   /**
    * The sum. Integers wrap. Floats are added in replica order, 16-bit ones in 32 bits and 32-bit
    * ones in 64, and rounded once.
    */
-  UMBO_REDUCE_SUM = 1,
+  UMBO_REDUCE_SUM = 601,
   /**
    * The sum divided by the count. The mean of integers is a float: float32 for 8 and 16 bits,
    * float64 for wider ones.
    */
-  UMBO_REDUCE_MEAN = 2,
+  UMBO_REDUCE_MEAN = 602,
   /**
    * The smallest element, of the same dtype. If any element is NaN, the result is the quiet NaN; -0
    * is less than +0. The MIN of bool is true if all are.
    */
-  UMBO_REDUCE_MIN = 3,
+  UMBO_REDUCE_MIN = 603,
   /** The largest element, by the rules of UMBO_REDUCE_MIN. The MAX of bool is true if any is. */
-  UMBO_REDUCE_MAX = 4
-};
+  UMBO_REDUCE_MAX = 604
+} umbo_reduce_op;
 
 /** How a value is reduced or gathered. */
 typedef struct umbo_reduce_options {

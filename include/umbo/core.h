@@ -136,15 +136,15 @@
 #endif
 
 /**
- * Begins an enum, whose constants follow in braces. In C++ and C23 it is a type of its own, with 32
- * bits; in older C it is another name of int32_t. The binary interface is the same.
+ * The type of the numbers of enums, where the language lets an enum say it: in C++11 and C23. In
+ * older C an enum has 32 bits, too, unless the compiler is told otherwise (-fshort-enums).
  */
 #if (defined(__cplusplus) && (__cplusplus >= 201103L || defined(_MSVC_LANG))) || \
     (!defined(__cplusplus) && defined(__STDC_VERSION__) && \
      (__STDC_VERSION__ >= 202311L || (__STDC_VERSION__ > 201710L && __GNUC__ >= 13)))
-#define UMBO_ENUM(name) enum name : int32_t; typedef enum name name; enum name : int32_t
+#define UMBO_INT32 : int32_t
 #else
-#define UMBO_ENUM(name) typedef int32_t name; enum name##_constants
+#define UMBO_INT32
 #endif
 
 /** Makes a value of an enum from a number, also from one that has no constant. */
@@ -193,16 +193,22 @@ extern "C" {
 #endif
 
 /** All that there are: steps, elements, the elements that are shuffled together. */
-#define UMBO_ALL (-1)
+#define UMBO_ALL (-11)
 
 /** Without end or bound: time-outs, intervals, repetitions, cardinalities, limits of clipping. */
-#define UMBO_INFINITE (-1)
+#define UMBO_INFINITE (-12)
 
 /** The library decides, as the description says. */
-#define UMBO_AUTO (-1)
+#define UMBO_AUTO (-13)
 
 /** No such thing: no replica, no variable, no checkpoint. */
-#define UMBO_NONE (-1)
+#define UMBO_NONE (-14)
+
+/** The size of a dimension in which elements differ. */
+#define UMBO_SIZE_UNKNOWN (-15)
+
+/** A number of elements or steps that is not known before a pass has ended. */
+#define UMBO_CARDINALITY_UNKNOWN (-16)
 
 /**
  * Releases `user_data`.
@@ -216,7 +222,7 @@ extern "C" {
 typedef void (*umbo_destroy_fn)(void *user_data);
 
 /** The result of a function: UMBO_OK, or why it failed. The codes are the canonical ones. */
-UMBO_ENUM(umbo_status) {
+typedef enum umbo_status UMBO_INT32 {
   /** Success. */
   UMBO_OK = 0,
   /** The call was stopped by a token, or because another replica failed. */
@@ -249,7 +255,7 @@ UMBO_ENUM(umbo_status) {
   UMBO_STATUS_UNAVAILABLE = 14,
   /** A file or stream is damaged. */
   UMBO_STATUS_DATA_LOSS = 15
-};
+} umbo_status;
 
 /** A failure: of the whole call, or of one replica. umbo_last_error_at() gets it. */
 typedef struct umbo_error_info {
@@ -335,53 +341,58 @@ UMBO_API void umbo_clear_last_error(void);
  *
  * @param[in] status The status.
  */
-static inline void umbo_ignore(umbo_status status) { (void)status; }
+static inline void umbo_ignore(umbo_status status) {
+  /* Enums have 32 bits, as in the library. */
+  char compile_without_fshort_enums[sizeof(status) == 4 ? 1 : -1];
+  (void)compile_without_fshort_enums;
+  (void)status;
+}
 
 /** A type of handle. */
-UMBO_ENUM(umbo_handle_type) {
+typedef enum umbo_handle_type UMBO_INT32 {
   /** Handles of all types together. */
   UMBO_HANDLE_ANY = 0,
   /** `umbo_tensor`. */
-  UMBO_HANDLE_TENSOR = 1,
+  UMBO_HANDLE_TENSOR = 101,
   /** `umbo_value`. */
-  UMBO_HANDLE_VALUE = 2,
+  UMBO_HANDLE_VALUE = 102,
   /** `umbo_strategy`. */
-  UMBO_HANDLE_STRATEGY = 3,
+  UMBO_HANDLE_STRATEGY = 103,
   /** `umbo_scope`. */
-  UMBO_HANDLE_SCOPE = 4,
+  UMBO_HANDLE_SCOPE = 104,
   /** `umbo_replica_context`. */
-  UMBO_HANDLE_REPLICA_CONTEXT = 5,
+  UMBO_HANDLE_REPLICA_CONTEXT = 105,
   /** `umbo_variable`. */
-  UMBO_HANDLE_VARIABLE = 6,
+  UMBO_HANDLE_VARIABLE = 106,
   /** `umbo_dataset`. */
-  UMBO_HANDLE_DATASET = 7,
+  UMBO_HANDLE_DATASET = 107,
   /** `umbo_distributed_dataset`. */
-  UMBO_HANDLE_DISTRIBUTED_DATASET = 8,
+  UMBO_HANDLE_DISTRIBUTED_DATASET = 108,
   /** `umbo_iterator`. */
-  UMBO_HANDLE_ITERATOR = 9,
+  UMBO_HANDLE_ITERATOR = 109,
   /** `umbo_gradients`. */
-  UMBO_HANDLE_GRADIENTS = 10,
+  UMBO_HANDLE_GRADIENTS = 110,
   /** `umbo_optimizer`. */
-  UMBO_HANDLE_OPTIMIZER = 11,
+  UMBO_HANDLE_OPTIMIZER = 111,
   /** `umbo_cancellation`. */
-  UMBO_HANDLE_CANCELLATION = 12,
+  UMBO_HANDLE_CANCELLATION = 112,
   /** `umbo_cluster_resolver`. */
-  UMBO_HANDLE_CLUSTER_RESOLVER = 13,
+  UMBO_HANDLE_CLUSTER_RESOLVER = 113,
   /** `umbo_variable_request`. */
-  UMBO_HANDLE_VARIABLE_REQUEST = 14,
+  UMBO_HANDLE_VARIABLE_REQUEST = 114,
   /** `umbo_element_spec`. */
-  UMBO_HANDLE_ELEMENT_SPEC = 15,
+  UMBO_HANDLE_ELEMENT_SPEC = 115,
   /** `umbo_equivalence`. */
-  UMBO_HANDLE_EQUIVALENCE = 16,
+  UMBO_HANDLE_EQUIVALENCE = 116,
   /** `umbo_metrics`. */
-  UMBO_HANDLE_METRICS = 17,
+  UMBO_HANDLE_METRICS = 117,
   /** `umbo_checkpoint`. */
-  UMBO_HANDLE_CHECKPOINT = 18,
+  UMBO_HANDLE_CHECKPOINT = 118,
   /** `umbo_checkpoint_manager`. */
-  UMBO_HANDLE_CHECKPOINT_MANAGER = 19,
+  UMBO_HANDLE_CHECKPOINT_MANAGER = 119,
   /** `umbo_communicator`. */
-  UMBO_HANDLE_COMMUNICATOR = 20
-};
+  UMBO_HANDLE_COMMUNICATOR = 120
+} umbo_handle_type;
 
 /** Elements of one type on one device, with strides. */
 typedef struct umbo_tensor umbo_tensor;
@@ -465,16 +476,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_retain(
 UMBO_API void umbo_release(const void *handle, umbo_handle_type type);
 
 /** How important a log message is. */
-UMBO_ENUM(umbo_log_level) {
+typedef enum umbo_log_level UMBO_INT32 {
   /** A failure that no call returns. */
-  UMBO_LOG_ERROR = 1,
+  UMBO_LOG_ERROR = 201,
   /** It works, but probably not as intended. */
-  UMBO_LOG_WARNING = 2,
+  UMBO_LOG_WARNING = 202,
   /** The library's set-up. */
-  UMBO_LOG_INFO = 3,
+  UMBO_LOG_INFO = 203,
   /** Details for finding a fault. */
-  UMBO_LOG_DEBUG = 4
-};
+  UMBO_LOG_DEBUG = 204
+} umbo_log_level;
 
 /**
  * Receives a log message, which lives until the function returns. Several threads may call it at

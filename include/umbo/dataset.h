@@ -36,9 +36,6 @@
 extern "C" {
 #endif
 
-/** The size of a dimension in which elements may differ. */
-#define UMBO_SIZE_UNKNOWN (-1)
-
 /** The structure of elements. Start from UMBO_ELEMENT_SPEC_INFO_INIT. */
 typedef struct umbo_element_spec_info {
   size_t struct_size;
@@ -362,9 +359,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_filter(
     umbo_dataset **dataset, umbo_filter_fn function, void *user_data, umbo_destroy_fn destroy);
 
-/** A number of elements or steps that is not known before a pass has ended. */
-#define UMBO_CARDINALITY_UNKNOWN (-2)
-
 /** How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT. */
 typedef struct umbo_shuffle_options {
   size_t struct_size;
@@ -645,7 +639,7 @@ static inline void umbo_dataset_release(const umbo_dataset *dataset) {
 }
 
 /** How the rows of batches are split over the replicas. */
-UMBO_ENUM(umbo_split) {
+typedef enum umbo_split UMBO_INT32 {
   /**
    * Each batch by itself: of r rows each of n replicas gets r / n, rounded up, until none are left.
    * 9 rows over 4 replicas are 3, 3, 3 and 0.
@@ -657,11 +651,11 @@ UMBO_ENUM(umbo_split) {
    * of 6 in batches of 8, 2 replicas get 4 and
    * 2. If nobody knows the size of a full batch, each batch is a full one.
    */
-  UMBO_SPLIT_BALANCED = 1
-};
+  UMBO_SPLIT_BALANCED = 1201
+} umbo_split;
 
 /** Which rows of batches each rank gets. */
-UMBO_ENUM(umbo_sharding) {
+typedef enum umbo_sharding UMBO_INT32 {
   /**
    * All ranks make the same batches, and each takes its own rows of them. When a run begins the
    * ranks compare what they have read: operations, seeds, iterators, resets, which element it is
@@ -676,7 +670,7 @@ UMBO_ENUM(umbo_sharding) {
    * and go on until none has any more; one that has none gets parts without rows. With
    * `drop_partial_step` all end with the first.
    */
-  UMBO_SHARDING_OFF = 1,
+  UMBO_SHARDING_OFF = 1301,
   /**
    * All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files:
    * file i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of
@@ -687,10 +681,10 @@ UMBO_ENUM(umbo_sharding) {
    * files than ranks, other sources, batches with fewer rows than replicas or an unknown number, or
    * a take, skip, shard or zip after the files.
    */
-  UMBO_SHARDING_FILE = 2,
+  UMBO_SHARDING_FILE = 1302,
   /** UMBO_SHARDING_FILE where possible, else UMBO_SHARDING_DATA; the reason is logged at INFO. */
-  UMBO_SHARDING_AUTO = 3
-};
+  UMBO_SHARDING_AUTO = 1303
+} umbo_sharding;
 
 /** How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT. */
 typedef struct umbo_distribute_options {

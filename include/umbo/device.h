@@ -34,12 +34,12 @@ extern "C" {
 #endif
 
 /** A type of device. */
-UMBO_ENUM(umbo_device_type) {
+typedef enum umbo_device_type UMBO_INT32 {
   /** A share of the host's processors, with host memory. */
-  UMBO_DEVICE_CPU = 1,
+  UMBO_DEVICE_CPU = 401,
   /** A CUDA device, or a share of one. */
-  UMBO_DEVICE_GPU = 2
-};
+  UMBO_DEVICE_GPU = 402
+} umbo_device_type;
 
 /** A logical device of this process. */
 typedef struct umbo_device {

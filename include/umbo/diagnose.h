@@ -33,28 +33,28 @@ extern "C" {
 #endif
 
 /** A cause of slow steps: a bit of `causes` in umbo_strategy_step_report(). */
-UMBO_ENUM(umbo_step_cause) {
+typedef enum umbo_step_cause UMBO_INT32 {
   /** Handing a step to the replicas takes longer than its work. */
-  UMBO_STEP_CAUSE_SMALL_STEP = 1,
+  UMBO_STEP_CAUSE_SMALL_STEP = 1 << 20,
   /** There are more replicas than processors. */
-  UMBO_STEP_CAUSE_FEW_PROCESSORS = 2,
+  UMBO_STEP_CAUSE_FEW_PROCESSORS = 1 << 21,
   /** Threads of BLAS, OpenMP or others use the same processors. */
-  UMBO_STEP_CAUSE_OTHER_THREADS = 4,
+  UMBO_STEP_CAUSE_OTHER_THREADS = 1 << 22,
   /** The input is not ready in time. */
-  UMBO_STEP_CAUSE_INPUT = 8,
+  UMBO_STEP_CAUSE_INPUT = 1 << 23,
   /** One replica takes longer than the others. */
-  UMBO_STEP_CAUSE_SLOW_REPLICA = 16,
+  UMBO_STEP_CAUSE_SLOW_REPLICA = 1 << 24,
   /** The callbacks run one after the other, as with the lock of an interpreter. */
-  UMBO_STEP_CAUSE_SERIALISED = 32,
+  UMBO_STEP_CAUSE_SERIALISED = 1 << 25,
   /** The update takes most of a step, or is limited by memory. */
-  UMBO_STEP_CAUSE_UPDATE = 64,
+  UMBO_STEP_CAUSE_UPDATE = 1 << 26,
   /** Other processes used the processors. */
-  UMBO_STEP_CAUSE_BUSY_MACHINE = 128,
+  UMBO_STEP_CAUSE_BUSY_MACHINE = 1 << 27,
   /** Some steps take far longer than most: the mean is over 1.5 times the median. */
-  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256,
+  UMBO_STEP_CAUSE_UNEVEN_STEPS = 1 << 28,
   /** A BLAS computes with kernels that are older than the processor. */
-  UMBO_STEP_CAUSE_OLD_KERNELS = 512
-};
+  UMBO_STEP_CAUSE_OLD_KERNELS = 1 << 29
+} umbo_step_cause;
 
 /**
  * The time of a replica's step by purpose, in seconds: medians over the measured steps.

@@ -37,61 +37,61 @@ extern "C" {
 #endif
 
 /** The subject of a finding. */
-UMBO_ENUM(umbo_equivalence_subject) {
+typedef enum umbo_equivalence_subject UMBO_INT32 {
   /** The step as a whole. */
-  UMBO_EQUIVALENCE_OF_STEP = 1,
+  UMBO_EQUIVALENCE_OF_STEP = 1701,
   /** The gradient of a variable. */
-  UMBO_EQUIVALENCE_OF_GRADIENT = 2,
+  UMBO_EQUIVALENCE_OF_GRADIENT = 1702,
   /** A metric. */
-  UMBO_EQUIVALENCE_OF_METRIC = 3,
+  UMBO_EQUIVALENCE_OF_METRIC = 1703,
   /** The value of a variable. */
-  UMBO_EQUIVALENCE_OF_VARIABLE = 4
-};
+  UMBO_EQUIVALENCE_OF_VARIABLE = 1704
+} umbo_equivalence_subject;
 
 /**
  * The verdict of a check. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
  * equivalence.
  */
-UMBO_ENUM(umbo_equivalence_verdict) {
+typedef enum umbo_equivalence_verdict UMBO_INT32 {
   /** The same for every split of the batch. */
-  UMBO_EQUIVALENCE_EQUAL = 1,
+  UMBO_EQUIVALENCE_EQUAL = 1801,
   /** No replica writes the gradient, so the variable would not be updated. */
-  UMBO_EQUIVALENCE_NOT_WRITTEN = 2,
+  UMBO_EQUIVALENCE_NOT_WRITTEN = 1802,
   /** The callback fails for another split of the batch, for instance with empty parts. */
-  UMBO_EQUIVALENCE_CALLBACK_FAILED = 3,
+  UMBO_EQUIVALENCE_CALLBACK_FAILED = 1803,
   /** A replica does not submit its gradients. */
-  UMBO_EQUIVALENCE_NOT_SUBMITTED = 4,
+  UMBO_EQUIVALENCE_NOT_SUBMITTED = 1804,
   /** The weights are not in proportion to the examples. */
-  UMBO_EQUIVALENCE_WRONG_WEIGHT = 5,
+  UMBO_EQUIVALENCE_WRONG_WEIGHT = 1805,
   /** A buffer viewed with UMBO_GRADIENT_OVERWRITE is not written in full, or is added to. */
-  UMBO_EQUIVALENCE_NOT_OVERWRITTEN = 6,
+  UMBO_EQUIVALENCE_NOT_OVERWRITTEN = 1806,
   /** A number is infinite or NaN. */
-  UMBO_EQUIVALENCE_NOT_FINITE = 7,
+  UMBO_EQUIVALENCE_NOT_FINITE = 1807,
   /** Two runs with the same parts of the batch differ. */
-  UMBO_EQUIVALENCE_NOT_REPEATABLE = 8,
+  UMBO_EQUIVALENCE_NOT_REPEATABLE = 1808,
   /** The callback does not reduce over its examples in the way that was declared. */
-  UMBO_EQUIVALENCE_WRONG_REDUCTION = 9,
+  UMBO_EQUIVALENCE_WRONG_REDUCTION = 1809,
   /** Each replica contributes the gradient of the whole batch. */
-  UMBO_EQUIVALENCE_WHOLE_BATCH = 10,
+  UMBO_EQUIVALENCE_WHOLE_BATCH = 1810,
   /** Replicas that have different examples contribute the very same gradient. */
-  UMBO_EQUIVALENCE_SAME_EXAMPLES = 11,
+  UMBO_EQUIVALENCE_SAME_EXAMPLES = 1811,
   /** Only some of the replicas that have examples write the gradient. */
-  UMBO_EQUIVALENCE_PARTLY_WRITTEN = 12,
+  UMBO_EQUIVALENCE_PARTLY_WRITTEN = 1812,
   /** Each replica adds a term that does not come from an example, such as weight decay. */
-  UMBO_EQUIVALENCE_TERM_PER_REPLICA = 13,
+  UMBO_EQUIVALENCE_TERM_PER_REPLICA = 1813,
   /** Different, and the numbers do not show why. The text lists likely causes. */
-  UMBO_EQUIVALENCE_DIFFERENT = 14,
+  UMBO_EQUIVALENCE_DIFFERENT = 1814,
   /**
    * The callback writes a variable, or a copy of it, through a view for reading. The check restores
    * it; gradients and metrics that differ for that reason have this verdict too.
    */
-  UMBO_EQUIVALENCE_VARIABLE_WRITTEN = 15,
+  UMBO_EQUIVALENCE_VARIABLE_WRITTEN = 1815,
   /**
    * Different only for a smaller batch: the callback uses statistics of the whole batch, or its
    * size for more than the mean.
    */
-  UMBO_EQUIVALENCE_SIZE_DEPENDENT = 16
-};
+  UMBO_EQUIVALENCE_SIZE_DEPENDENT = 1816
+} umbo_equivalence_verdict;
 
 /** When two numbers count as the same. */
 typedef struct umbo_equivalence_options {

@@ -34,16 +34,16 @@ extern "C" {
 #endif
 
 /** How a callback reduces the losses of its examples, which says what its gradients mean. */
-UMBO_ENUM(umbo_loss_reduction) {
+typedef enum umbo_loss_reduction UMBO_INT32 {
   /** Not given; no function accepts it. */
   UMBO_LOSS_UNSET = 0,
   /** It sums. An update uses the sum over the replicas, divided by their total weight. */
-  UMBO_LOSS_SUM = 1,
+  UMBO_LOSS_SUM = 801,
   /** It takes the mean. An update uses the mean over the replicas, weighted by their weights. */
-  UMBO_LOSS_MEAN = 2,
+  UMBO_LOSS_MEAN = 802,
   /** It divides the sum by the global batch's examples. An update uses the sum over replicas. */
-  UMBO_LOSS_GLOBAL_MEAN = 3
-};
+  UMBO_LOSS_GLOBAL_MEAN = 803
+} umbo_loss_reduction;
 
 /** How gradients are combined. */
 typedef struct umbo_gradients_options {
@@ -156,16 +156,16 @@ static inline void umbo_gradients_release(const umbo_gradients *gradients) {
 }
 
 /** The use that a replica makes of its gradient buffer. */
-UMBO_ENUM(umbo_gradient_mode) {
+typedef enum umbo_gradient_mode UMBO_INT32 {
   /** It writes every element. The buffer contains old data before. */
-  UMBO_GRADIENT_OVERWRITE = 1,
+  UMBO_GRADIENT_OVERWRITE = 701,
   /**
    * It adds to the elements, which are zero when it first views the buffer in a step. Each addition
    * is rounded to the buffer's type: in float16 2048 + 1 is 2048. A callback that adds often to
    * 16-bit floats adds in memory of its own and converts the sum (umbo_dtype_convert_from_float()).
    */
-  UMBO_GRADIENT_ADD = 2
-};
+  UMBO_GRADIENT_ADD = 702
+} umbo_gradient_mode;
 
 /**
  * Gets this replica's buffer for the gradient of a variable, to be written until it submits.

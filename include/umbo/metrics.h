@@ -35,46 +35,46 @@ extern "C" {
 #endif
 
 /** The kinds of metrics. */
-UMBO_ENUM(umbo_metric_kind) {
+typedef enum umbo_metric_kind UMBO_INT32 {
   /** A sum: `sum` of the result. umbo_metrics_add() adds to it. */
-  UMBO_METRIC_SUM = 1,
+  UMBO_METRIC_SUM = 1601,
   /** A weighted mean: `mean` of the result. umbo_metrics_add() adds to it. */
-  UMBO_METRIC_MEAN = 2,
+  UMBO_METRIC_MEAN = 1602,
   /**
    * An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to
    * it.
    */
-  UMBO_METRIC_COUNT = 3,
+  UMBO_METRIC_COUNT = 1603,
   /**
    * The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
    * `weight` how many there were, both by the weights of the examples. Labels are added, or both
    * numbers by umbo_metrics_add().
    */
-  UMBO_METRIC_ACCURACY = 4,
+  UMBO_METRIC_ACCURACY = 1604,
   /**
    * A confusion matrix: how often each class (row) was predicted as each class (column), by
    * weights. The result is the accuracy; umbo_metrics_class_result() has precision, recall and F1.
    * Labels are added.
    */
-  UMBO_METRIC_CONFUSION = 5,
+  UMBO_METRIC_CONFUSION = 1605,
   /**
    * The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
    * `weight` is the number of pairs of a positive and a negative example, `sum` of those in which
    * the positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and
    * 1 are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
    */
-  UMBO_METRIC_AUC = 6,
+  UMBO_METRIC_AUC = 1606,
   /**
    * The share of examples whose class is among the `top_k` that have the highest scores: `mean` of
    * the result. Labels are added, with scores; among equal scores the first are the higher ones.
    */
-  UMBO_METRIC_TOP_K = 7,
+  UMBO_METRIC_TOP_K = 1607,
   /**
    * The mean squared error: `mean` of the result, whose root is the root mean squared error.
    * Targets are added in place of labels.
    */
-  UMBO_METRIC_SQUARED_ERROR = 8
-};
+  UMBO_METRIC_SQUARED_ERROR = 1608
+} umbo_metric_kind;
 
 /** Options of a metric. */
 typedef struct umbo_metric_options {

@@ -418,7 +418,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     umbo_destroy_fn destroy, const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
 
 /** The treatment of a gradient that is not finite (infinite or NaN). */
-UMBO_ENUM(umbo_non_finite) {
+typedef enum umbo_non_finite UMBO_INT32 {
   /**
    * SKIP with a dynamic loss scale, FAIL with `global_clip_norm`, which one such element would make
    * useless, and IGNORE in all other cases.
@@ -428,25 +428,25 @@ UMBO_ENUM(umbo_non_finite) {
    * It uses the gradient like any other. The report names the first such variable, and the log gets
    * one warning for each optimizer.
    */
-  UMBO_NON_FINITE_IGNORE = 1,
+  UMBO_NON_FINITE_IGNORE = 1401,
   /** It changes no variable and no state, uses the gradients up, and reports `skipped`. */
-  UMBO_NON_FINITE_SKIP = 2,
+  UMBO_NON_FINITE_SKIP = 1402,
   /**
    * It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
    * the step, the replica and the first such element.
    */
-  UMBO_NON_FINITE_FAIL = 3
-};
+  UMBO_NON_FINITE_FAIL = 1403
+} umbo_non_finite;
 
 /** Whether losses are multiplied by a factor, so that small 16-bit gradients do not become zero. */
-UMBO_ENUM(umbo_loss_scaling) {
+typedef enum umbo_loss_scaling UMBO_INT32 {
   /** There is no factor. */
   UMBO_LOSS_SCALING_NONE = 0,
   /** The factor is the same in all runs. */
-  UMBO_LOSS_SCALING_FIXED = 1,
+  UMBO_LOSS_SCALING_FIXED = 1501,
   /** The factor grows after some applies that took effect, and shrinks when one is skipped. */
-  UMBO_LOSS_SCALING_DYNAMIC = 2
-};
+  UMBO_LOSS_SCALING_DYNAMIC = 1502
+} umbo_loss_scaling;
 
 /**
  * The options of an optimizer besides its update rule.

@@ -39,47 +39,47 @@ extern "C" {
 #define UMBO_MAX_NDIM (8)
 
 /** The type of a tensor's elements. */
-UMBO_ENUM(umbo_dtype) {
+typedef enum umbo_dtype UMBO_INT32 {
   /** Any type, or none. */
   UMBO_DTYPE_NONE = 0,
   /** IEEE 754 binary16. */
-  UMBO_DTYPE_FLOAT16 = 1,
+  UMBO_DTYPE_FLOAT16 = 301,
   /** The upper half of an IEEE 754 binary32. */
-  UMBO_DTYPE_BFLOAT16 = 2,
+  UMBO_DTYPE_BFLOAT16 = 302,
   /** `float`. */
-  UMBO_DTYPE_FLOAT32 = 3,
+  UMBO_DTYPE_FLOAT32 = 303,
   /** `double`. */
-  UMBO_DTYPE_FLOAT64 = 4,
+  UMBO_DTYPE_FLOAT64 = 304,
   /** `int8_t`. */
-  UMBO_DTYPE_INT8 = 5,
+  UMBO_DTYPE_INT8 = 305,
   /** `int16_t`. */
-  UMBO_DTYPE_INT16 = 6,
+  UMBO_DTYPE_INT16 = 306,
   /** `int32_t`. */
-  UMBO_DTYPE_INT32 = 7,
+  UMBO_DTYPE_INT32 = 307,
   /** `int64_t`. */
-  UMBO_DTYPE_INT64 = 8,
+  UMBO_DTYPE_INT64 = 308,
   /** `uint8_t`. */
-  UMBO_DTYPE_UINT8 = 9,
+  UMBO_DTYPE_UINT8 = 309,
   /** `uint16_t`. */
-  UMBO_DTYPE_UINT16 = 10,
+  UMBO_DTYPE_UINT16 = 310,
   /** `uint32_t`. */
-  UMBO_DTYPE_UINT32 = 11,
+  UMBO_DTYPE_UINT32 = 311,
   /** `uint64_t`. */
-  UMBO_DTYPE_UINT64 = 12,
+  UMBO_DTYPE_UINT64 = 312,
   /**
    * One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
    * is computed is not specified. Readers of files make every byte but 0 a 1.
    */
-  UMBO_DTYPE_BOOL = 13
-};
+  UMBO_DTYPE_BOOL = 313
+} umbo_dtype;
 
 /** The properties of a view's memory: a sum of these. */
-UMBO_ENUM(umbo_view_flags) {
+typedef enum umbo_view_flags UMBO_INT32 {
   /** The elements may only be read: `mutable_data` is NULL. */
-  UMBO_VIEW_READ_ONLY = 1,
+  UMBO_VIEW_READ_ONLY = 1 << 16,
   /** The elements lie in row-major order without gaps; a loop need not look at `strides`. */
-  UMBO_VIEW_CONTIGUOUS = 2
-};
+  UMBO_VIEW_CONTIGUOUS = 1 << 17
+} umbo_view_flags;
 
 /** Where elements are in memory. The size of the struct stays the same in later versions. */
 typedef struct umbo_view {
@@ -228,8 +228,8 @@ static inline void umbo_tensor_release(const umbo_tensor *tensor) {
  */
 static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, const int64_t *shape,
                                             const void *data) {
-  /* By the numbers of the dtypes. */
-  static const size_t bytes[14] = {0, 2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  /* From UMBO_DTYPE_FLOAT16 on. */
+  static const size_t bytes[13] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
   umbo_view view;
   int64_t stride = 1;
   int32_t axis, number;
@@ -247,8 +247,8 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, cons
   view.data = data;
   view.dtype = dtype;
   view.flags = UMBO_ENUM_VALUE(umbo_view_flags, UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
-  number = UMBO_ENUM_VALUE(int32_t, dtype);
-  view.element_bytes = number >= 0 && number < 14 ? bytes[number] : 0;
+  number = UMBO_ENUM_VALUE(int32_t, dtype) - UMBO_ENUM_VALUE(int32_t, UMBO_DTYPE_FLOAT16);
+  view.element_bytes = number >= 0 && number < 13 ? bytes[number] : 0;
   for (axis = ndim - 1; axis >= 0; axis--) {
     view.strides[axis] = stride;
     stride *= shape[axis];

@@ -74,16 +74,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
  * When copies of a variable are synchronised. There is one copy, so only the default of
  * `trainable` follows.
  */
-UMBO_ENUM(umbo_synchronization) {
+typedef enum umbo_synchronization UMBO_INT32 {
   /** The strategy decides. */
   UMBO_SYNCHRONIZATION_AUTO = 0,
   /** Never. */
-  UMBO_SYNCHRONIZATION_NONE = 1,
+  UMBO_SYNCHRONIZATION_NONE = 1901,
   /** On every write. */
-  UMBO_SYNCHRONIZATION_ON_WRITE = 2,
+  UMBO_SYNCHRONIZATION_ON_WRITE = 1902,
   /** On every read. By default optimizers do not change the variable. */
-  UMBO_SYNCHRONIZATION_ON_READ = 3
-};
+  UMBO_SYNCHRONIZATION_ON_READ = 1903
+} umbo_synchronization;
 
 /**
  * Called for a variable that is about to be made.

@@ -93,22 +93,22 @@ UMBO_MUST_USE static inline umbo_status umbo_value_from_data(
 }
 
 /** The kinds of values. */
-UMBO_ENUM(umbo_value_kind) {
+typedef enum umbo_value_kind UMBO_INT32 {
   /** A tensor. */
-  UMBO_VALUE_TENSOR = 1,
+  UMBO_VALUE_TENSOR = 501,
   /** One tensor, or indexed slices, for each replica. */
-  UMBO_VALUE_PER_REPLICA = 2,
+  UMBO_VALUE_PER_REPLICA = 502,
   /** Values in order. */
-  UMBO_VALUE_TUPLE = 3,
+  UMBO_VALUE_TUPLE = 503,
   /** Values with names, in order. */
-  UMBO_VALUE_STRUCT = 4,
+  UMBO_VALUE_STRUCT = 504,
   /** A variable. */
-  UMBO_VALUE_VARIABLE = 5,
+  UMBO_VALUE_VARIABLE = 505,
   /** Indexed slices: some rows of a tensor, by number. */
-  UMBO_VALUE_INDEXED_SLICES = 6,
+  UMBO_VALUE_INDEXED_SLICES = 506,
   /** Values in order. A list is used like a tuple, but does not have the same structure. */
-  UMBO_VALUE_LIST = 7
-};
+  UMBO_VALUE_LIST = 507
+} umbo_value_kind;
 
 /** The kind and the components of a value. Start from UMBO_VALUE_INFO_INIT. */
 typedef struct umbo_value_info {

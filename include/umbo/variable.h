@@ -35,44 +35,44 @@ extern "C" {
 #endif
 
 /** The elements of a new variable: the same on every machine (see `initial_seed`). */
-UMBO_ENUM(umbo_initial) {
+typedef enum umbo_initial UMBO_INT32 {
   /** No distribution: a tensor or an initializer says it. */
   UMBO_INITIAL_NONE = 0,
   /** Zeros, of any dtype. All other distributions are for floats. */
-  UMBO_INITIAL_ZEROS = 1,
+  UMBO_INITIAL_ZEROS = 1001,
   /** `initial_mean`. */
-  UMBO_INITIAL_CONSTANT = 2,
+  UMBO_INITIAL_CONSTANT = 1002,
   /** Uniform from `initial_mean` - `initial_spread` to `initial_mean` + `initial_spread`. */
-  UMBO_INITIAL_UNIFORM = 3,
+  UMBO_INITIAL_UNIFORM = 1003,
   /** Normal, with the mean `initial_mean` and the standard deviation `initial_spread`. */
-  UMBO_INITIAL_NORMAL = 4,
+  UMBO_INITIAL_NORMAL = 1004,
   /**
    * Uniform within the square root of 6 / (fan in + fan out). Of a matrix these are the rows and
    * the columns; of a convolution's kernel its last two sizes, each times the product of the
    * others; of a vector its size.
    */
-  UMBO_INITIAL_GLOROT_UNIFORM = 5,
+  UMBO_INITIAL_GLOROT_UNIFORM = 1005,
   /** Normal of variance 2 / (fan in + fan out), nothing beyond two standard deviations. */
-  UMBO_INITIAL_GLOROT_NORMAL = 6,
+  UMBO_INITIAL_GLOROT_NORMAL = 1006,
   /** Uniform within the square root of 6 / fan in. */
-  UMBO_INITIAL_HE_UNIFORM = 7,
+  UMBO_INITIAL_HE_UNIFORM = 1007,
   /** Normal of variance 2 / fan in, nothing beyond two standard deviations. */
-  UMBO_INITIAL_HE_NORMAL = 8
-};
+  UMBO_INITIAL_HE_NORMAL = 1008
+} umbo_initial;
 
 /** How values that replicas assign to a variable are combined. */
-UMBO_ENUM(umbo_aggregation) {
+typedef enum umbo_aggregation UMBO_INT32 {
   /**
    * Not at all: an assignment in a callback of several replicas is UMBO_STATUS_INVALID_ARGUMENT.
    */
   UMBO_AGGREGATION_NONE = 0,
   /** The values are added. */
-  UMBO_AGGREGATION_SUM = 1,
+  UMBO_AGGREGATION_SUM = 901,
   /** The sum of the values is divided by the number of replicas. Not for integers. */
-  UMBO_AGGREGATION_MEAN = 2,
+  UMBO_AGGREGATION_MEAN = 902,
   /** Replica 0's value is taken. */
-  UMBO_AGGREGATION_ONLY_FIRST_REPLICA = 3
-};
+  UMBO_AGGREGATION_ONLY_FIRST_REPLICA = 903
+} umbo_aggregation;
 
 /**
  * Writes the initial value of a variable.
@@ -390,22 +390,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload_flat(
     int64_t count, umbo_variable *const *variables, const void *data, size_t bytes);
 
 /** The operation of a scatter on a row of a variable. Integers wrap. */
-UMBO_ENUM(umbo_scatter_op) {
+typedef enum umbo_scatter_op UMBO_INT32 {
   /** Adds the values to the row. */
-  UMBO_SCATTER_ADD = 1,
+  UMBO_SCATTER_ADD = 1101,
   /** Subtracts the values from the row. */
-  UMBO_SCATTER_SUB = 2,
+  UMBO_SCATTER_SUB = 1102,
   /** Multiplies the row by the values. */
-  UMBO_SCATTER_MUL = 3,
+  UMBO_SCATTER_MUL = 1103,
   /** Divides the row by the values. Integers are rounded towards zero. */
-  UMBO_SCATTER_DIV = 4,
+  UMBO_SCATTER_DIV = 1104,
   /** Takes the smaller element of each pair; NaN, if one of them is NaN. */
-  UMBO_SCATTER_MIN = 5,
+  UMBO_SCATTER_MIN = 1105,
   /** Takes the larger element of each pair; NaN, if one of them is NaN. */
-  UMBO_SCATTER_MAX = 6,
+  UMBO_SCATTER_MAX = 1106,
   /** Replaces the row. The only one for bool. */
-  UMBO_SCATTER_UPDATE = 7
-};
+  UMBO_SCATTER_UPDATE = 1107
+} umbo_scatter_op;
 
 /**
  * Changes rows of a variable, in the order of the slices. A row that is named several times is

@@ -24,6 +24,7 @@ pub(crate) use crate::nouns::dtype::{dtype, shape};
 pub(crate) use crate::nouns::element_spec::spec;
 pub(crate) use crate::nouns::replica_context::{context, within};
 pub(crate) use crate::nouns::run::optional_value;
+use crate::nouns::special_numbers::described;
 pub(crate) use crate::nouns::view::view;
 pub(crate) use crate::tensorflow::collective::destination;
 
@@ -151,13 +152,13 @@ pub(crate) fn natural<N: TryFrom<i64>>(
     argument: &'static str,
 ) -> Result<N> {
     let number = number.into();
-    let problem = || invalid!(argument, "{number}; must be 0 or more");
+    let problem = || invalid!(argument, "{}; must be 0 or more", described(number));
     N::try_from(number).map_err(|_| problem())
 }
 
 /// A number of at least 1.
 pub(crate) fn positive<N: TryFrom<i64>>(number: i64, argument: &'static str) -> Result<N> {
-    let problem = || invalid!(argument, "{number}; must be 1 or more");
+    let problem = || invalid!(argument, "{}; must be 1 or more", described(number));
     N::try_from(number)
         .ok()
         .filter(|_| number >= 1)
@@ -166,13 +167,13 @@ pub(crate) fn positive<N: TryFrom<i64>>(number: i64, argument: &'static str) -> 
 
 /// How many elements arrays have, of which there is at least one.
 pub(crate) fn counted(count: i64, argument: &'static str) -> Result<i64> {
-    let problem = || invalid!(argument, "{count}; 1 or more are expected");
+    let problem = || invalid!(argument, "{}; 1 or more are expected", described(count));
     Some(count).filter(|count| *count >= 1).ok_or_else(problem)
 }
 
 /// A place in a list.
 pub(crate) fn index(index: i64, argument: &'static str) -> Result<usize> {
-    let problem = || out_of_range!(argument, "{index}; indices are 0 or more");
+    let problem = || out_of_range!(argument, "{}; indices are 0 or more", described(index));
     usize::try_from(index).map_err(|_| problem())
 }
 
@@ -199,7 +200,11 @@ pub(crate) fn at<T>(
         .and_then(find)
         .ok_or_else(|| {
             let Listed { count, elements } = list;
-            out_of_range!(argument, "{index} is not in [0, {count}), {elements}")
+            out_of_range!(
+                argument,
+                "{} is not in [0, {count}), {elements}",
+                described(index)
+            )
         })
 }
 

@@ -1,5 +1,6 @@
 //! Constants of C, and what they are in the core.
 
+use super::constant_names::NAMES;
 use umbo_core::error::{Error, Result};
 
 /// The type of the core that a set of constants stands for.
@@ -55,11 +56,21 @@ pub(crate) use {constants, one_of};
 #[cold]
 pub(crate) fn invalid(code: i32, argument: &'static str, valid: &[(&str, i32)]) -> Error {
     let named = |(name, code): &(&str, i32)| format!("{name} ({code})");
+    let given = described(code);
     let valid = match valid {
         [one] => named(one),
         [first, second] => format!("{} and {}", named(first), named(second)),
         [first, .., last] => format!("{} to {}", named(first), named(last)),
         [] => "none".to_owned(),
     };
-    invalid!(argument, "{code}; valid are {valid}")
+    invalid!(argument, "{given}; valid are {valid}")
+}
+
+/// A number in the place of an enum, as messages say it: the constant of another enum, whose
+/// numbers are different ones, with its name.
+pub(crate) fn described(code: i32) -> String {
+    match NAMES.binary_search_by_key(&code, |(number, ..)| *number) {
+        Ok(at) => format!("{} ({code}), which is a {}", NAMES[at].1, NAMES[at].2),
+        Err(_) => code.to_string(),
+    }
 }

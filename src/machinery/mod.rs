@@ -19,6 +19,7 @@ pub(crate) mod boundary;
 pub(crate) mod c_string;
 pub(crate) mod callback;
 pub(crate) mod checked_step;
+mod constant_names;
 pub(crate) mod constants;
 pub mod first_batch;
 pub(crate) mod handle;

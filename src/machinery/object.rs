@@ -25,45 +25,45 @@ pub type umbo_handle_type = i32;
 /// Handles of all types together.
 pub const UMBO_HANDLE_ANY: umbo_handle_type = 0;
 /// `umbo_tensor`.
-pub const UMBO_HANDLE_TENSOR: umbo_handle_type = 1;
+pub const UMBO_HANDLE_TENSOR: umbo_handle_type = 101;
 /// `umbo_value`.
-pub const UMBO_HANDLE_VALUE: umbo_handle_type = 2;
+pub const UMBO_HANDLE_VALUE: umbo_handle_type = 102;
 /// `umbo_strategy`.
-pub const UMBO_HANDLE_STRATEGY: umbo_handle_type = 3;
+pub const UMBO_HANDLE_STRATEGY: umbo_handle_type = 103;
 /// `umbo_scope`.
-pub const UMBO_HANDLE_SCOPE: umbo_handle_type = 4;
+pub const UMBO_HANDLE_SCOPE: umbo_handle_type = 104;
 /// `umbo_replica_context`.
-pub const UMBO_HANDLE_REPLICA_CONTEXT: umbo_handle_type = 5;
+pub const UMBO_HANDLE_REPLICA_CONTEXT: umbo_handle_type = 105;
 /// `umbo_variable`.
-pub const UMBO_HANDLE_VARIABLE: umbo_handle_type = 6;
+pub const UMBO_HANDLE_VARIABLE: umbo_handle_type = 106;
 /// `umbo_dataset`.
-pub const UMBO_HANDLE_DATASET: umbo_handle_type = 7;
+pub const UMBO_HANDLE_DATASET: umbo_handle_type = 107;
 /// `umbo_distributed_dataset`.
-pub const UMBO_HANDLE_DISTRIBUTED_DATASET: umbo_handle_type = 8;
+pub const UMBO_HANDLE_DISTRIBUTED_DATASET: umbo_handle_type = 108;
 /// `umbo_iterator`.
-pub const UMBO_HANDLE_ITERATOR: umbo_handle_type = 9;
+pub const UMBO_HANDLE_ITERATOR: umbo_handle_type = 109;
 /// `umbo_gradients`.
-pub const UMBO_HANDLE_GRADIENTS: umbo_handle_type = 10;
+pub const UMBO_HANDLE_GRADIENTS: umbo_handle_type = 110;
 /// `umbo_optimizer`.
-pub const UMBO_HANDLE_OPTIMIZER: umbo_handle_type = 11;
+pub const UMBO_HANDLE_OPTIMIZER: umbo_handle_type = 111;
 /// `umbo_cancellation`.
-pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 12;
+pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 112;
 /// `umbo_cluster_resolver`.
-pub const UMBO_HANDLE_CLUSTER_RESOLVER: umbo_handle_type = 13;
+pub const UMBO_HANDLE_CLUSTER_RESOLVER: umbo_handle_type = 113;
 /// `umbo_variable_request`.
-pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 14;
+pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 114;
 /// `umbo_element_spec`.
-pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
+pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 115;
 /// `umbo_equivalence`.
-pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 16;
+pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 116;
 /// `umbo_metrics`.
-pub const UMBO_HANDLE_METRICS: umbo_handle_type = 17;
+pub const UMBO_HANDLE_METRICS: umbo_handle_type = 117;
 /// `umbo_checkpoint`.
-pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 18;
+pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 118;
 /// `umbo_checkpoint_manager`.
-pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 19;
+pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 119;
 /// `umbo_communicator`.
-pub const UMBO_HANDLE_COMMUNICATOR: umbo_handle_type = 20;
+pub const UMBO_HANDLE_COMMUNICATOR: umbo_handle_type = 120;
 
 /// The kind that a C constant selects; none selects all.
 pub(crate) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
@@ -73,8 +73,8 @@ pub(crate) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
     let kind = u64::try_from(code).ok().and_then(Kind::from_code);
     kind.map(Some).ok_or_else(|| {
         let valid = [
-            ("UMBO_HANDLE_ANY", 0),
-            ("", 0),
+            ("UMBO_HANDLE_ANY", UMBO_HANDLE_ANY),
+            ("UMBO_HANDLE_TENSOR", UMBO_HANDLE_TENSOR),
             ("UMBO_HANDLE_COMMUNICATOR", UMBO_HANDLE_COMMUNICATOR),
         ];
         invalid(code, "type", &valid)
@@ -95,8 +95,8 @@ pub(crate) fn owned_kind(code: umbo_handle_type) -> Result<Kind> {
             invalid!(
                 "type",
                 "{code}; a type of handles that are released is expected, so neither \
-                 UMBO_HANDLE_ANY (0) nor _SCOPE (4), _REPLICA_CONTEXT (5) or _VARIABLE_REQUEST \
-                 (14)"
+                 UMBO_HANDLE_ANY (0) nor _SCOPE (104), _REPLICA_CONTEXT (105) or \
+                 _VARIABLE_REQUEST (114)"
             )
         })
 }

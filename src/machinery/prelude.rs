@@ -14,7 +14,7 @@ pub(crate) use super::handle::{self, LentHandle, make, reserve};
 pub(crate) use super::options::{self, c_struct};
 pub(crate) use super::status;
 pub(crate) use super::user_data::UserData;
-pub(crate) use crate::nouns::special_numbers::{duration, least_unless, unless};
+pub(crate) use crate::nouns::special_numbers::{described, duration, least_unless, unless};
 pub(crate) use crate::*;
 pub(crate) use umbo_core::error::{Error, Result};
 pub(crate) use umbo_core::executor::floating_point::in_program;

@@ -57,12 +57,7 @@ pub fn umbo_checkpoint_manager_create(
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
-    let every_steps = least_unless(
-        options.every_steps,
-        1,
-        "UMBO_INFINITE",
-        "options.every_steps",
-    )?;
+    let every_steps = least_unless(options.every_steps, 1, UMBO_INFINITE, "options.every_steps")?;
     Ok(ManagerOptions {
         max_to_keep: positive(options.max_to_keep, "options.max_to_keep")?,
         max_best_to_keep: natural(options.max_best_to_keep, "options.max_best_to_keep")?,

@@ -10,16 +10,16 @@ pub type umbo_reduce_op = i32;
 
 /// The sum. Integers wrap. Floats are added in replica order, 16-bit ones in 32 bits and 32-bit
 /// ones in 64, and rounded once.
-pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
+pub const UMBO_REDUCE_SUM: umbo_reduce_op = 601;
 /// The sum divided by the count. The mean of integers is a float: float32 for 8 and 16 bits,
 /// float64 for wider ones.
-pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
+pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 602;
 
 /// The smallest element, of the same dtype. If any element is NaN, the result is the quiet NaN; -0
 /// is less than +0. The MIN of bool is true if all are.
-pub const UMBO_REDUCE_MIN: umbo_reduce_op = 3;
+pub const UMBO_REDUCE_MIN: umbo_reduce_op = 603;
 /// The largest element, by the rules of UMBO_REDUCE_MIN. The MAX of bool is true if any is.
-pub const UMBO_REDUCE_MAX: umbo_reduce_op = 4;
+pub const UMBO_REDUCE_MAX: umbo_reduce_op = 604;
 
 constants! {
     ReduceOp {

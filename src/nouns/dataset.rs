@@ -57,7 +57,7 @@ pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umb
     let capacity = least_unless(
         options.buffer_capacity,
         1,
-        "UMBO_ALL",
+        UMBO_ALL,
         "options.buffer_capacity",
     )?;
     dataset.shuffle(&ShuffleOptions {
@@ -160,6 +160,9 @@ pub fn umbo_dataset_unbatch(dataset: *mut *mut umbo_dataset) {
     dataset.unbatch()
 }
 
+/// How the core says "all" and "without end".
+const WITHOUT_BOUND: i64 = -1;
+
 /// Repeats the elements.
 ///
 /// @param[in] count How many times they come, 0 or more, or UMBO_INFINITE.
@@ -168,7 +171,8 @@ pub fn umbo_dataset_unbatch(dataset: *mut *mut umbo_dataset) {
 /// are made before do not mix two repetitions.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_repeat(dataset: *mut *mut umbo_dataset, count: i64) {
-    dataset.repeat(count)
+    let count = least_unless(count, 0, UMBO_INFINITE, "count")?;
+    dataset.repeat(count.unwrap_or(WITHOUT_BOUND))
 }
 
 /// Makes elements ahead of time, on a thread of each iterator.
@@ -195,7 +199,7 @@ pub fn umbo_dataset_prefetch(dataset: *mut *mut umbo_dataset, depth: i64) {
 /// this is UMBO_STATUS_FAILED_PRECONDITION of the reset.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
-    dataset.take(count)
+    dataset.take(least_unless(count, 0, UMBO_ALL, "count")?.unwrap_or(WITHOUT_BOUND))
 }
 
 /// Leaves out the first elements.
@@ -214,7 +218,7 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 /// there.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
-    dataset.skip(count)
+    dataset.skip(least_unless(count, 0, UMBO_ALL, "count")?.unwrap_or(WITHOUT_BOUND))
 }
 
 /// Keeps every n-th element: those at `index`, `index` + `shard_count` and so on.
@@ -298,15 +302,12 @@ pub fn umbo_dataset_sample(
     sampled.write(make(Dataset::sample(&datasets, weights, &options)?)?);
 }
 
-/// A number of elements or steps that is not known before a pass has ended.
-pub const UMBO_CARDINALITY_UNKNOWN: i64 = -2;
-
 /// Counts the elements of a pass.
 ///
 /// @param[out] count The number, UMBO_INFINITE or UMBO_CARDINALITY_UNKNOWN.
 #[c_call(out(count), borrow(dataset))]
 pub fn umbo_dataset_cardinality(dataset: *const umbo_dataset, count: *mut i64) {
-    count.write(dataset.cardinality().code());
+    count.write(cardinality_for_c(dataset.cardinality()));
 }
 
 /// Gets a new handle to the spec of the elements.

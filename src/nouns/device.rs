@@ -10,9 +10,9 @@ use umbo_core::strategy::context::current_device;
 pub type umbo_device_type = i32;
 
 /// A share of the host's processors, with host memory.
-pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
+pub const UMBO_DEVICE_CPU: umbo_device_type = 401;
 /// A CUDA device, or a share of one.
-pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
+pub const UMBO_DEVICE_GPU: umbo_device_type = 402;
 
 impl Constant for DeviceKind {
     fn from_c(code: i32, argument: &'static str) -> Result<DeviceKind> {
@@ -22,7 +22,7 @@ impl Constant for DeviceKind {
     }
 
     fn to_c(self) -> i32 {
-        self.number()
+        UMBO_DEVICE_CPU - DeviceKind::Cpu.number() + self.number()
     }
 }
 

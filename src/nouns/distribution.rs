@@ -16,7 +16,7 @@ pub const UMBO_SPLIT_CEIL: umbo_split = 0;
 /// 2, 2 and 2. Of a smaller batch each gets the same rows, as far as they exist: of a last batch of
 /// 6 in batches of 8, 2 replicas get 4 and
 /// 2. If nobody knows the size of a full batch, each batch is a full one.
-pub const UMBO_SPLIT_BALANCED: umbo_split = 1;
+pub const UMBO_SPLIT_BALANCED: umbo_split = 1201;
 
 /// Which rows of batches each rank gets.
 pub type umbo_sharding = i32;
@@ -31,7 +31,7 @@ pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// Each rank's dataset is its own, and nothing is compared. The ranks synchronise for each element
 /// and go on until none has any more; one that has none gets parts without rows. With
 /// `drop_partial_step` all end with the first.
-pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
+pub const UMBO_SHARDING_OFF: umbo_sharding = 1301;
 /// All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files: file
 /// i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of which
 /// its replicas take in turn what UMBO_SPLIT_BALANCED would give them of a full batch over all
@@ -40,9 +40,9 @@ pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
 /// umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer files
 /// than ranks, other sources, batches with fewer rows than replicas or an unknown number, or a
 /// take, skip, shard or zip after the files.
-pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
+pub const UMBO_SHARDING_FILE: umbo_sharding = 1302;
 /// UMBO_SHARDING_FILE where possible, else UMBO_SHARDING_DATA; the reason is logged at INFO.
-pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
+pub const UMBO_SHARDING_AUTO: umbo_sharding = 1303;
 
 constants! { Splitting { UMBO_SPLIT_CEIL = Ceiling, UMBO_SPLIT_BALANCED = Balanced } }
 constants! { Sharding {
@@ -77,14 +77,16 @@ pub struct umbo_distribute_options {
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
-    let read_ahead = match options.prefetch_count {
-        UMBO_AUTO => None,
-        size => Some(size),
-    };
+    let read_ahead = least_unless(
+        options.prefetch_count,
+        0,
+        UMBO_AUTO,
+        "options.prefetch_count",
+    )?;
     let compared_steps = least_unless(
         options.compared_steps,
         0,
-        "UMBO_AUTO",
+        UMBO_AUTO,
         "options.compared_steps",
     )?;
     Ok(DistributeOptions {
@@ -204,7 +206,7 @@ pub fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
     count: *mut i64,
 ) {
-    count.write(distributed.cardinality().code());
+    count.write(cardinality_for_c(distributed.cardinality()));
 }
 
 /// Makes an iterator at the beginning of a pass.

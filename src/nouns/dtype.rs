@@ -9,32 +9,32 @@ pub type umbo_dtype = i32;
 /// Any type, or none.
 pub const UMBO_DTYPE_NONE: umbo_dtype = 0;
 /// IEEE 754 binary16.
-pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 1;
+pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 301;
 /// The upper half of an IEEE 754 binary32.
-pub const UMBO_DTYPE_BFLOAT16: umbo_dtype = 2;
+pub const UMBO_DTYPE_BFLOAT16: umbo_dtype = 302;
 /// `float`.
-pub const UMBO_DTYPE_FLOAT32: umbo_dtype = 3;
+pub const UMBO_DTYPE_FLOAT32: umbo_dtype = 303;
 /// `double`.
-pub const UMBO_DTYPE_FLOAT64: umbo_dtype = 4;
+pub const UMBO_DTYPE_FLOAT64: umbo_dtype = 304;
 /// `int8_t`.
-pub const UMBO_DTYPE_INT8: umbo_dtype = 5;
+pub const UMBO_DTYPE_INT8: umbo_dtype = 305;
 /// `int16_t`.
-pub const UMBO_DTYPE_INT16: umbo_dtype = 6;
+pub const UMBO_DTYPE_INT16: umbo_dtype = 306;
 /// `int32_t`.
-pub const UMBO_DTYPE_INT32: umbo_dtype = 7;
+pub const UMBO_DTYPE_INT32: umbo_dtype = 307;
 /// `int64_t`.
-pub const UMBO_DTYPE_INT64: umbo_dtype = 8;
+pub const UMBO_DTYPE_INT64: umbo_dtype = 308;
 /// `uint8_t`.
-pub const UMBO_DTYPE_UINT8: umbo_dtype = 9;
+pub const UMBO_DTYPE_UINT8: umbo_dtype = 309;
 /// `uint16_t`.
-pub const UMBO_DTYPE_UINT16: umbo_dtype = 10;
+pub const UMBO_DTYPE_UINT16: umbo_dtype = 310;
 /// `uint32_t`.
-pub const UMBO_DTYPE_UINT32: umbo_dtype = 11;
+pub const UMBO_DTYPE_UINT32: umbo_dtype = 311;
 /// `uint64_t`.
-pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
+pub const UMBO_DTYPE_UINT64: umbo_dtype = 312;
 /// One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
 /// is computed is not specified. Readers of files make every byte but 0 a 1.
-pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
+pub const UMBO_DTYPE_BOOL: umbo_dtype = 313;
 
 /// The largest number of dimensions.
 pub const UMBO_MAX_NDIM: i32 = 8;

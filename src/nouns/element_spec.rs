@@ -5,9 +5,6 @@ use crate::machinery::prelude::*;
 use umbo_core::input::{ElementSpec, LeafSpec};
 use umbo_core::tensor::MAX_RANK;
 
-/// The size of a dimension in which elements may differ.
-pub const UMBO_SIZE_UNKNOWN: i64 = -1;
-
 /// A spec of one's own.
 pub(crate) fn spec(spec: *const umbo_element_spec, argument: &'static str) -> Result<ElementSpec> {
     borrow(spec, argument, |spec| ElementSpec::clone(spec))
@@ -35,8 +32,11 @@ pub fn umbo_element_spec_create_tensor(
     let shape = shape.iter().map(|&size| match size {
         UMBO_SIZE_UNKNOWN => Ok(None),
         size => usize::try_from(size).map(Some).map_err(|_| {
-            let problem =
-                format!("a size of {size}; sizes are 0 or more, or UMBO_SIZE_UNKNOWN (-1)");
+            let problem = format!(
+                "a size of {}; sizes are 0 or more, or {}",
+                described(size),
+                described(UMBO_SIZE_UNKNOWN)
+            );
             Error::invalid("shape", problem)
         }),
     });

@@ -8,52 +8,52 @@ use umbo_core::equivalence::{self, CheckOptions, Subject, Verdict};
 pub type umbo_equivalence_subject = i32;
 
 /// The step as a whole.
-pub const UMBO_EQUIVALENCE_OF_STEP: umbo_equivalence_subject = 1;
+pub const UMBO_EQUIVALENCE_OF_STEP: umbo_equivalence_subject = 1701;
 /// The gradient of a variable.
-pub const UMBO_EQUIVALENCE_OF_GRADIENT: umbo_equivalence_subject = 2;
+pub const UMBO_EQUIVALENCE_OF_GRADIENT: umbo_equivalence_subject = 1702;
 /// A metric.
-pub const UMBO_EQUIVALENCE_OF_METRIC: umbo_equivalence_subject = 3;
+pub const UMBO_EQUIVALENCE_OF_METRIC: umbo_equivalence_subject = 1703;
 /// The value of a variable.
-pub const UMBO_EQUIVALENCE_OF_VARIABLE: umbo_equivalence_subject = 4;
+pub const UMBO_EQUIVALENCE_OF_VARIABLE: umbo_equivalence_subject = 1704;
 
 /// The verdict of a check. All but EQUAL, NOT_WRITTEN and SIZE_DEPENDENT count against the
 /// equivalence.
 pub type umbo_equivalence_verdict = i32;
 
 /// The same for every split of the batch.
-pub const UMBO_EQUIVALENCE_EQUAL: umbo_equivalence_verdict = 1;
+pub const UMBO_EQUIVALENCE_EQUAL: umbo_equivalence_verdict = 1801;
 /// No replica writes the gradient, so the variable would not be updated.
-pub const UMBO_EQUIVALENCE_NOT_WRITTEN: umbo_equivalence_verdict = 2;
+pub const UMBO_EQUIVALENCE_NOT_WRITTEN: umbo_equivalence_verdict = 1802;
 /// The callback fails for another split of the batch, for instance with empty parts.
-pub const UMBO_EQUIVALENCE_CALLBACK_FAILED: umbo_equivalence_verdict = 3;
+pub const UMBO_EQUIVALENCE_CALLBACK_FAILED: umbo_equivalence_verdict = 1803;
 /// A replica does not submit its gradients.
-pub const UMBO_EQUIVALENCE_NOT_SUBMITTED: umbo_equivalence_verdict = 4;
+pub const UMBO_EQUIVALENCE_NOT_SUBMITTED: umbo_equivalence_verdict = 1804;
 /// The weights are not in proportion to the examples.
-pub const UMBO_EQUIVALENCE_WRONG_WEIGHT: umbo_equivalence_verdict = 5;
+pub const UMBO_EQUIVALENCE_WRONG_WEIGHT: umbo_equivalence_verdict = 1805;
 /// A buffer viewed with UMBO_GRADIENT_OVERWRITE is not written in full, or is added to.
-pub const UMBO_EQUIVALENCE_NOT_OVERWRITTEN: umbo_equivalence_verdict = 6;
+pub const UMBO_EQUIVALENCE_NOT_OVERWRITTEN: umbo_equivalence_verdict = 1806;
 /// A number is infinite or NaN.
-pub const UMBO_EQUIVALENCE_NOT_FINITE: umbo_equivalence_verdict = 7;
+pub const UMBO_EQUIVALENCE_NOT_FINITE: umbo_equivalence_verdict = 1807;
 /// Two runs with the same parts of the batch differ.
-pub const UMBO_EQUIVALENCE_NOT_REPEATABLE: umbo_equivalence_verdict = 8;
+pub const UMBO_EQUIVALENCE_NOT_REPEATABLE: umbo_equivalence_verdict = 1808;
 /// The callback does not reduce over its examples in the way that was declared.
-pub const UMBO_EQUIVALENCE_WRONG_REDUCTION: umbo_equivalence_verdict = 9;
+pub const UMBO_EQUIVALENCE_WRONG_REDUCTION: umbo_equivalence_verdict = 1809;
 /// Each replica contributes the gradient of the whole batch.
-pub const UMBO_EQUIVALENCE_WHOLE_BATCH: umbo_equivalence_verdict = 10;
+pub const UMBO_EQUIVALENCE_WHOLE_BATCH: umbo_equivalence_verdict = 1810;
 /// Replicas that have different examples contribute the very same gradient.
-pub const UMBO_EQUIVALENCE_SAME_EXAMPLES: umbo_equivalence_verdict = 11;
+pub const UMBO_EQUIVALENCE_SAME_EXAMPLES: umbo_equivalence_verdict = 1811;
 /// Only some of the replicas that have examples write the gradient.
-pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 12;
+pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 1812;
 /// Each replica adds a term that does not come from an example, such as weight decay.
-pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 13;
+pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 1813;
 /// Different, and the numbers do not show why. The text lists likely causes.
-pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 14;
+pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 1814;
 /// The callback writes a variable, or a copy of it, through a view for reading. The check restores
 /// it; gradients and metrics that differ for that reason have this verdict too.
-pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
+pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 1815;
 /// Different only for a smaller batch: the callback uses statistics of the whole batch, or its size
 /// for more than the mean.
-pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 16;
+pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 1816;
 
 constants! { Verdict {
     UMBO_EQUIVALENCE_EQUAL = Equal, UMBO_EQUIVALENCE_NOT_WRITTEN = NotWritten,
@@ -185,7 +185,11 @@ pub fn umbo_strategy_check_equivalence(
     equivalence: *mut *mut umbo_equivalence,
 ) {
     let options = CheckOptions {
-        relative_tolerance: unless(options.relative_tolerance, UMBO_AUTO),
+        relative_tolerance: unless(
+            options.relative_tolerance,
+            UMBO_AUTO,
+            "options.relative_tolerance",
+        )?,
         absolute_tolerance: options.absolute_tolerance,
     };
     let call = replica_function(function, user_data);

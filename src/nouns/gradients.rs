@@ -11,11 +11,11 @@ pub type umbo_loss_reduction = i32;
 /// Not given; no function accepts it.
 pub const UMBO_LOSS_UNSET: umbo_loss_reduction = 0;
 /// It sums. An update uses the sum over the replicas, divided by their total weight.
-pub const UMBO_LOSS_SUM: umbo_loss_reduction = 1;
+pub const UMBO_LOSS_SUM: umbo_loss_reduction = 801;
 /// It takes the mean. An update uses the mean over the replicas, weighted by their weights.
-pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
+pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 802;
 /// It divides the sum by the global batch's examples. An update uses the sum over replicas.
-pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
+pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 803;
 
 constants! { LossReduction {
     UMBO_LOSS_SUM = Sum, UMBO_LOSS_MEAN = Mean, UMBO_LOSS_GLOBAL_MEAN = GlobalMean,
@@ -64,8 +64,8 @@ pub fn umbo_gradients_create(
 ) {
     let loss_reduction = match options.loss_reduction {
         UMBO_LOSS_UNSET => {
-            let problem = "0; valid are UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and \
-                           UMBO_LOSS_GLOBAL_MEAN (3), and one must be given: does the callback \
+            let problem = "0; valid are UMBO_LOSS_SUM (801), UMBO_LOSS_MEAN (802) and \
+                           UMBO_LOSS_GLOBAL_MEAN (803), and one must be given: does the callback \
                            sum over its examples, take their mean, or divide by the examples of \
                            the global batch?";
             return Err(Error::invalid("options.loss_reduction", problem));

@@ -7,11 +7,11 @@ use umbo_core::optimizer::GradientMode;
 pub type umbo_gradient_mode = i32;
 
 /// It writes every element. The buffer contains old data before.
-pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
+pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 701;
 /// It adds to the elements, which are zero when it first views the buffer in a step. Each addition
 /// is rounded to the buffer's type: in float16 2048 + 1 is 2048. A callback that adds often to
 /// 16-bit floats adds in memory of its own and converts the sum (umbo_dtype_convert_from_float()).
-pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
+pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 702;
 
 /// Gets this replica's buffer for the gradient of a variable, to be written until it submits.
 ///

@@ -12,13 +12,13 @@ use umbo_core::tensor::blocks;
 pub type umbo_log_level = i32;
 
 /// A failure that no call returns.
-pub const UMBO_LOG_ERROR: umbo_log_level = 1;
+pub const UMBO_LOG_ERROR: umbo_log_level = 201;
 /// It works, but probably not as intended.
-pub const UMBO_LOG_WARNING: umbo_log_level = 2;
+pub const UMBO_LOG_WARNING: umbo_log_level = 202;
 /// The library's set-up.
-pub const UMBO_LOG_INFO: umbo_log_level = 3;
+pub const UMBO_LOG_INFO: umbo_log_level = 203;
 /// Details for finding a fault.
-pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
+pub const UMBO_LOG_DEBUG: umbo_log_level = 204;
 
 constants! { Level {
     UMBO_LOG_ERROR = Error, UMBO_LOG_WARNING = Warning, UMBO_LOG_INFO = Info,

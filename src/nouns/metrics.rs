@@ -8,32 +8,32 @@ use umbo_core::metrics::{Metrics, Predictions};
 pub type umbo_metric_kind = i32;
 
 /// A sum: `sum` of the result. umbo_metrics_add() adds to it.
-pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
+pub const UMBO_METRIC_SUM: umbo_metric_kind = 1601;
 /// A weighted mean: `mean` of the result. umbo_metrics_add() adds to it.
-pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
+pub const UMBO_METRIC_MEAN: umbo_metric_kind = 1602;
 /// An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to
 /// it.
-pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
+pub const UMBO_METRIC_COUNT: umbo_metric_kind = 1603;
 /// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
 /// `weight` how many there were, both by the weights of the examples. Labels are added, or both
 /// numbers by umbo_metrics_add().
-pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
+pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 1604;
 /// A confusion matrix: how often each class (row) was predicted as each class (column), by weights.
 /// The result is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are
 /// added.
-pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
+pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 1605;
 /// The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
 /// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which
 /// the positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and 1
 /// are added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
-pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
+pub const UMBO_METRIC_AUC: umbo_metric_kind = 1606;
 
 /// The share of examples whose class is among the `top_k` that have the highest scores: `mean` of
 /// the result. Labels are added, with scores; among equal scores the first are the higher ones.
-pub const UMBO_METRIC_TOP_K: umbo_metric_kind = 7;
+pub const UMBO_METRIC_TOP_K: umbo_metric_kind = 1607;
 /// The mean squared error: `mean` of the result, whose root is the root mean squared error. Targets
 /// are added in place of labels.
-pub const UMBO_METRIC_SQUARED_ERROR: umbo_metric_kind = 8;
+pub const UMBO_METRIC_SQUARED_ERROR: umbo_metric_kind = 1608;
 
 /// Options of a metric.
 #[c_struct(bin_count = 200, highest_score = 1.0, top_k = 5)]

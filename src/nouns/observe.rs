@@ -9,25 +9,25 @@ use umbo_core::observe::phase::Phase;
 pub type umbo_step_cause = i32;
 
 /// Handing a step to the replicas takes longer than its work.
-pub const UMBO_STEP_CAUSE_SMALL_STEP: umbo_step_cause = 1;
+pub const UMBO_STEP_CAUSE_SMALL_STEP: umbo_step_cause = 1 << 20;
 /// There are more replicas than processors.
-pub const UMBO_STEP_CAUSE_FEW_PROCESSORS: umbo_step_cause = 2;
+pub const UMBO_STEP_CAUSE_FEW_PROCESSORS: umbo_step_cause = 1 << 21;
 /// Threads of BLAS, OpenMP or others use the same processors.
-pub const UMBO_STEP_CAUSE_OTHER_THREADS: umbo_step_cause = 4;
+pub const UMBO_STEP_CAUSE_OTHER_THREADS: umbo_step_cause = 1 << 22;
 /// The input is not ready in time.
-pub const UMBO_STEP_CAUSE_INPUT: umbo_step_cause = 8;
+pub const UMBO_STEP_CAUSE_INPUT: umbo_step_cause = 1 << 23;
 /// One replica takes longer than the others.
-pub const UMBO_STEP_CAUSE_SLOW_REPLICA: umbo_step_cause = 16;
+pub const UMBO_STEP_CAUSE_SLOW_REPLICA: umbo_step_cause = 1 << 24;
 /// The callbacks run one after the other, as with the lock of an interpreter.
-pub const UMBO_STEP_CAUSE_SERIALISED: umbo_step_cause = 32;
+pub const UMBO_STEP_CAUSE_SERIALISED: umbo_step_cause = 1 << 25;
 /// The update takes most of a step, or is limited by memory.
-pub const UMBO_STEP_CAUSE_UPDATE: umbo_step_cause = 64;
+pub const UMBO_STEP_CAUSE_UPDATE: umbo_step_cause = 1 << 26;
 /// Other processes used the processors.
-pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 128;
+pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 1 << 27;
 /// Some steps take far longer than most: the mean is over 1.5 times the median.
-pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
+pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 1 << 28;
 /// A BLAS computes with kernels that are older than the processor.
-pub const UMBO_STEP_CAUSE_OLD_KERNELS: umbo_step_cause = 512;
+pub const UMBO_STEP_CAUSE_OLD_KERNELS: umbo_step_cause = 1 << 29;
 
 constants! { Cause {
     UMBO_STEP_CAUSE_SMALL_STEP = SmallStep, UMBO_STEP_CAUSE_FEW_PROCESSORS = FewProcessors,

@@ -11,12 +11,12 @@ pub type umbo_non_finite = i32;
 pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
 /// It uses the gradient like any other. The report names the first such variable, and the log gets
 /// one warning for each optimizer.
-pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
+pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1401;
 /// It changes no variable and no state, uses the gradients up, and reports `skipped`.
-pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
+pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 1402;
 /// It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
 /// the step, the replica and the first such element.
-pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
+pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 1403;
 
 constants! { NonFinite {
     UMBO_NON_FINITE_IGNORE = Ignore, UMBO_NON_FINITE_SKIP = Skip, UMBO_NON_FINITE_FAIL = Fail,
@@ -28,9 +28,9 @@ pub type umbo_loss_scaling = i32;
 /// There is no factor.
 pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
 /// The factor is the same in all runs.
-pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
+pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1501;
 /// The factor grows after some applies that took effect, and shrinks when one is skipped.
-pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
+pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 1502;
 
 /// The options of an optimizer besides its update rule.
 ///
@@ -103,10 +103,11 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
             minimum: options.loss_scale_minimum,
         }),
     })?;
+    let limit = |limit, argument| unless(limit, UMBO_INFINITE, argument);
     Ok(Settings {
-        weight_decay: unless(options.weight_decay, UMBO_AUTO),
-        global_clip_norm: unless(options.global_clip_norm, UMBO_INFINITE),
-        clip_value: unless(options.clip_value, UMBO_INFINITE),
+        weight_decay: unless(options.weight_decay, UMBO_AUTO, "options.weight_decay")?,
+        global_clip_norm: limit(options.global_clip_norm, "options.global_clip_norm")?,
+        clip_value: limit(options.clip_value, "options.clip_value")?,
         non_finite,
         loss_scaling,
         maximize: flag(options.maximize, "options.maximize")?,
@@ -141,7 +142,7 @@ pub fn umbo_optimizer_add_group(
 ) {
     let group = VariableGroup {
         learning_rate_factor: options.learning_rate_factor,
-        weight_decay: unless(options.weight_decay, UMBO_AUTO),
+        weight_decay: unless(options.weight_decay, UMBO_AUTO, "options.weight_decay")?,
         frozen: flag(options.frozen, "options.frozen")?,
     };
     get(optimizer, "optimizer")?.add_group(&variables, group)

@@ -7,19 +7,19 @@ use umbo_core::strategy::variables::writing::{ScatterOp, scatter};
 pub type umbo_scatter_op = i32;
 
 /// Adds the values to the row.
-pub const UMBO_SCATTER_ADD: umbo_scatter_op = 1;
+pub const UMBO_SCATTER_ADD: umbo_scatter_op = 1101;
 /// Subtracts the values from the row.
-pub const UMBO_SCATTER_SUB: umbo_scatter_op = 2;
+pub const UMBO_SCATTER_SUB: umbo_scatter_op = 1102;
 /// Multiplies the row by the values.
-pub const UMBO_SCATTER_MUL: umbo_scatter_op = 3;
+pub const UMBO_SCATTER_MUL: umbo_scatter_op = 1103;
 /// Divides the row by the values. Integers are rounded towards zero.
-pub const UMBO_SCATTER_DIV: umbo_scatter_op = 4;
+pub const UMBO_SCATTER_DIV: umbo_scatter_op = 1104;
 /// Takes the smaller element of each pair; NaN, if one of them is NaN.
-pub const UMBO_SCATTER_MIN: umbo_scatter_op = 5;
+pub const UMBO_SCATTER_MIN: umbo_scatter_op = 1105;
 /// Takes the larger element of each pair; NaN, if one of them is NaN.
-pub const UMBO_SCATTER_MAX: umbo_scatter_op = 6;
+pub const UMBO_SCATTER_MAX: umbo_scatter_op = 1106;
 /// Replaces the row. The only one for bool.
-pub const UMBO_SCATTER_UPDATE: umbo_scatter_op = 7;
+pub const UMBO_SCATTER_UPDATE: umbo_scatter_op = 1107;
 
 constants! { ScatterOp {
     UMBO_SCATTER_ADD = Add, UMBO_SCATTER_SUB = Subtract, UMBO_SCATTER_MUL = Multiply,

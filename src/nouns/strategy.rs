@@ -111,7 +111,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     let names = names.into_iter().map(|name| Ok(name.to_owned()));
     let names = collect(names, "options.compute_devices")?;
     let communicator = get_optional(given.communicator, "options.communicator")?;
-    let cpu_replicas = least_unless(given.cpu_replicas, 0, "UMBO_AUTO", "options.cpu_replicas")?;
+    let cpu_replicas = least_unless(given.cpu_replicas, 0, UMBO_AUTO, "options.cpu_replicas")?;
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
         cpu_replicas: match cpu_replicas {

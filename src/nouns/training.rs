@@ -147,7 +147,7 @@ pub fn umbo_train_epoch(
         (None, Some(_)) => return Err(alone("optimizer", "gradients")),
     };
     let metrics = get_optional(options.metrics, "options.metrics")?;
-    let max_steps = least_unless(options.max_steps, 0, "UMBO_ALL", "options.max_steps")?;
+    let max_steps = least_unless(options.max_steps, 0, UMBO_ALL, "options.max_steps")?;
     let epoch = Epoch {
         strategy: &strategy,
         iterator: &iterator,

@@ -10,19 +10,19 @@ use umbo_core::values::nest::NestKind;
 pub type umbo_value_kind = i32;
 
 /// A tensor.
-pub const UMBO_VALUE_TENSOR: umbo_value_kind = 1;
+pub const UMBO_VALUE_TENSOR: umbo_value_kind = 501;
 /// One tensor, or indexed slices, for each replica.
-pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 2;
+pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 502;
 /// Values in order.
-pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
+pub const UMBO_VALUE_TUPLE: umbo_value_kind = 503;
 /// Values with names, in order.
-pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
+pub const UMBO_VALUE_STRUCT: umbo_value_kind = 504;
 /// A variable.
-pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
+pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 505;
 /// Indexed slices: some rows of a tensor, by number.
-pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
+pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 506;
 /// Values in order. A list is used like a tuple, but does not have the same structure.
-pub const UMBO_VALUE_LIST: umbo_value_kind = 7;
+pub const UMBO_VALUE_LIST: umbo_value_kind = 507;
 
 pub(crate) fn nest_kind(kind: &NestKind) -> umbo_value_kind {
     match kind {
@@ -227,8 +227,11 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
         Ok(replica) if replica < parts => replica..replica + 1,
         Err(_) if i64::from(replica) == UMBO_ALL => 0..parts,
         _ => {
-            let problem =
-                format!("{replica} is not in [0, {parts}), the replicas, nor UMBO_ALL (-1)");
+            let problem = format!(
+                "{} is not in [0, {parts}), the replicas, nor {}",
+                described(replica),
+                described(UMBO_ALL)
+            );
             return Err(Error::out_of_range("replica", problem));
         }
     };

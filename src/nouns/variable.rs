@@ -10,11 +10,11 @@ pub type umbo_aggregation = i32;
 /// Not at all: an assignment in a callback of several replicas is UMBO_STATUS_INVALID_ARGUMENT.
 pub const UMBO_AGGREGATION_NONE: umbo_aggregation = 0;
 /// The values are added.
-pub const UMBO_AGGREGATION_SUM: umbo_aggregation = 1;
+pub const UMBO_AGGREGATION_SUM: umbo_aggregation = 901;
 /// The sum of the values is divided by the number of replicas. Not for integers.
-pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 2;
+pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 902;
 /// Replica 0's value is taken.
-pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 3;
+pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 903;
 
 constants! { Aggregation {
     UMBO_AGGREGATION_NONE = None, UMBO_AGGREGATION_SUM = Sum, UMBO_AGGREGATION_MEAN = Mean,
@@ -66,7 +66,9 @@ pub(crate) fn trainable(code: i32, argument: &'static str) -> Result<Option<bool
         _ if i64::from(code) == UMBO_AUTO => Ok(None),
         _ => Err(invalid!(
             argument,
-            "{code}; valid are 0 (no), 1 (yes) and UMBO_AUTO (-1)"
+            "{}; valid are 0 (no), 1 (yes) and {}",
+            described(code),
+            described(UMBO_AUTO)
         )),
     }
 }
@@ -75,6 +77,8 @@ pub(crate) fn new_variable(
     name: Option<&str>,
     options: &umbo_variable_options,
 ) -> Result<NewVariable> {
+    // Also where the elements say their type themselves.
+    dtype_or_any(options.dtype, "options.dtype")?;
     Ok(NewVariable {
         name: name.unwrap_or("Variable").into(),
         trainable: trainable(options.trainable, "options.trainable")?,

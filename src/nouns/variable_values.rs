@@ -213,7 +213,7 @@ pub fn umbo_variable_assign_all(
             .map(|view| unsafe { tensor_of_view(view, "views") }),
         "views",
     )?;
-    let weight = unless(weight, UMBO_AUTO);
+    let weight = unless(weight, UMBO_AUTO, "weight")?;
     assign_all(&ctx, &variables, values, weight)
 }
 
@@ -258,7 +258,7 @@ pub fn umbo_variable_create_in_memory(
     variables: *mut *mut umbo_variable,
 ) {
     let owner = Arc::new(user_data);
-    if options.initializer.is_some() || options.initial != UMBO_INITIAL_NONE {
+    if options.initializer.is_some() || distribution(&options)?.is_some() {
         return Err(invalid!(
             "options",
             "initializer or initial is set, but the memory has the initial value"

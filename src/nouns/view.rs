@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use crate::machinery::constants::described as described_constant;
 use crate::machinery::prelude::*;
 use umbo_core::device::DeviceId;
 use umbo_core::kernels::view::View;
@@ -12,9 +13,9 @@ use umbo_core::tensor::{DType, Layout, MAX_RANK, Tensor};
 pub type umbo_view_flags = i32;
 
 /// The elements may only be read: `mutable_data` is NULL.
-pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1;
+pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1 << 16;
 /// The elements lie in row-major order without gaps; a loop need not look at `strides`.
-pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 2;
+pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 1 << 17;
 
 /// Where elements are in memory. The size of the struct stays the same in later versions.
 #[derive(Clone, Copy)]
@@ -119,6 +120,15 @@ pub(crate) unsafe fn described<'a>(
     let shape = shape.map_err(|error| error.within(argument))?;
     let dtype: DType = constant(view.dtype, "dtype").map_err(|error| error.within(argument))?;
     let device = listed_device(view.device, argument)?;
+    let unknown = view.flags & !(UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
+    if unknown != 0 {
+        return Err(invalid!(
+            argument,
+            "flags: {}; valid are UMBO_VIEW_READ_ONLY ({UMBO_VIEW_READ_ONLY}), \
+             UMBO_VIEW_CONTIGUOUS ({UMBO_VIEW_CONTIGUOUS}) and their sum",
+            described_constant(view.flags)
+        ));
+    }
     let mut strides = [0isize; MAX_RANK];
     for (to, &stride) in strides.iter_mut().zip(&view.strides) {
         *to = stride as isize;

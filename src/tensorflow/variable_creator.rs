@@ -13,11 +13,11 @@ pub type umbo_synchronization = i32;
 /// The strategy decides.
 pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
 /// Never.
-pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
+pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1901;
 /// On every write.
-pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
+pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 1902;
 /// On every read. By default optimizers do not change the variable.
-pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
+pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 1903;
 
 constants! { Synchronization {
     UMBO_SYNCHRONIZATION_AUTO = Auto, UMBO_SYNCHRONIZATION_NONE = None,

@@ -60,7 +60,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_run(strategy, asks, NULL, strategy, NULL, NULL));
     CHECK_OK(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
-    CHECK(strstr(text, "exchange") != NULL && causes < 512);
+    CHECK(strstr(text, "exchange") != NULL && causes < UMBO_STEP_CAUSE_OLD_KERNELS);
     CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
     for (replica = 0; replica < 2; replica++) {
         umbo_step_times times = UMBO_STEP_TIMES_INIT;

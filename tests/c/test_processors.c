@@ -55,7 +55,7 @@ int main(void) {
 
     options.cpu_replicas = -2;
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("options.cpu_replicas: -2; must be 0 or more, or UMBO_AUTO (-1)");
+    CHECK_MESSAGE("options.cpu_replicas: -2; must be 0 or more, or UMBO_AUTO (-13)");
     options.cpu_replicas = UMBO_AUTO;
     options.compute_devices = names;
     options.compute_device_count = 1;

@@ -118,7 +118,7 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_example_count(element, -1, &examples));
+    CHECK_OK(umbo_value_example_count(element, UMBO_ALL, &examples));
     CHECK(examples == 4);
     CHECK_OK(umbo_value_example_count(element, 2, &examples));
     CHECK(examples == 0);
@@ -139,7 +139,7 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     /* A tensor that is the same for all replicas does not tell it. */
     CHECK_OK(umbo_strategy_run(strategy, note_place, components, &noted, NULL, NULL));
     CHECK(noted.position[2].first_example == 0);
-    CHECK(noted.position[2].local_example_count == -1 && noted.position[2].global_example_count == -1);
+    CHECK(noted.position[2].local_example_count == UMBO_NONE && noted.position[2].global_example_count == UMBO_NONE);
 
     umbo_value_release(element);
     umbo_iterator_release(iterator);

@@ -92,7 +92,7 @@ static void as_a_distributed_element(umbo_strategy *strategy) {
         same_part(own, expected, "x", replica);
         same_part(own, expected, "y", replica);
     }
-    CHECK_OK(umbo_value_example_count(own, -1, &examples));
+    CHECK_OK(umbo_value_example_count(own, UMBO_ALL, &examples));
     CHECK(examples == 9);
     umbo_value_release(expected);
     umbo_value_release(batch); /* the parts keep it */

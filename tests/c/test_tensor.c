@@ -39,7 +39,7 @@ static void zeros_of_every_dtype(void) {
     for (dtype = UMBO_DTYPE_FLOAT16; dtype <= UMBO_DTYPE_BOOL; dtype = (umbo_dtype)(dtype + 1)) {
         const int64_t shape[1] = {3};
         unsigned char bytes[24];
-        size_t size = 3 * sizes[dtype - 1], index;
+        size_t size = 3 * sizes[dtype - UMBO_DTYPE_FLOAT16], index;
         umbo_tensor *tensor = NULL;
         memset(bytes, 1, sizeof(bytes));
         CHECK_OK(umbo_tensor_create_zeros(dtype, 1, shape, "cpu:0", &tensor));

@@ -169,7 +169,7 @@ void specs() {
     CHECK(nest.kind() == umbo::value_kind::structure && nest.item_count() == 2);
     CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == umbo::value_kind::tuple);
     const auto back = nest.item(0);
-    CHECK(back.dtype() == umbo::dtype::float32 && (back.shape() == umbo::dimensions{-1, 3}));
+    CHECK(back.dtype() == umbo::dtype::float32 && (back.shape() == umbo::dimensions{UMBO_SIZE_UNKNOWN, 3}));
 }
 
 void sources_and_transformations() {
@@ -220,7 +220,7 @@ void distribution() {
     CHECK(strategy.distribute_datasets_from_function(pipeline, dropping).cardinality() == 1);
     umbo::distribute_options balanced;
     balanced.split = umbo::split::balanced;
-    balanced.prefetch_count = -1;
+    balanced.prefetch_count = UMBO_AUTO;
     const auto step =
         strategy.distribute_dataset(umbo::dataset::from_range(0, 5).batch(4), balanced).iterate().next();
     CHECK(step.item(1).view().shape[0] == 2);

@@ -79,7 +79,7 @@ std::vector<mistake> mistakes() {
              at.numbers.prefetch(-3);
          }},
         {"passes fewer than none", umbo::status::invalid_argument,
-         {"umbo_dataset_repeat", "count", "-7", "or -1 for no end"},
+         {"umbo_dataset_repeat", "count", "-7", "or UMBO_INFINITE (-12)"},
          [] {
              const world at{__FILE__};
              at.numbers.repeat(-7);

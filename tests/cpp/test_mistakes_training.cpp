@@ -83,7 +83,7 @@ std::vector<mistake> mistakes() {
          }},
         {"a gradient mode that there is not", umbo::status::invalid_argument,
          {"umbo_gradients_view", "mode", "replica 0", "999",
-          "valid are UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)"},
+          "valid are UMBO_GRADIENT_OVERWRITE (701) and UMBO_GRADIENT_ADD (702)"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -181,7 +181,7 @@ std::vector<mistake> mistakes() {
              umbo::gradients::create(at.strategy, {count}, {umbo::loss_reduction::sum});
          }},
         {"a loss reduction that was not said", umbo::status::invalid_argument,
-         {"umbo_gradients_create", "options.loss_reduction", "0;", "valid are UMBO_LOSS_SUM (1)",
+         {"umbo_gradients_create", "options.loss_reduction", "0;", "valid are UMBO_LOSS_SUM (801)",
           "one must be given"},
          [] {
              const world at;

@@ -95,7 +95,7 @@ std::vector<mistake> mistakes() {
              one.view_as<double>();
          }},
         {"a dtype that there is not", umbo::status::invalid_argument,
-         {"umbo_tensor_create_zeros", "dtype", "999", "valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
+         {"umbo_tensor_create_zeros", "dtype", "999", "valid are UMBO_DTYPE_FLOAT16 (301) to UMBO_DTYPE_BOOL (313)"},
          [] {
              tensor::create_zeros(static_cast<umbo::dtype>(999), {2});
          }},
@@ -132,7 +132,7 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_tensor_download(four.get(), &number, sizeof(number)));
          }},
         {"a reduction that there is not", umbo::status::invalid_argument,
-         {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
+         {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (601) and UMBO_REDUCE_MEAN (602)"},
          [] {
              const world at;
              at.strategy.reduce(at.both, static_cast<umbo::reduce_op>(999));

@@ -37,7 +37,7 @@ fn views_and_weights_are_checked() {
         refused(
             look(ctx, gradients, 0, 0),
             UMBO_STATUS_INVALID_ARGUMENT,
-            &["mode: 0", "UMBO_GRADIENT_ADD (2)"],
+            &["mode: 0", "UMBO_GRADIENT_ADD (702)"],
         );
         for weight in [f64::NAN, f64::INFINITY, -1.0] {
             // SAFETY: the handles are live.

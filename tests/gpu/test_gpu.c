@@ -153,7 +153,7 @@ static void devices(void) {
     CHECK_MESSAGE("memory_limits");
     CHECK_OK(umbo_device_set_logical_count(UMBO_DEVICE_GPU, 1, 2, limits));
     CHECK_STATUS(umbo_device_set_logical_count(3, 0, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)");
+    CHECK_MESSAGE("type: 3; valid are UMBO_DEVICE_CPU (401) and UMBO_DEVICE_GPU (402)");
     CHECK_OK(umbo_device_get_info("CPU:7", &info));
     CHECK(info.name == NULL && info.device.ordinal == 7 && info.total_bytes == 0);
     CHECK_OK(umbo_device_get_info("GPU:0", &info));

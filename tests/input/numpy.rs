@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common::{Temporary, fails, read, rest};
 use half::{bf16, f16};
 use umbo_core::error::{Result, Status};
-use umbo_core::input::Dataset;
+use umbo_core::input::{Cardinality, Dataset};
 use umbo_core::tensor::{DType, Element};
 use umbo_core::values::Value;
 use zip::write::SimpleFileOptions;
@@ -200,7 +200,7 @@ fn headers_in_every_spelling() {
 #[test]
 fn empty_arrays_and_arrays_larger_than_a_chunk() {
     let dataset = open("empty", &npy("<f4", false, "(0, 3)", &[])).unwrap();
-    assert_eq!(dataset.cardinality().code(), 0);
+    assert_eq!(dataset.cardinality(), Cardinality::Exact(0));
     let numbers: Vec<u8> = (0..100_000u32).flat_map(u32::to_be_bytes).collect();
     let dataset = open("large", &npy(">u4", false, "(100000,)", &numbers)).unwrap();
     assert_eq!(rows::<u32>(&dataset).concat(), Vec::from_iter(0..100_000));

@@ -146,8 +146,6 @@ def run_error(info, error):
         else:
             refused(lambda: ours.gradients_of([0, 0]), given.desc)
         return
-    if given.kwargs.get("weight_decay") == -1:
-        raise NotApplicable("a weight decay of -1 is UMBO_AUTO: that of the rule")
     refused(lambda: Trainer(*translated_trainer(info.name, given.kwargs, arrays)), given.desc)
 
 

@@ -64,8 +64,62 @@ pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
     Ok(headers)
 }
 
-/// Writes the headers that differ from what is there, and removes those without a skeleton.
+/// Where the C layer has the names of the constants of its enums, for messages.
+pub fn constant_names_file(root: &Path) -> PathBuf {
+    root.join("src/machinery/constant_names.rs")
+}
+
+/// The file with the names of the constants: all but those that are 0, which every enum may have,
+/// and statuses, which are small numbers that an argument may be by mistake. Two that have the same
+/// number are an error.
+pub fn constant_names(root: &Path) -> Result<String, String> {
+    let sources = sources(&root.join("src"))?;
+    let mut names = BTreeMap::new();
+    for Declaration { name, kind, .. } in sources.values().flatten() {
+        let DeclarationKind::Constant {
+            value,
+            enumeration: Some(enumeration),
+        } = kind
+        else {
+            continue;
+        };
+        let number = number(value).ok_or_else(|| format!("{name}: {value} is no number"))?;
+        if number == 0 || enumeration == "umbo_status" {
+            continue;
+        }
+        if let Some((other, _)) = names.insert(number, (name, enumeration)) {
+            return Err(format!(
+                "{name} and {other} are both {number}; each enum has a hundred numbers of its own"
+            ));
+        }
+    }
+    let lines = names.iter().map(|(number, (name, enumeration))| {
+        format!("    ({number}, \"{name}\", \"{enumeration}\"),\n")
+    });
+    Ok(format!(
+        "//! Generated from src; do not edit. The names of the constants of enums.\n\n/// Number, \
+         name and enum, in the order of the numbers.\n#[rustfmt::skip]\npub(super) const NAMES: \
+         &[(i32, &str, &str)] = &[\n{}];\n",
+        lines.collect::<String>()
+    ))
+}
+
+/// The number that the value of a constant is: decimal, or a bit of flags.
+fn number(value: &str) -> Option<i32> {
+    match value.split_once(" << ") {
+        Some((one, shift)) => Some(one.parse::<i32>().ok()? << shift.parse::<u32>().ok()?),
+        None => value.parse().ok(),
+    }
+}
+
+/// Writes the headers that differ from what is there, and removes those without a skeleton. Writes
+/// the names of constants, too.
 pub fn write(root: &Path) -> Result<(), String> {
+    let names = constant_names(root)?;
+    let path = constant_names_file(root);
+    if fs::read_to_string(&path).ok().as_ref() != Some(&names) {
+        fs::write(&path, names).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     let folder = root.join("include/umbo");
     let headers = generate(root)?;
     for (name, text) in &headers {
@@ -367,7 +421,7 @@ fn function(name: &str, returns: &str, parameters: &[String], text: &mut String)
 }
 
 fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {
-    text.push_str(&format!("UMBO_ENUM({name}) {{\n"));
+    text.push_str(&format!("typedef enum {name} UMBO_INT32 {{\n"));
     for (position, constant) in constants.iter().enumerate() {
         comment(&constant.documentation, "  ", text);
         if let DeclarationKind::Constant { value, .. } = &constant.kind {
@@ -379,7 +433,7 @@ fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {
             text.push_str(&format!("  {} = {value}{comma}\n", constant.name));
         }
     }
-    text.push_str("};\n");
+    text.push_str(&format!("}} {name};\n"));
 }
 
 /// The beginning of a field.

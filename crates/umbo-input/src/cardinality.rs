@@ -12,16 +12,6 @@ pub enum Cardinality {
 }
 
 impl Cardinality {
-    /// The number as the C API returns it: -1 for endless, -2 for unknown.
-    pub fn code(self) -> i64 {
-        match self {
-            // No source is larger. Products that exceed the range are unknown.
-            Cardinality::Exact(count) => i64::try_from(count).unwrap_or(-2),
-            Cardinality::Endless => -1,
-            Cardinality::Unknown => -2,
-        }
-    }
-
     /// The number, if it is known and finite.
     pub(crate) fn exact(self) -> Option<u64> {
         match self {

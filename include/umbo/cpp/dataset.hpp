@@ -438,7 +438,7 @@ public:
         return changed;
     }
 
-    // -1: endless.
+    // UMBO_INFINITE: endless.
     returned<dataset> repeat(std::int64_t count = UMBO_INFINITE) const {
         dataset changed = *this;
         UMBO_DETAIL_TRY(umbo_dataset_repeat(changed.place(), count));

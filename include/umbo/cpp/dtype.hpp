@@ -104,10 +104,10 @@ inline const char *dtype_text(umbo::dtype dtype) noexcept {
     static const char *const names[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                         "int16",   "int32",    "int64",   "uint8",   "uint16",
                                         "uint32",  "uint64",   "bool"};
-    static_assert(to_c(umbo::dtype::float16) == 1 && to_c(umbo::dtype::boolean) == 13,
-                  "the names are in the order of the codes");
-    return dtype >= umbo::dtype::float16 && dtype <= umbo::dtype::boolean ? names[to_c(dtype) - 1]
-                                                                         : "of no known type";
+    constexpr std::int32_t first = to_c(umbo::dtype::float16), last = to_c(umbo::dtype::boolean);
+    static_assert(last - first == 12, "the names are in the order of the codes");
+    const std::int32_t code = to_c(dtype);
+    return code >= first && code <= last ? names[code - first] : "of no known type";
 }
 
 } // namespace detail

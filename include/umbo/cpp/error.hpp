@@ -20,10 +20,10 @@
 
 UMBO_DETAIL_BEGIN
 
-// What one replica (or the call itself: replica -1) has to say about a failure.
+// What one replica (or the call itself: replica UMBO_NONE) has to say about a failure.
 struct error_record {
     umbo::status status = umbo::status::ok;
-    std::int32_t replica = -1;
+    std::int32_t replica = UMBO_NONE;
     std::string device;
     std::string message;
     std::exception_ptr exception; // what a callable threw there, if it threw

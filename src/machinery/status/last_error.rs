@@ -157,7 +157,11 @@ pub(super) fn keep(error: Error) -> umbo_status {
                 FailureRecord::new(&failure.error, replica, c_string(&failure.device))
             })
             .collect(),
-        None => vec![FailureRecord::new(&error, -1, CString::default())],
+        None => vec![FailureRecord::new(
+            &error,
+            crate::UMBO_NONE as i32,
+            CString::default(),
+        )],
     };
     let message = message_of(&error);
     // First the end of what was there: the `destroy` of its payload may call functions that fail,

@@ -226,7 +226,11 @@ pub fn argument(
         return match number {
             _ if !is_number => Err(missing()),
             Some((_, number)) => Ok((*number).to_owned()),
-            None => Ok("1".to_owned()),
+            None => {
+                let mut constants = header.enums.get(kind).into_iter().flatten();
+                let constant = constants.find(|constant| !constant.is_zero);
+                Ok(constant.map_or("1".to_owned(), |constant| constant.name.clone()))
+            }
         };
     };
     match pointee {

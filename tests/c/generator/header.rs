@@ -1,7 +1,7 @@
 //! Reads the functions, structs and callback types out of the C headers.
 //!
 //! The headers are machine-made and plain: one declaration after another, functions marked by
-//! `UMBO_API`, enums by `UMBO_ENUM`. So text processing is enough, and what it does not understand
+//! `UMBO_API`. So text processing is enough, and what it does not understand
 //! is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,15 @@ impl Function {
     }
 }
 
+/// A constant of an enum.
+#[derive(Debug)]
+pub struct Constant {
+    /// Its name.
+    pub name: String,
+    /// It stands for what is not given.
+    pub is_zero: bool,
+}
+
 /// What the header declares.
 #[derive(Debug, Default)]
 pub struct Header {
@@ -57,6 +66,8 @@ pub struct Header {
     pub callbacks: BTreeSet<String>,
     /// The types that are other names of integers.
     pub integers: BTreeMap<String, String>,
+    /// The enums, with their constants.
+    pub enums: BTreeMap<String, Vec<Constant>>,
     /// The names of its macros.
     pub macros: BTreeSet<String>,
 }
@@ -180,6 +191,11 @@ impl Header {
                     .split_once('{')
                     .map_or("", |(_, body)| body)
                     .trim_start();
+                if definition.starts_with("enum ") {
+                    self.integers.insert(name.clone(), "int32_t".to_owned());
+                    self.enums.insert(name, constants(body));
+                    return Ok(());
+                }
                 if body.starts_with("size_t struct_size") {
                     self.sized_structs.insert(name.clone());
                 }
@@ -199,13 +215,6 @@ impl Header {
                     .ok_or_else(|| format!("typedef {text}"))?;
                 self.integers.insert(name.to_owned(), kind.to_owned());
             }
-            return Ok(());
-        }
-        if let Some((name, _)) = text
-            .strip_prefix("UMBO_ENUM( ")
-            .and_then(|rest| rest.split_once(" )"))
-        {
-            self.integers.insert(name.to_owned(), "int32_t".to_owned());
             return Ok(());
         }
         // A struct of others, known by its name.
@@ -276,6 +285,17 @@ impl Header {
         self.functions.push(function);
         Ok(())
     }
+}
+
+/// The constants in the body of an enum.
+fn constants(body: &str) -> Vec<Constant> {
+    let body = body.split('}').next().unwrap_or_default();
+    let lines = body.split(',').filter_map(|line| line.split_once(" = "));
+    let constant = |(name, value): (&str, &str)| Constant {
+        name: name.trim().to_owned(),
+        is_zero: value.trim() == "0",
+    };
+    lines.map(constant).collect()
 }
 
 /// The fields in the body of a struct, which ends in a brace.

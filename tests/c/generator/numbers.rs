@@ -1,6 +1,7 @@
 //! Writes a C program that gives extreme numbers to the functions: for each integer argument, each
 //! integer field of a struct that goes in, and each array of sizes, one after the other, with good
-//! arguments everywhere else. What the program demands of the answers is in `numbers/frame.c`.
+//! arguments everywhere else. Each argument and field of an enum also gets a constant of each other
+//! enum. What the program demands of the answers is in `numbers/frame.c`.
 
 use std::fmt::Write;
 
@@ -67,6 +68,11 @@ const PARTS: &[(&str, &str, &str)] = &[
         "umbo_view",
         "strides",
         "changed.ndim = 1; changed.shape[0] = 1; changed.strides[0] = extreme;",
+    ),
+    (
+        "umbo_view",
+        "type",
+        "changed.device.type = (umbo_device_type)narrow(extreme);",
     ),
     (
         "DLManagedTensor",
@@ -188,6 +194,8 @@ struct Place {
     /// The parameter that has it, or leads to it.
     parameter: usize,
     kind: Kind,
+    /// The enum whose constants it takes.
+    of_enum: Option<String>,
 }
 
 enum Kind {
@@ -224,6 +232,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
     }
     let program = with_shared(FRAME)
         .replace("/* CALLS */\n", &calls)
+        .replace("    /* CONSTANTS */\n", &foreign_constants(header))
         .replace("    /* TABLE */\n", &table);
     Ok((program, count))
 }
@@ -235,9 +244,30 @@ fn is_integer(kind: &str) -> bool {
     )
 }
 
+/// The enum that a type is, if every number that is none of its constants is refused. A callback
+/// may return any status.
+fn checked_enum(header: &Header, kind: &str) -> Option<String> {
+    let is_enum = header.enums.contains_key(kind) && kind != "umbo_status";
+    is_enum.then(|| kind.to_owned())
+}
+
+/// Lines of the table of constants: for each enum the last one, which is not 0.
+fn foreign_constants(header: &Header) -> String {
+    let enums = header
+        .enums
+        .iter()
+        .filter(|(name, _)| *name != "umbo_status");
+    let lines = enums.filter_map(|(name, constants)| {
+        let constant = &constants.last()?.name;
+        Some(format!("    {{\"{constant}\", \"{name}\", {constant}}},\n"))
+    });
+    lines.collect()
+}
+
 /// An expression of an integer type for the number.
 fn converted(kind: &str) -> String {
     match kind {
+        _ if kind.starts_with("umbo_") => format!("({kind})narrow(extreme)"),
         "int32_t" | "uint32_t" => format!("({kind})narrow(extreme)"),
         _ => format!("({kind})extreme"),
     }
@@ -252,15 +282,17 @@ fn pointee(kind: &str) -> Option<&str> {
 fn places(header: &Header, function: &Function) -> Vec<Place> {
     let mut found = Vec::new();
     for (parameter, Parameter { name, kind, .. }) in function.parameters.iter().enumerate() {
-        let mut add = |name: &str, kind| {
+        let mut add = |name: &str, kind, of_enum| {
             found.push(Place {
                 name: name.to_owned(),
                 parameter,
                 kind,
+                of_enum,
             })
         };
-        if is_integer(kind) {
-            add(name, Kind::Number(kind.clone()));
+        let of_enum = checked_enum(header, kind);
+        if is_integer(kind) || of_enum.is_some() {
+            add(name, Kind::Number(kind.clone()), of_enum);
             continue;
         }
         let lent = kind
@@ -270,15 +302,18 @@ fn places(header: &Header, function: &Function) -> Vec<Place> {
             continue;
         };
         if matches!(plain, "int64_t" | "size_t") {
-            add(name, Kind::Element(plain.to_owned()));
+            add(name, Kind::Element(plain.to_owned()), None);
         }
         let plain = plain.strip_suffix(" * const").unwrap_or(plain);
         for (_, name, statements) in PARTS.iter().filter(|(known, ..)| *known == plain) {
-            add(name, Kind::Part(plain.to_owned(), (*statements).to_owned()));
+            let of_enum = (*name == "type").then(|| "umbo_device_type".to_owned());
+            let part = Kind::Part(plain.to_owned(), (*statements).to_owned());
+            add(name, part, of_enum);
         }
         for field in header.fields.get(plain).into_iter().flatten() {
             if let Some(statement) = put_into(header, plain, field) {
-                add(&field.name, Kind::Part(plain.to_owned(), statement));
+                let part = Kind::Part(plain.to_owned(), statement);
+                add(&field.name, part, checked_enum(header, &field.kind));
             }
         }
     }
@@ -311,6 +346,10 @@ fn put_into(header: &Header, of_struct: &str, field: &Parameter) -> Option<Strin
             )
             .expect("a string takes it");
         }
+        write!(statements, "changed.{name} = {};", converted(kind)).expect("a string takes it");
+        return Some(statements);
+    }
+    if checked_enum(header, kind).is_some() {
         write!(statements, "changed.{name} = {};", converted(kind)).expect("a string takes it");
         return Some(statements);
     }
@@ -389,7 +428,8 @@ fn put_extreme(arguments: &mut [String], function: &Function, place: &Place) -> 
             let parameters = arguments.iter_mut().zip(&function.parameters);
             let arrays = parameters
                 .filter(|(argument, parameter)| is_array(&parameter.kind) && *argument != "NULL");
-            for (room, (argument, _)) in arrays.enumerate() {
+            let is_count = place.of_enum.is_none();
+            for (room, (argument, _)) in arrays.filter(|_| is_count).enumerate() {
                 *argument = format!("LENGTHENED({room}, {argument})");
             }
             arguments[at] = converted(kind);
@@ -466,10 +506,12 @@ fn write_line(
     };
     writeln!(
         table,
-        "    {{\"{}\", \"{}\", \"{}\", try_{serial}, {context}, {by_arrays}, {answer}}},",
+        "    {{\"{}\", \"{}\", \"{}\", try_{serial}, {context}, {by_arrays}, {answer}, \
+         \"{}\"}},",
         function.name,
         place.name,
-        names_of(header, function, place).join("|")
+        names_of(header, function, place).join("|"),
+        place.of_enum.as_deref().unwrap_or_default()
     )
     .expect("a string takes it");
 }

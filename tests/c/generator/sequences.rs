@@ -35,14 +35,14 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "cpu_replicas", "small(f)"),
     ("", "replicas_in_sync", "small(f)"),
     ("", "physical_ordinal", "small(f)"),
-    ("", "dtype", "1 + below(f, 14)"),
+    ("", "dtype", "UMBO_DTYPE_FLOAT16 + below(f, 14)"),
     ("", "timeout_seconds", "deadline(f)"),
     ("", "rows", "small(f)"),
-    ("umbo_metrics_define", "kind", "1 + below(f, 8)"),
+    // INTERNAL is what no call may return.
+    ("umbo_set_last_error", "status", "narrow(f)"),
     ("umbo_metric_options", "bins", "small(f)"),
     ("umbo_metric_options", "classes", "small(f)"),
     ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),
-    ("umbo_log_level", "level", "below(f, 6)"),
     // Arrays of counts are as long as there are ranks.
     (
         "umbo_communicator_functions",
@@ -123,6 +123,14 @@ fn number(header: &Header, of: &str, name: &str, kind: &str) -> Option<String> {
         return Some(format!("({kind})({expression})"));
     }
     match kind {
+        _ if header.enums.contains_key(kind) => {
+            let constants = header.enums[kind].iter().map(|one| one.name.as_str());
+            let list = constants.collect::<Vec<_>>().join(", ");
+            let count = header.enums[kind].len();
+            Some(format!(
+                "({kind})constant(f, (const int32_t[]){{{list}}}, {count})"
+            ))
+        }
         "double" => Some("real(f)".to_owned()),
         "int64_t" | "uint64_t" | "size_t" => Some(format!("({kind})wide(f)")),
         _ if is_integer(header, kind) => Some(format!("({kind})narrow(f)")),

@@ -1,5 +1,5 @@
 /* A constant of another enum.
- * languages: c++11 c++17 c23
+ * languages: c99 c11 c++11 c++17 c23
  * refused: (cannot convert|invalid conversion|no matching function|enum-conversion|enum-enum-cast) */
 #include <umbo/umbo.h>
 

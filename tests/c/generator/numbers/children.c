@@ -16,7 +16,7 @@ static umbo_status call_on_a_replica(umbo_replica_context *context, const umbo_v
     struct objects good = *(const struct objects *)user_data;
     (void)args, (void)result;
     good.replica_context = context;
-    current_place()->call(good, extremes[report->number]);
+    current_place()->call(good, number_at(report->number));
     return UMBO_OK;
 }
 
@@ -24,7 +24,7 @@ static umbo_status call_in_a_creator(umbo_variable_request *request, void *user_
                                      umbo_variable **variable) {
     struct objects good = *(const struct objects *)user_data;
     good.variable_request = request;
-    current_place()->call(good, extremes[report->number]);
+    current_place()->call(good, number_at(report->number));
     return umbo_variable_retain(good.variable, variable);
 }
 
@@ -33,7 +33,7 @@ static void make_the_call(struct objects *good) {
     umbo_variable *variable = NULL;
     const umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     switch (current_place()->context) {
-        case OUTSIDE: current_place()->call(*good, extremes[report->number]); break;
+        case OUTSIDE: current_place()->call(*good, number_at(report->number)); break;
         case ON_A_REPLICA:
             umbo_ignore(
                 umbo_strategy_run(good->strategy, call_on_a_replica, NULL, good, NULL, NULL));
@@ -71,14 +71,19 @@ static int is_wanted(int place) {
     return wanted_function == NULL || strcmp(places[place].function, wanted_function) == 0;
 }
 
-/* Whether there can be arrays of so many elements, or the number is to be refused before. */
-static int may_be_given(const struct place *place, int64_t number) {
+/* Whether there can be arrays of so many elements, or the number is to be refused before; of
+ * constants, whether the place is of another enum. */
+static int may_be_given(const struct place *place, int index) {
+    const int64_t number = number_at(index);
+    if (index >= COUNT_OF(extremes))
+        return *place->of_enum != '\0' &&
+               strcmp(place->of_enum, constants[index - COUNT_OF(extremes)].of_enum) != 0;
     return number < 0 || number >= INT64_C(1) << 62 || !place->by_arrays;
 }
 
 static void child(double patience) {
     static int64_t messages;
-    const int numbers_of_all = COUNT_OF(extremes);
+    const int numbers_of_all = COUNT_OF(extremes) + COUNT_OF(constants);
     for (; report->place < PLACES; report->place++, report->number = 0) {
         struct objects good;
         int64_t left = 0;
@@ -89,7 +94,7 @@ static void child(double patience) {
         make_objects(&good);
         now = &good;
         for (; report->number < numbers_of_all; report->number++) {
-            if (!may_be_given(current_place(), extremes[report->number])) continue;
+            if (!may_be_given(current_place(), report->number)) continue;
             alarm((unsigned)patience);
             make_the_call(&good);
             /* One that has failed is of no further use. */
@@ -131,7 +136,7 @@ static int run_a_child(double patience) {
         snprintf(text, sizeof(text), "exit status %d, see above", WEXITSTATUS(status));
         fail("dies", text);
     }
-    if (++report->number >= COUNT_OF(extremes)) report->place++, report->number = 0;
+    if (++report->number >= COUNT_OF(extremes) + COUNT_OF(constants)) report->place++, report->number = 0;
     return report->place < PLACES;
 }
 
@@ -159,7 +164,7 @@ int main(int argc, char **argv) {
     for (index = 0; index < failures; index++) {
         const struct place *const place = &places[report->failures[index].place];
         printf("%s(%s: %lld): %s\n", place->function, place->name,
-               (long long)extremes[report->failures[index].number], report->failures[index].what);
+               (long long)number_at(report->failures[index].number), report->failures[index].what);
     }
     printf("%d places, %d calls, %d of them succeeded, %d failures\n", (int)PLACES, report->calls,
            report->succeeded, report->failure_count);

@@ -11,10 +11,25 @@ struct place {
     int by_arrays;
     /* Another answer that is right. */
     umbo_status answer;
+    /* The enum whose constants it takes, or "". */
+    const char *of_enum;
 };
 
 static const int64_t extremes[] = {-1, INT64_C(1) << 31, INT64_C(1) << 40, INT64_C(1) << 62,
                                    INT64_MAX};
+
+/* A constant of each enum, which each place of another enum gets behind the extremes. */
+static const struct {
+    const char *name, *of_enum;
+    int64_t number;
+} constants[] = {
+    /* CONSTANTS */
+};
+
+static int64_t number_at(int index) {
+    const int extreme = index < COUNT_OF(extremes);
+    return extreme ? extremes[index] : constants[index - COUNT_OF(extremes)].number;
+}
 
 /* In an int32_t: its own extremes. */
 static CHECK_MAYBE_UNUSED int64_t narrow(int64_t number) {
@@ -69,6 +84,14 @@ static void note(umbo_status status) {
     char text[240];
     report->calls++;
     report->succeeded += status == UMBO_OK;
+    if (report->number >= COUNT_OF(extremes)) {
+        const char *const name = constants[report->number - COUNT_OF(extremes)].name;
+        snprintf(text, sizeof(text), "%s: %s", umbo_status_name(status), umbo_last_error_message());
+        if (status != UMBO_STATUS_INVALID_ARGUMENT || strstr(text, name) == NULL ||
+            !is_named(text, place->names))
+            fail("does not refuse the constant of another enum", text);
+        return;
+    }
     if (status == UMBO_OK || status == place->answer) return;
     snprintf(text, sizeof(text), "%s: %s", umbo_status_name(status), umbo_last_error_message());
     if (status != UMBO_STATUS_INVALID_ARGUMENT && status != UMBO_STATUS_OUT_OF_RANGE &&

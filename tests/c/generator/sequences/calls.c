@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     umbo_ignore(umbo_strategy_set_current(NULL));
     f->nesting = MOST_NESTING;
     check_live_handles(f);
-    for (kind = 1; kind < KINDS; kind++)
+    for (kind = UMBO_HANDLE_TENSOR; kind < KINDS; kind++)
         while (f->count[kind] > 0) {
             struct live *const live = &f->live[kind][0];
             void *const handle = live->handle;

@@ -95,13 +95,21 @@ static uint64_t draw(struct fuzzer *f) {
 static int below(struct fuzzer *f, int count) { return (int)(draw(f) % (uint64_t)count); }
 static int one_in(struct fuzzer *f, int count) { return below(f, count) == 0; }
 
-static int small(struct fuzzer *f) { return one_in(f, 16) ? -1 : below(f, 5); }
+/* -1 to -4, or a special number. */
+static int small(struct fuzzer *f) {
+    return one_in(f, 16) ? -1 - 10 * below(f, 2) - below(f, 4) : below(f, 5);
+}
 static int room(struct fuzzer *f) { return one_in(f, 16) ? 0 : 1 + below(f, MOST_ROOM); }
 static int ndim(struct fuzzer *f) { return one_in(f, 16) ? 10 * below(f, 2) - 1 : below(f, 4); }
 
 static int32_t narrow(struct fuzzer *f) {
     static const int32_t extremes[] = {INT32_MIN, INT32_MAX, -2, 1000, 64, 255};
     return one_in(f, 10) ? extremes[below(f, COUNT_OF(extremes))] : small(f);
+}
+
+/* A constant of an enum, or another number. */
+static int32_t constant(struct fuzzer *f, const int32_t *constants, int count) {
+    return one_in(f, 10) ? narrow(f) + 100 * below(f, 20) : constants[below(f, count)];
 }
 
 static int64_t wide(struct fuzzer *f) {
@@ -214,7 +222,7 @@ static CHECK_MAYBE_UNUSED struct DLManagedTensor *others_legacy_tensor(struct fu
 static CHECK_MAYBE_UNUSED umbo_view view(struct fuzzer *f) {
     const int64_t *const shape = sizes(f);
     const int axes = ndim(f);
-    umbo_view drawn = umbo_view_of_memory((umbo_dtype)(1 + below(f, 14)),
+    umbo_view drawn = umbo_view_of_memory((umbo_dtype)(UMBO_DTYPE_FLOAT16 + below(f, 14)),
                                           shape == NULL && axes > 0 ? 0 : axes, shape, block(f));
     /* Not that of a GPU: it would take the address for one of its own. */
     if (one_in(f, 12)) drawn.device.type = (umbo_device_type)(below(f, 2) * 3);

@@ -17,7 +17,7 @@ static void *pick(struct fuzzer *f, int kind) {
                                                                       : MOST_GONE)];
     if (way == 2) return (void *)(size_t)draw(f);
     if (way == 3) return (void *)(size_t)below(f, 4096);
-    if (way == 4) other = 1 + below(f, KINDS - 1);
+    if (way == 4) other = UMBO_HANDLE_TENSOR + below(f, KINDS - UMBO_HANDLE_TENSOR);
     if (f->count[other] == 0) return NULL;
     {
         const struct live *const live = &f->live[other][below(f, f->count[other])];
@@ -130,7 +130,7 @@ static void retained(struct fuzzer *f, int kind, umbo_status status, const void 
 
 static void check_live_handles(struct fuzzer *f) {
     int kind;
-    for (kind = 1; kind < KINDS; kind++) {
+    for (kind = UMBO_HANDLE_TENSOR; kind < KINDS; kind++) {
         int64_t count = -1;
         int patience;
         /* Functions that run ahead of an iterator, on other threads, make handles for a moment. */
