@@ -54,11 +54,11 @@ fn inputs() -> usize {
     given.map_or(300, |number| number.parse().expect("a number of inputs"))
 }
 
-fn try_one(target: &Target, input: &[u8], what: &str) {
+fn try_one(target: &Target, input: &[u8], case: &str) {
     let result = catch_unwind(|| targets::run(target.name, input));
     assert!(
         result.is_ok(),
-        "{}: {what}: {:?}",
+        "{}: {case}: {:?}",
         target.name,
         String::from_utf8_lossy(input)
     );
@@ -87,9 +87,9 @@ fn drive(name: &str) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let seeds = inputs_there.len();
     for number in 0..inputs() {
-        let of = inputs_there.choose(&mut random).unwrap();
+        let original = inputs_there.choose(&mut random).unwrap();
         let other = &inputs_there[0];
-        let input = changed(&mut random, of, other);
+        let input = changed(&mut random, original, other);
         try_one(target, &input, &format!("change {number}"));
         // Some changes are changed again.
         if random.random_bool(0.1) && inputs_there.len() < seeds + 50 {

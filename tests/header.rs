@@ -137,7 +137,7 @@ fn everything_of_the_c_layer_is_in_one_header() {
                 }
                 let places: Vec<_> = names
                     .iter()
-                    .filter(|(_, of)| *of == name)
+                    .filter(|(_, enumeration)| *enumeration == name)
                     .map(|(header, _)| header)
                     .collect();
                 assert_eq!(
@@ -164,10 +164,10 @@ fn no_line_is_too_long_and_no_prototype_says_struct() {
             );
             let definition = line.starts_with("typedef struct ") || line.starts_with([' ', '/']);
             // Those of others, which their own header may define too, have no other name.
-            let own = line.replace("struct DLManagedTensor", "");
+            let without_dlpack = line.replace("struct DLManagedTensor", "");
             let cpp = header.ends_with(".hpp");
             assert!(
-                cpp || definition || !own.contains("struct "),
+                cpp || definition || !without_dlpack.contains("struct "),
                 "{header}:{}: {line}",
                 number + 1
             );
@@ -190,7 +190,7 @@ fn arguments_come_in_one_order() {
                 .collect();
             let name = |parameter: &String| parameter.rsplit([' ', '*']).next().map(str::to_owned);
             let names: Vec<String> = parameters.iter().filter_map(name).collect();
-            let place = |of: &str| names.iter().position(|name| name == of);
+            let place = |wanted: &str| names.iter().position(|name| name == wanted);
             if let Some(destroy) = place("destroy").filter(|_| function != "umbo_set_last_error") {
                 assert_eq!(names[destroy - 1], "user_data", "{function}");
                 seen += 1;

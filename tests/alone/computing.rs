@@ -75,10 +75,10 @@ fn heavy_work_is_the_same_whoever_does_it() {
 
     // Where there is little to do nobody is asked, nor from a thread of the program's own pool,
     // which would do the program's work while it waits.
-    let here = thread::current_name();
+    let caller = thread::current_name();
     assert_eq!(
         map(&[1, 2], 10, |_| thread::current_name()).unwrap(),
-        [here.clone(), here]
+        [caller.clone(), caller]
     );
     let programs = rayon::ThreadPoolBuilder::new()
         .num_threads(2)

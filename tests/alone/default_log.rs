@@ -70,14 +70,17 @@ fn lines(environment: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         .envs(environment.iter().copied());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let of = |bytes: Vec<u8>, start: &str| {
+    let lines_of = |bytes: Vec<u8>, start: &str| {
         let text = String::from_utf8(bytes).unwrap();
         text.lines()
             .filter(|line| line.starts_with(start))
             .map(str::to_owned)
             .collect()
     };
-    (of(output.stderr, "umbo: "), of(output.stdout, "sink: "))
+    (
+        lines_of(output.stderr, "umbo: "),
+        lines_of(output.stdout, "sink: "),
+    )
 }
 
 #[test]
@@ -97,13 +100,13 @@ fn the_environment_turns_them_off_or_has_all_printed() {
     }
     for (on, informs) in [("error", 0), ("warning", 0), ("info", 1), ("debug", 1)] {
         let (printed, _) = lines(&[("UMBO_LOG", on)]);
-        let of = |start: &str| {
+        let count = |start: &str| {
             printed
                 .iter()
                 .filter(|line| line.starts_with(start))
                 .count()
         };
-        let counts = (of("umbo: ERROR"), of("umbo: INFO: strategy"));
+        let counts = (count("umbo: ERROR"), count("umbo: INFO: strategy"));
         assert_eq!(counts, (3, informs), "{on}: {printed:?}");
     }
     // What makes no sense is as if it were not there, and said first.

@@ -105,8 +105,8 @@ fn at_info_it_says_what_a_strategy_was_set_up_with() {
     let processors = Mutex::new(String::new());
     let look = |context: &ReplicaContext| {
         if context.replica() == 1 {
-            let own = affinity::current_thread_processors()?;
-            *processors.lock().unwrap() = own.to_string();
+            let allowed = affinity::current_thread_processors()?;
+            *processors.lock().unwrap() = allowed.to_string();
         }
         Ok(None)
     };

@@ -58,7 +58,7 @@ mod worker_ranges;
 fn is_alone<T>(_test: T) -> bool {
     const TEST: &str = "UMBO_TEST_THAT_IS_ALONE";
     let (_, test) = type_name::<T>().split_once("::").unwrap();
-    if env::var(TEST).is_ok_and(|own| own == test) {
+    if env::var(TEST).is_ok_and(|chosen| chosen == test) {
         return true;
     }
     static TURN: Mutex<()> = Mutex::new(());

@@ -62,17 +62,17 @@ fn a_manager_stays_in_its_folder_when_the_program_changes_its_own() {
         }
         other.wait().unwrap();
         env::set_current_dir(place.0.join("one")).unwrap();
-        let own = manager(Path::new("files"), options);
-        own.save(20, None, true).unwrap();
+        let manager = manager(Path::new("files"), options);
+        manager.save(20, None, true).unwrap();
         for directory in ["../two", "/"] {
             env::set_current_dir(directory).unwrap();
             for step in 21..=25 {
-                own.save(step, None, true).unwrap();
+                manager.save(step, None, true).unwrap();
             }
-            assert_eq!(own.steps().unwrap(), [21, 22, 23, 24, 25]);
-            assert_eq!(own.restore_latest().unwrap(), Some(25));
+            assert_eq!(manager.steps().unwrap(), [21, 22, 23, 24, 25]);
+            assert_eq!(manager.restore_latest().unwrap(), Some(25));
             let path = place.0.join("one/files/step-000000000025.safetensors");
-            assert_eq!(own.path(25), path);
+            assert_eq!(manager.path(25), path);
             assert!(path.exists());
             assert_eq!(other.steps().unwrap(), [11, 12, 13, 14, 15]);
         }
@@ -150,7 +150,7 @@ fn a_killed_process_leaves_no_lock() {
         return;
     };
     let place = Place::new("killed");
-    let own = manager(&place.0, ManagerOptions::default());
+    let manager = manager(&place.0, ManagerOptions::default());
     let mut other = Command::new(env::current_exe().unwrap())
         .args([
             "managed_folders::a_killed_process_leaves_no_lock",
@@ -167,13 +167,13 @@ fn a_killed_process_leaves_no_lock() {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(own.restore_latest().unwrap(), Some(1));
-    let refused = own.save(2, None, true);
+    assert_eq!(manager.restore_latest().unwrap(), Some(1));
+    let refused = manager.save(2, None, true);
     other.kill().unwrap();
     other.wait().unwrap();
     let refused = refused.unwrap_err();
     assert_eq!(refused.status(), Status::FailedPrecondition);
     assert!(refused.to_string().contains("another process"), "{refused}");
-    assert!(own.save(2, None, true).unwrap());
-    assert_eq!(own.steps().unwrap(), [1, 2]);
+    assert!(manager.save(2, None, true).unwrap());
+    assert_eq!(manager.steps().unwrap(), [1, 2]);
 }

@@ -63,10 +63,10 @@ fn wakes(task: Task) -> u64 {
 
 /// To be asked when whoever waits was let go, so that a test that fails does not hang.
 #[track_caller]
-fn is_not_polling(wakes: u64, what: &str) {
+fn is_not_polling(wakes: u64, wait_name: &str) {
     assert!(
         wakes < A_HANDFUL,
-        "{what}: has slept and woken {wakes} times"
+        "{wait_name}: has slept and woken {wakes} times"
     );
 }
 
@@ -107,7 +107,7 @@ impl Held {
 }
 
 /// Has `waits` wait on a thread of its own until `go` lets the other side go.
-fn watch(what: &str, go: impl FnOnce(), waits: impl FnOnce() + Send) {
+fn watch(wait_name: &str, go: impl FnOnce(), waits: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let (begun, has_begun) = channel();
         let waiting = scope.spawn(move || {
@@ -117,8 +117,8 @@ fn watch(what: &str, go: impl FnOnce(), waits: impl FnOnce() + Send) {
         let wakes = wakes(has_begun.recv().unwrap());
         let waited = !waiting.is_finished();
         go();
-        assert!(waited, "{what}: did not wait");
-        is_not_polling(wakes, what);
+        assert!(waited, "{wait_name}: did not wait");
+        is_not_polling(wakes, wait_name);
     });
 }
 
@@ -177,7 +177,7 @@ fn the_step_lock_is_woken_for() {
             assign(&variable, Assignment::Add, &one()).unwrap()
         }),
     ];
-    for (what, wait) in waits {
+    for (wait_name, wait) in waits {
         let (held, entered, go) = Held::new();
         let hold = |context: &ReplicaContext| {
             if context.replica() == 0 {
@@ -188,7 +188,7 @@ fn the_step_lock_is_woken_for() {
         thread::scope(|scope| {
             scope.spawn(|| drop(strategy.run(&hold, None).unwrap()));
             entered.recv().unwrap();
-            watch(what, || go.send(()).unwrap(), wait);
+            watch(wait_name, || go.send(()).unwrap(), wait);
         });
     }
 }
@@ -202,7 +202,7 @@ fn replicas_and_callers_are_woken() {
     };
     let strategy = strategy(2);
     let variable = make(Some(&strategy)).unwrap();
-    for (what, creates) in [("a synchronising call", false), ("creation", true)] {
+    for (wait_name, creates) in [("a synchronising call", false), ("creation", true)] {
         let (held, entered, go) = Held::new();
         let (begun, has_begun) = channel();
         let begun = Mutex::new(begun);
@@ -241,8 +241,8 @@ fn replicas_and_callers_are_woken() {
             let waited = !running.is_finished();
             go.send(()).unwrap();
             running.join().unwrap().unwrap();
-            assert!(waited, "{what}: did not wait");
-            is_not_polling(of_replica, what);
+            assert!(waited, "{wait_name}: did not wait");
+            is_not_polling(of_replica, wait_name);
             is_not_polling(of_caller, "the caller of a run");
         });
     }

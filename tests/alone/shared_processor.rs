@@ -28,13 +28,13 @@ fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
     let [calls, together] = [const { AtomicUsize::new(0) }; 2];
     let step = |context: &ReplicaContext| -> Result<Option<Value>> {
         calls.fetch_add(1, Ordering::Relaxed);
-        let here = affinity::current_processor().unwrap();
+        let current = affinity::current_processor().unwrap();
         match context.replica() {
             0 => {
-                let shares = here == processor.load(Ordering::Relaxed);
+                let shares = current == processor.load(Ordering::Relaxed);
                 together.fetch_add(usize::from(shares), Ordering::Relaxed);
             }
-            _ => processor.store(here, Ordering::Relaxed),
+            _ => processor.store(current, Ordering::Relaxed),
         }
         let one = Value::Tensor(Tensor::scalar(1.0f32)?);
         let sum = context.all_reduce(ReduceOp::Sum, one)?;

@@ -311,7 +311,7 @@ fn take_with_little(
     iterator: &PassIterator,
     again: &dyn Fn() -> PassIterator,
     expected: &[String],
-    what: &str,
+    case: &str,
 ) -> usize {
     let mut elements = Vec::with_capacity(100);
     let mut failures = 0;
@@ -332,14 +332,14 @@ fn take_with_little(
                 failures += 1;
                 in_a_row = if short_now { 1 } else { in_a_row + 1 };
                 serve(usize::MAX);
-                assert_eq!(error.status(), Status::ResourceExhausted, "{what}: {error}");
-                assert!(in_a_row < 5, "{what}: still {error}");
+                assert_eq!(error.status(), Status::ResourceExhausted, "{case}: {error}");
+                assert!(in_a_row < 5, "{case}: still {error}");
                 // There may have been no memory to note the place either.
                 let place = iterator.save_position().ok().filter(|_| random.random());
                 if let Some(place) = place {
                     let other = again();
                     other.restore_position(&place).unwrap();
-                    assert_eq!(rest(&other), expected[seen..], "{what}: from {seen} on");
+                    assert_eq!(rest(&other), expected[seen..], "{case}: from {seen} on");
                 }
                 continue;
             }
@@ -347,7 +347,7 @@ fn take_with_little(
         in_a_row = 0;
     }
     serve(usize::MAX);
-    assert_eq!(in_words(&elements), expected, "{what}");
+    assert_eq!(in_words(&elements), expected, "{case}");
     failures
 }
 
@@ -398,12 +398,12 @@ fn memory_that_is_short_for_a_while_costs_no_element() {
             let balanced = way.is_some_and(|way| way.balanced);
             let expected = rest(&iterator(&pipeline(), way));
             for seed in 0..if balanced { 4 } else { 2 } {
-                let what = format!("{name}, {way:?}, seed {seed}");
+                let case = format!("{name}, {way:?}, seed {seed}");
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
                 let dataset = pipeline();
                 let first = iterator(&dataset, way);
                 let again = || iterator(&dataset, way);
-                let of_first = take_with_little(&mut random, &first, &again, &expected, &what);
+                let of_first = take_with_little(&mut random, &first, &again, &expected, &case);
                 failures += of_first;
             }
         }

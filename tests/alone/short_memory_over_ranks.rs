@@ -29,10 +29,10 @@ struct Rank(Arc<engine::Rank>);
 
 impl Rank {
     /// What rank 0 says.
-    fn told(&self, own: bool) -> bool {
-        let own = [own.into()];
+    fn told(&self, payload: bool) -> bool {
+        let payload = [payload.into()];
         let mut all = [0; 2];
-        let send = Outgoing::Host(&own);
+        let send = Outgoing::Host(&payload);
         let receive = Incoming::Host(&mut all);
         self.call(EngineCall::AllGather {
             send,
@@ -71,7 +71,7 @@ fn fill(to: &Tensor, from: &Tensor) {
 /// an attempt failed. `next` prepares for the attempt after one that did not.
 fn at_each_request(
     rank: Option<&Rank>,
-    what: &str,
+    operation: &str,
     next: &dyn Fn(),
     attempt: &dyn Fn() -> Result<()>,
 ) -> usize {
@@ -92,7 +92,7 @@ fn at_each_request(
                 assert_eq!(
                     status,
                     Status::ResourceExhausted,
-                    "{what}, {number}: {error}"
+                    "{operation}, {number}: {error}"
                 );
             }
         }
@@ -145,9 +145,9 @@ fn rank_alone_or_with(rank: Option<&Arc<Rank>>, accumulation_steps: u64) {
     let look = |index| reduced(&gradients, index, None).map(drop);
     let update = || apply(&optimizer, &gradients).map(drop);
     for number in 0..accumulation_steps {
-        let at = |what: &str, next: &dyn Fn(), attempt: &dyn Fn() -> Result<()>| {
-            let what = format!("{what}, run {number} of {accumulation_steps}");
-            at_each_request(rank.map(|rank| &**rank), &what, next, attempt)
+        let at = |operation: &str, next: &dyn Fn(), attempt: &dyn Fn() -> Result<()>| {
+            let operation = format!("{operation}, run {number} of {accumulation_steps}");
+            at_each_request(rank.map(|rank| &**rank), &operation, next, attempt)
         };
         run();
         assert!(at("a look at a dense gradient", &|| {}, &|| look(0)) > 0);

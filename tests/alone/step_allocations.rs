@@ -17,7 +17,7 @@ use umbo_core::training::Epoch;
 use umbo_core::values::Value;
 
 #[track_caller]
-fn steady(what: &str, mut step: impl FnMut()) {
+fn steady(case: &str, mut step: impl FnMut()) {
     const STEPS: usize = 200;
     for _ in 0..STEPS {
         step();
@@ -27,7 +27,7 @@ fn steady(what: &str, mut step: impl FnMut()) {
         step();
     }
     let allocations = crate::allocator::of_all_threads() - before;
-    assert_eq!(allocations, 0, "{what}: allocations in {STEPS} steps");
+    assert_eq!(allocations, 0, "{case}: allocations in {STEPS} steps");
 }
 
 /// Takes its time to join a step, with the lock that its other replicas want.

@@ -99,22 +99,22 @@ fn slow_workers_are_helped() {
         return;
     };
     set_count(2).unwrap();
-    let here = current_processor();
+    let processor = current_processor();
     let all = process_processors().count();
-    bind_current_thread(&here.into_iter().collect()).unwrap();
+    bind_current_thread(&processor.into_iter().collect()).unwrap();
     let ranges = [const { Mutex::new(Vec::new()) }; 2];
     let begun = Instant::now();
     for_each_byte_range(2, 1 << 30, &|worker, range| {
-        assert!(worker == 0 || all == 1 || current_processor() != here);
+        assert!(worker == 0 || all == 1 || current_processor() != processor);
         ranges[worker].lock().push((range.start, range.end));
         while ranges[1].lock().is_empty() && begun.elapsed() < Duration::from_secs(10) {
             thread::yield_now();
         }
         thread::sleep(Duration::from_millis(50 * worker as u64));
     });
-    let [own, others] = ranges.map(Mutex::into_inner);
-    assert!(own.len() > 900 && !others.is_empty());
-    let mut all = [vec![(0, 0)], own, others].concat();
+    let [own_ranges, other_ranges] = ranges.map(Mutex::into_inner);
+    assert!(own_ranges.len() > 900 && !other_ranges.is_empty());
+    let mut all = [vec![(0, 0)], own_ranges, other_ranges].concat();
     all.sort_unstable();
     assert!(all.windows(2).all(|pair| pair[0].1 == pair[1].0) && all.last().unwrap().1 == 1 << 30);
 }

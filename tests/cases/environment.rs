@@ -62,23 +62,23 @@ impl World {
 
     /// How many scopes this thread has open.
     pub fn open_scopes(&self) -> usize {
-        let own = thread::current().id();
+        let current = thread::current().id();
         self.scopes
             .lock()
             .iter()
-            .filter(|(_, thread)| *thread == own)
+            .filter(|(_, thread)| *thread == current)
             .count()
     }
 
     /// Leaves scopes of this thread, innermost first, until it has `depth` open.
     pub fn leave_down_to(&self, depth: usize) {
-        let own = thread::current().id();
+        let current = thread::current().id();
         while self.open_scopes() > depth {
             let last = self
                 .scopes
                 .lock()
                 .iter()
-                .rposition(|(_, thread)| *thread == own);
+                .rposition(|(_, thread)| *thread == current);
             let Some(last) = last else { return };
             let (scope, _) = self.scopes.lock().remove(last);
             // SAFETY: the number is a handle, which the library checks.

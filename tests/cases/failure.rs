@@ -102,15 +102,15 @@ pub fn check(status: umbo_status) -> Result<()> {
             "the records of '{message}' are not in replica order"
         ));
     }
-    let own = replicas
+    let first = replicas
         .iter()
         .find(|(.., by_itself)| *by_itself)
         .map(|(_, status, _)| *status);
-    match own {
-        Some(own) if own != status => wrong(format!(
+    match first {
+        Some(first) if first != status => wrong(format!(
             "the call gave {} but its first own failure is {}: {message}",
             status_name(status),
-            status_name(own)
+            status_name(first)
         )),
         _ => Err(Failure::Status(status, message)),
     }

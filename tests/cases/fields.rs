@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use crate::failure::{Result, wrong};
 
-fn expected<T>(step: &Json, field: &str, what: &str, found: Option<T>) -> Result<T> {
-    found.map_or_else(|| wrong(format!("{field} should be {what} in {step}")), Ok)
+fn expected<T>(step: &Json, field: &str, kind: &str, found: Option<T>) -> Result<T> {
+    found.map_or_else(|| wrong(format!("{field} should be {kind} in {step}")), Ok)
 }
 
 /// A text.

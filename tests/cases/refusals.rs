@@ -63,13 +63,13 @@ fn wrong_steps() -> Vec<(&'static str, Json)> {
 
 /// Complains of the first case that leaves the language and is run all the same.
 pub fn check() -> Result<()> {
-    for (what, step) in wrong_steps() {
+    for (mistake, step) in wrong_steps() {
         let case = json!({
-            "id": what, "replicas": 2, "steps": [step], "expect": {}
+            "id": mistake, "replicas": 2, "steps": [step], "expect": {}
         });
         match run(&case) {
             Err(Failure::Case(_)) => {}
-            _ => return wrong(format!("{what} was not refused: {case}")),
+            _ => return wrong(format!("{mistake} was not refused: {case}")),
         }
     }
     check_leak()?;

@@ -41,16 +41,16 @@ fn a_file_is_what_the_format_says() {
     let header: Json = serde_json::from_slice(&start[8..]).unwrap();
     let entry = |name: &str| header["__metadata__"][name].as_str().unwrap();
     let text = entry("umbo.checkpoint");
-    let own: Json = serde_json::from_str(text).unwrap();
+    let metadata: Json = serde_json::from_str(text).unwrap();
     assert_eq!(
-        (own["format"].as_u64(), own["steps"].as_u64()),
+        (metadata["format"].as_u64(), metadata["steps"].as_u64()),
         (Some(1), Some(4))
     );
     assert_eq!(
         crc32(text.bytes()),
         digits(&header["__metadata__"]["umbo.crc32"])
     );
-    let tensors = own["tensors"].as_object().unwrap();
+    let tensors = metadata["tensors"].as_object().unwrap();
     assert_eq!(tensors.len() + 1, header.as_object().unwrap().len());
     let mut covered = 0;
     for (name, info) in header.as_object().unwrap() {
@@ -82,8 +82,8 @@ fn a_file_is_what_the_format_says() {
         }
     }
     assert_eq!(covered, data.len());
-    assert_eq!(own["objects"]["optimizer0"]["rule"], "momentum");
-    assert_eq!(own["objects"]["gradients0"]["runs"], 1);
+    assert_eq!(metadata["objects"]["optimizer0"]["rule"], "momentum");
+    assert_eq!(metadata["objects"]["gradients0"]["runs"], 1);
     assert!(header["gradients0/model/wide/sum"]["dtype"] == "F64");
     CheckpointFile::open(&path).unwrap().verify().unwrap();
 }
@@ -101,12 +101,12 @@ fn damage_is_found_and_nothing_is_changed() {
     scene.train(1);
     let before = scene.bits();
     let mut tried = 0;
-    let mut refused = |bytes: &[u8], what: String| {
+    let mut refused = |bytes: &[u8], damage: String| {
         fs::write(&damaged, bytes).unwrap();
-        let error = scene.checkpoint.restore(&damaged).expect_err(&what);
-        assert!(error.to_string().contains("damaged'"), "{what}: {error}");
-        assert_ne!(error.status(), Status::Internal, "{what}: {error}");
-        assert!(scene.bits() == before, "{what}: something changed");
+        let error = scene.checkpoint.restore(&damaged).expect_err(&damage);
+        assert!(error.to_string().contains("damaged'"), "{damage}: {error}");
+        assert_ne!(error.status(), Status::Internal, "{damage}: {error}");
+        assert!(scene.bits() == before, "{damage}: something changed");
         tried += 1;
     };
     for place in 0..whole.len() {
@@ -128,9 +128,9 @@ fn edited(file: &[u8], edit: impl FnOnce(&mut Json)) -> Vec<u8> {
     let mut header: Json = serde_json::from_slice(&start[8..]).unwrap();
     let metadata = &mut header["__metadata__"];
     let text = metadata["umbo.checkpoint"].as_str().unwrap();
-    let mut own: Json = serde_json::from_str(text).unwrap();
-    edit(&mut own);
-    let text = own.to_string();
+    let mut entry: Json = serde_json::from_str(text).unwrap();
+    edit(&mut entry);
+    let text = entry.to_string();
     metadata["umbo.crc32"] = format!("{:08x}", crc32(text.bytes())).into();
     metadata["umbo.checkpoint"] = text.into();
     let header = header.to_string();
@@ -151,19 +151,19 @@ fn later_versions_are_refused_and_later_fields_are_ignored() {
         fs::write(&later, edited(&file, edit)).unwrap();
         scene.checkpoint.restore(&later)
     };
-    let error = restore(&|own| *own = json!({"format": 2, "steps": "four"})).unwrap_err();
+    let error = restore(&|metadata| *metadata = json!({"format": 2, "steps": "four"})).unwrap_err();
     assert_eq!(error.status(), Status::Unimplemented, "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
     let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
-    let field = |own: &mut Json| own["later"] = deep.clone();
-    restore(&|own| {
-        field(own);
-        field(&mut own["objects"]["optimizer0"]);
-        field(&mut own["objects"]["optimizer0"]["variables"]["model/wide"]);
-        field(&mut own["objects"]["metrics"]["metrics"]["loss"]);
-        field(&mut own["objects"]["epoch"]);
-        field(&mut own["tensors"]["model/wide"]);
-        own.as_object_mut().unwrap().remove("library");
+    let field = |metadata: &mut Json| metadata["later"] = deep.clone();
+    restore(&|metadata| {
+        field(metadata);
+        field(&mut metadata["objects"]["optimizer0"]);
+        field(&mut metadata["objects"]["optimizer0"]["variables"]["model/wide"]);
+        field(&mut metadata["objects"]["metrics"]["metrics"]["loss"]);
+        field(&mut metadata["objects"]["epoch"]);
+        field(&mut metadata["tensors"]["model/wide"]);
+        metadata.as_object_mut().unwrap().remove("library");
     })
     .unwrap();
     scene.checkpoint.save(&later).unwrap();
@@ -193,39 +193,39 @@ fn values_out_of_range_are_refused() {
     };
     let damaged = |edit: &dyn Fn(&mut Json), part: &str| refused(edit, Status::DataLoss, part);
     damaged(
-        &|own| own["format"] = json!("1"),
+        &|metadata| metadata["format"] = json!("1"),
         "its metadata: invalid type",
     );
     damaged(
-        &|own| own["steps"] = json!(1u64 << 53),
+        &|metadata| metadata["steps"] = json!(1u64 << 53),
         "a count below 2^53",
     );
     damaged(
-        &|own| own["steps"] = Json::Null,
+        &|metadata| metadata["steps"] = Json::Null,
         "its metadata: invalid type",
     );
     damaged(
-        &|own| own["objects"]["epoch"] = json!({}),
+        &|metadata| metadata["objects"]["epoch"] = json!({}),
         "missing field `kind`",
     );
     damaged(
-        &|own| own["tensors"]["more"] = own["tensors"]["model/wide"].clone(),
+        &|metadata| metadata["tensors"]["more"] = metadata["tensors"]["model/wide"].clone(),
         "'more'",
     );
     damaged(
-        &|own| own["tensors"]["model/wide"]["dtype"] = json!("I64"),
+        &|metadata| metadata["tensors"]["model/wide"]["dtype"] = json!("I64"),
         "'model/wide'",
     );
     damaged(
-        &|own| own["tensors"]["model/wide"]["shape"] = json!([3, 70]),
+        &|metadata| metadata["tensors"]["model/wide"]["shape"] = json!([3, 70]),
         "'model/wide'",
     );
     damaged(
-        &|own| own["tensors"]["model/wide"]["crc32"] = json!("ABCDEF00"),
+        &|metadata| metadata["tensors"]["model/wide"]["crc32"] = json!("ABCDEF00"),
         "eight hexadecimal digits",
     );
     damaged(
-        &|own| own["parts"] = json!([{"file": "../whole", "crc32": "00000000"}]),
+        &|metadata| metadata["parts"] = json!([{"file": "../whole", "crc32": "00000000"}]),
         "'../whole' is not the name of a file",
     );
     for (shape, boundaries) in [
@@ -234,7 +234,10 @@ fn values_out_of_range_are_refused() {
         ([1u64 << 40, 1 << 40], [0, 1]),
     ] {
         let sharding = json!({"x": {"shape": shape, "boundaries": boundaries}});
-        damaged(&|own| own["sharded"] = sharding.clone(), "its metadata: ");
+        damaged(
+            &|metadata| metadata["sharded"] = sharding.clone(),
+            "its metadata: ",
+        );
     }
     type Edit<'a> = &'a dyn Fn(&mut Json);
     let objects: [(Edit<'_>, &str); 12] = [
@@ -289,7 +292,7 @@ fn values_out_of_range_are_refused() {
     ];
     for (edit, part) in objects {
         refused(
-            &|own| edit(&mut own["objects"]),
+            &|metadata| edit(&mut metadata["objects"]),
             Status::InvalidArgument,
             part,
         );
@@ -303,8 +306,8 @@ fn what_killed_processes_have_left_is_removed() {
     let left = folder.path(".model.123.0.partial");
     let held = folder.path(".model.124.0.partial");
     let other = folder.path(".model2.123.0.partial");
-    let own = folder.path("model.partial");
-    for path in [&left, &held, &other, &own] {
+    let own_partial = folder.path("model.partial");
+    for path in [&left, &held, &other, &own_partial] {
         fs::write(path, "x").unwrap();
     }
     let holder = File::open(&held).unwrap();

@@ -154,8 +154,9 @@ fn a_file_is_of_one_step_while_another_thread_trains() {
     let alone = folder.path("weights");
     let training = strategy(2);
     let reading = strategy(1);
-    let variables_of =
-        |of: &Strategy| ["a", "b"].map(|name| variable(of, name, &[ELEMENTS], DType::Float32));
+    let variables_of = |strategy: &Strategy| {
+        ["a", "b"].map(|name| variable(strategy, name, &[ELEMENTS], DType::Float32))
+    };
     let trained = variables_of(&training);
     let restored = variables_of(&reading);
     let from = checkpoint_of(&training, &trained);

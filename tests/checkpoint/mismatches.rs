@@ -26,36 +26,42 @@ fn all_that_differs_is_listed_at_once() {
     scene.checkpoint.save(&path).unwrap();
 
     let strategy = strategy(2);
-    let here = Checkpoint::new(&strategy);
+    let checkpoint = Checkpoint::new(&strategy);
     let kernel = variable(&strategy, "kernel", &[3, 5], DType::Float64);
     let bias = variable(&strategy, "bias", &[], DType::Float32);
-    here.add("model/dense/kernel", Arc::new(kernel.clone()))
+    checkpoint
+        .add("model/dense/kernel", Arc::new(kernel.clone()))
         .unwrap();
-    here.add("model/dense/bias", Arc::new(bias.clone()))
+    checkpoint
+        .add("model/dense/bias", Arc::new(bias.clone()))
         .unwrap();
-    here.add(
-        "more",
-        Arc::new(variable(&strategy, "more", &[2], DType::Float32)),
-    )
-    .unwrap();
-    here.add(
-        "optimizer0",
-        Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap(),
-    )
-    .unwrap();
+    checkpoint
+        .add(
+            "more",
+            Arc::new(variable(&strategy, "more", &[2], DType::Float32)),
+        )
+        .unwrap();
+    checkpoint
+        .add(
+            "optimizer0",
+            Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap(),
+        )
+        .unwrap();
     let metrics = Metrics::new(&strategy);
     metrics.define("loss", MetricKind::Sum).unwrap();
     metrics.define("new", MetricKind::Sum).unwrap();
     metrics
         .define("matrix", MetricKind::confusion(4).unwrap())
         .unwrap();
-    here.add("metrics", metrics).unwrap();
-    here.set_number("gradients0", Number::Integer(3)).unwrap();
-    here.set_number("epoch", Number::Float(3.0)).unwrap();
+    checkpoint.add("metrics", metrics).unwrap();
+    checkpoint
+        .set_number("gradients0", Number::Integer(3))
+        .unwrap();
+    checkpoint.set_number("epoch", Number::Float(3.0)).unwrap();
 
     let old_kernel = read(&kernel).unwrap();
     let old_bias = read(&bias).unwrap();
-    let error = here.restore(&path).unwrap_err();
+    let error = checkpoint.restore(&path).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument);
     let told = error.to_string();
     for part in [
@@ -77,7 +83,7 @@ fn all_that_differs_is_listed_at_once() {
     }
     assert_eq!(values(&read(&kernel).unwrap()), values(&old_kernel));
     assert_eq!(values(&read(&bias).unwrap()), values(&old_bias));
-    assert_eq!(here.number("gradients0").unwrap(), Number::Integer(3));
+    assert_eq!(checkpoint.number("gradients0").unwrap(), Number::Integer(3));
     let lines = told.lines().count() - 1;
     assert!(told.contains(&format!("{lines} mismatches")), "{told}");
 }
@@ -176,10 +182,12 @@ fn variables_of_the_default_strategy_are_restored() {
     let path = folder.path("file");
     let default = Strategy::default_strategy();
     let plain = variable(&default, "plain", &[4], DType::Float32);
-    let own = variable(&strategy, "own", &[2], DType::Float32);
+    let own_variable = variable(&strategy, "own", &[2], DType::Float32);
     let checkpoint = Checkpoint::new(&strategy);
     checkpoint.add("plain", Arc::new(plain.clone())).unwrap();
-    checkpoint.add("own", Arc::new(own.clone())).unwrap();
+    checkpoint
+        .add("own", Arc::new(own_variable.clone()))
+        .unwrap();
     checkpoint.save(&path).unwrap();
     let before = values(&read(&plain).unwrap());
     let zeros = variable(&default, "zeros", &[4], DType::Float32);
@@ -207,10 +215,13 @@ fn a_step_in_flight_is_refused() {
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
             assert!(error.to_string().contains("step 4"), "{error}");
         }
-        let own = Arc::clone(checkpoint);
+        let checkpoint_in_step = Arc::clone(checkpoint);
         let file = path.clone();
         let merged = move |_: &Strategy, _: &mut [&mut MergeCall]| {
-            for refused in [own.save(&file), own.restore(&file)] {
+            for refused in [
+                checkpoint_in_step.save(&file),
+                checkpoint_in_step.restore(&file),
+            ] {
                 let error = refused.unwrap_err();
                 assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
                 assert!(error.to_string().contains("step 4"), "{error}");
@@ -264,7 +275,7 @@ fn iterators_go_back_if_anything_does_not_fit() {
     let path = folder.path("there");
     let numbers = |stop| Arc::new(Dataset::range(0, stop, 1).unwrap().iterator().unwrap());
     let strategy = strategy(1);
-    let of = |first: &Arc<PassIterator>, second: &Arc<PassIterator>| {
+    let checkpoint_of = |first: &Arc<PassIterator>, second: &Arc<PassIterator>| {
         let checkpoint = Checkpoint::new(&strategy);
         for (name, iterator) in [("first", first), ("second", second)] {
             checkpoint
@@ -279,22 +290,22 @@ fn iterators_go_back_if_anything_does_not_fit() {
     };
     let first = numbers(10);
     let second = numbers(10);
-    let there = of(&first, &second);
+    let saved = checkpoint_of(&first, &second);
     for _ in 0..4 {
         next(&first);
         next(&second);
     }
-    there.save(&path).unwrap();
+    saved.save(&path).unwrap();
     let same = numbers(10);
     let other = numbers(11);
     assert_eq!((next(&same), next(&other)), (0, 0));
-    let here = of(&same, &other);
-    here.set_number("missing", Number::Integer(0)).unwrap();
-    let told = here.restore(&path).unwrap_err();
+    let target = checkpoint_of(&same, &other);
+    target.set_number("missing", Number::Integer(0)).unwrap();
+    let told = target.restore(&path).unwrap_err();
     assert_eq!(told.status(), Status::InvalidArgument);
     assert!(told.to_string().contains("2 mismatches"), "{told}");
     assert!(told.to_string().contains("second: "), "{told}");
     assert_eq!((next(&same), next(&other)), (1, 1));
-    of(&same, &second).restore(&path).unwrap();
+    checkpoint_of(&same, &second).restore(&path).unwrap();
     assert_eq!((next(&same), next(&second)), (4, 4));
 }

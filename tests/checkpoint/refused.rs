@@ -169,7 +169,7 @@ fn what_the_system_refuses_is_returned() {
     save_npy(&array, &path("array.npy")).unwrap();
     save_npz(&[("array", &array)], &path("array.npz")).unwrap();
     std::fs::write(path("array.idx"), [0, 0, 8, 1, 0, 0, 0, 2, 5, 6]).unwrap();
-    let described = |of: Dataset| Ok(format!("{:?}", of.element_spec()));
+    let described = |dataset: Dataset| Ok(format!("{:?}", dataset.element_spec()));
     // Of which step the state is, beside what came back.
     let state = || format!("{:?}", scene.checkpoint.number("epoch").unwrap());
     let with_state = |said: String| format!("{said}, {}", state());

@@ -24,19 +24,24 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         from.train(4);
         let source = &from.trainers[0].0;
         let target = &to.trainers[0].0;
-        for (there, here) in from.variables.iter().zip(&to.variables) {
+        for (source_variable, target_variable) in from.variables.iter().zip(&to.variables) {
             umbo_core::strategy::variables::assign(
-                here,
+                target_variable,
                 umbo_core::collectives::Assignment::Assign,
-                &umbo_core::values::Value::Tensor(read(there).unwrap()),
+                &umbo_core::values::Value::Tensor(read(source_variable).unwrap()),
             )
             .unwrap();
             for slot in source.rule().slots() {
-                let state = source.state(there, &slot.name).unwrap();
-                target.set_state(here, &slot.name, &state).unwrap();
+                let state = source.state(source_variable, &slot.name).unwrap();
+                target
+                    .set_state(target_variable, &slot.name, &state)
+                    .unwrap();
             }
             target
-                .set_variable_progress(here, source.variable_progress(there).unwrap())
+                .set_variable_progress(
+                    target_variable,
+                    source.variable_progress(source_variable).unwrap(),
+                )
                 .unwrap();
         }
         target.set_iterations(source.iterations()).unwrap();

@@ -11,10 +11,10 @@ use umbo_core::optimizer::rules::{CustomUpdate, QueueUpdate};
 pub fn through_host(
     update: impl Fn(&Tile<'_>, &Rates, u64) + Send + Sync + 'static,
 ) -> Box<QueueUpdate> {
-    Box::new(move |own: &CustomUpdate<'_>| -> Result<()> {
-        let gpu = registry::gpu(own.device)?;
-        assert_eq!(own.stream, gpu.stream().cast());
-        let bytes = own.elements * own.dtype.size();
+    Box::new(move |tile: &CustomUpdate<'_>| -> Result<()> {
+        let gpu = registry::gpu(tile.device)?;
+        assert_eq!(tile.stream, gpu.stream().cast());
+        let bytes = tile.elements * tile.dtype.size();
         // Of the largest alignment that elements have.
         let down = |address: u64| -> Result<Vec<u64>> {
             let mut words = vec![0u64; bytes.div_ceil(8)];
@@ -22,9 +22,9 @@ pub fn through_host(
             unsafe { gpu.download(address, words.as_mut_ptr().cast(), bytes) }?;
             Ok(words)
         };
-        let mut weights = down(own.weights)?;
-        let gradient = down(own.gradient)?;
-        let mut slots = own
+        let mut weights = down(tile.weights)?;
+        let gradient = down(tile.gradient)?;
+        let mut slots = tile
             .slots
             .iter()
             .map(|&slot| down(slot))
@@ -35,18 +35,18 @@ pub fn through_host(
             .collect();
         update(
             &Tile {
-                dtype: own.dtype,
+                dtype: tile.dtype,
                 start: 0,
-                elements: own.elements,
+                elements: tile.elements,
                 weights: weights.as_mut_ptr().cast(),
                 gradient: gradient.as_ptr().cast(),
                 slots: &pointers,
             },
-            &own.rates,
-            own.step,
+            &tile.rates,
+            tile.step,
         );
         let written =
-            std::iter::once((own.weights, &weights)).chain(own.slots.iter().copied().zip(&slots));
+            std::iter::once((tile.weights, &weights)).chain(tile.slots.iter().copied().zip(&slots));
         for (address, words) in written {
             // SAFETY: as above.
             unsafe { gpu.upload(words.as_ptr().cast(), address, bytes) }?;

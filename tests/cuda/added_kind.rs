@@ -282,11 +282,11 @@ fn reductions_have_the_bits_of_the_host() {
             .collect()
     };
     for op in ReduceOp::ALL {
-        let own = reduce(op, &components(device), None, device(0), None).unwrap();
-        assert_eq!(own.device(), device(0));
+        let reduced = reduce(op, &components(device), None, device(0), None).unwrap();
+        assert_eq!(reduced.device(), device(0));
         let host = components(|_| DeviceId::HOST);
         let expected = reduce(op, &host, None, DeviceId::HOST, None).unwrap();
-        assert_eq!(numbers(&own), numbers(&expected));
+        assert_eq!(numbers(&reduced), numbers(&expected));
     }
     let launched = lender(0).launched.lock().clone();
     for kernel in [
@@ -383,8 +383,11 @@ fn training_has_the_bits_of_cpus() {
         let expected = Training::new(rule, ["CPU:0", "CPU:1"], "CPU:0");
         let expected = expected.trained();
         for parameter_device in ["TEST:0", "CPU:0"] {
-            let own = Training::new(rule, ["TEST:0", "TEST:1"], parameter_device);
-            assert!(own.trained() == expected, "{rule} on {parameter_device}");
+            let training = Training::new(rule, ["TEST:0", "TEST:1"], parameter_device);
+            assert!(
+                training.trained() == expected,
+                "{rule} on {parameter_device}"
+            );
         }
         let launched = lender(0).launched.lock().clone();
         assert!(

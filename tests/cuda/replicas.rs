@@ -139,7 +139,7 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![boolean], boolean, "bool"),
         (vec![float; (1 << 15) + 1], float, "at most"),
     ];
-    for (inputs, output, what) in cases {
+    for (inputs, output, words) in cases {
         let reduction = DeviceReduction {
             op: ReduceOp::Mean,
             inputs: &inputs,
@@ -148,7 +148,7 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         // SAFETY: nothing is queued.
         let result = unsafe { KernelLauncher::new(machine).reduce_over_replicas(&reduction) };
         let message = result.unwrap_err().to_string();
-        assert!(message.contains(what), "{message}");
+        assert!(message.contains(words), "{message}");
     }
 }
 

@@ -9,13 +9,13 @@ use crate::memory::{Memory, Noise};
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
     let kind_of = |rule: &dyn UpdateRule| scalars(rule, 3).step.unwrap().kind;
-    let of = |kind| {
+    let rule = |kind| {
         let mut rules = catalogue::RULES.iter().map(|named| (named.make)());
         rules.find(|rule| kind_of(&**rule) == kind)
     };
     RuleKind::ALL
         .iter()
-        .map(|&kind| of(kind).unwrap())
+        .map(|&kind| rule(kind).unwrap())
         .collect()
 }
 

@@ -104,7 +104,7 @@ impl Case {
             }
             rule.update(&self.scalars, &pass.noting(&not_finite));
         }
-        let what = format!(
+        let case = format!(
             "{} of {}, {:?}, l2 {}",
             rule.name(),
             self.sources.describe(),
@@ -112,11 +112,11 @@ impl Case {
             self.l2
         );
         for (position, (operand, place)) in self.operands.iter().zip(&self.places).enumerate() {
-            operand.check(machine, place, &|| format!("operand {position} of {what}"));
+            operand.check(machine, place, &|| format!("operand {position} of {case}"));
         }
         if let Some(flag) = self.flag {
             let flag = machine.read(flag, 4) != [0; 4];
-            assert_eq!(flag, not_finite.into_inner(), "finiteness of {what}");
+            assert_eq!(flag, not_finite.into_inner(), "finiteness of {case}");
         }
     }
 }
@@ -284,11 +284,11 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "LAMB",
         ),
     ];
-    for (wrong, what) in cases {
+    for (wrong, words) in cases {
         // SAFETY: nothing is queued.
         let refused = unsafe { KernelLauncher::new(machine).update(&[right, wrong]) };
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains(what), "{message}");
+        assert!(message.contains(words), "{message}");
     }
     for (operand, place) in case.operands.iter().zip(&case.places) {
         operand.check(machine, place, &|| "what was refused".into());

@@ -38,9 +38,9 @@ fn masks_keyed_by_step_and_example() {
             let step = step_of(context);
             seen.lock().unwrap().push(step);
             let first = context.batch_position().first_example;
-            let own = part(context);
+            let rows = part(context);
             let key = |row: usize| (step * 31 + (first + row as u64) * 17) % 5;
-            let kept = own.iter().enumerate().filter(|(row, _)| key(*row) < 3);
+            let kept = rows.iter().enumerate().filter(|(row, _)| key(*row) < 3);
             let kept: Vec<Row> = kept.map(|(_, row)| *row).collect();
             contribute(context, &model.gradients, sum(&kept), 1.0)?;
             model.gradients.submit_in(context, None)?;
@@ -63,19 +63,22 @@ fn statistics_of_the_whole_batch() {
     for replicas in [2, 3] {
         let model = Model::new(replicas, LossReduction::Sum);
         let report = model.check(&batch_of(&rows(9)), |context| {
-            let own = part(context);
-            let local = [own.iter().map(|row| row[1]).sum::<f32>(), own.len() as f32];
+            let rows = part(context);
+            let local = [
+                rows.iter().map(|row| row[1]).sum::<f32>(),
+                rows.len() as f32,
+            ];
             let local = Tensor::from_slice(&local, Shape::new(&[2])?, DeviceId::HOST)?;
             let all = context.all_reduce(ReduceOp::Sum, Value::Tensor(local))?;
             let all = all.tensor_of(context.replica())?.to_vec::<f32>()?;
             let mean = all[0] / all[1];
-            let centred: Vec<Row> = own.iter().map(|row| [row[0], row[1] - mean]).collect();
+            let centred: Vec<Row> = rows.iter().map(|row| [row[0], row[1] - mean]).collect();
             let loss = centred.iter().map(|row| f64::from(row[1] * row[1])).sum();
             context.add_metric(
                 "loss",
                 Metric {
                     sum: loss,
-                    weight: own.len() as f64,
+                    weight: rows.len() as f64,
                 },
             )?;
             contribute(context, &model.gradients, sum(&centred), 1.0)?;

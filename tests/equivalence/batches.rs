@@ -17,9 +17,9 @@ fn structures_are_split_leaf_by_leaf() {
     .unwrap();
     let seen = Mutex::new(Vec::new());
     let step = |context: &ReplicaContext| {
-        let own = context.arguments()?.unwrap().component(context.replica())?;
-        let labels = own.at_path("y")?.tensor_of(0)?.to_vec::<i64>()?;
-        let x = own.at_path("x")?.tensor_of(0)?.clone();
+        let part = context.arguments()?.unwrap().component(context.replica())?;
+        let labels = part.at_path("y")?.tensor_of(0)?.to_vec::<i64>()?;
+        let x = part.at_path("x")?.tensor_of(0)?.clone();
         assert_eq!(x.shape()[0], labels.len());
         assert_eq!(x.device(), context.device());
         let place = context.batch_position();

@@ -62,7 +62,7 @@ impl Scene {
         let mut variables: Vec<Variable> = floats
             .iter()
             .zip(NAMES)
-            .map(|(of, name)| variable(&strategy, name, of))
+            .map(|(shape, name)| variable(&strategy, name, shape))
             .collect();
         let devices = strategy.replica_devices();
         let reduction = LossReduction::Sum;
@@ -115,7 +115,7 @@ impl Scene {
 
     /// A step sees on each replica, in each dtype, what the variables are.
     #[track_caller]
-    fn is_seen_as(&self, values: &[Vec<f32>], what: impl fmt::Debug) {
+    fn is_seen_as(&self, values: &[Vec<f32>], case: impl fmt::Debug) {
         let wrong = Mutex::new(Vec::new());
         let look = |context: &ReplicaContext| {
             for (variable, dtype, _) in VIEWS {
@@ -136,8 +136,8 @@ impl Scene {
         };
         self.model.strategy.run(&look, None).unwrap();
         let wrong = wrong.into_inner().unwrap();
-        assert!(wrong.is_empty(), "{what:?}: {wrong:?}");
-        assert_eq!(self.central(), values, "{what:?}");
+        assert!(wrong.is_empty(), "{case:?}: {wrong:?}");
+        assert_eq!(self.central(), values, "{case:?}");
     }
 }
 

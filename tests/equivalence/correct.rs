@@ -22,10 +22,10 @@ fn each_loss_reduction_on_several_numbers_of_replicas_and_examples() {
         for (replicas, count) in [(1, 4), (2, 3), (2, 8), (3, 10), (4, 9), (5, 100)] {
             let model = Model::new(replicas, reduction);
             let report = model.check(&batch_of(&rows(count)), |context| {
-                let own = part(context);
+                let rows = part(context);
                 let factor = 1.0 / divisor(reduction, context);
-                contribute(context, &model.gradients, sum(&own), factor)?;
-                context.add_metric("loss", loss(&own))?;
+                contribute(context, &model.gradients, sum(&rows), factor)?;
+                context.add_metric("loss", loss(&rows))?;
                 model.gradients.submit_in(context, None)?;
                 Ok(None)
             });
@@ -46,15 +46,15 @@ fn weights_other_than_examples() {
     for reduction in [LossReduction::Sum, LossReduction::Mean] {
         let model = Model::new(3, reduction);
         let report = model.check(&batch_of(&rows(11)), |context| {
-            let own = part(context);
-            let weight = tokens(&own);
+            let rows = part(context);
+            let weight = tokens(&rows);
             let divisor = if reduction == LossReduction::Mean {
                 weight.max(1.0)
             } else {
                 1.0
             };
-            contribute(context, &model.gradients, sum(&own), 1.0 / divisor as f32)?;
-            let metric = loss(&own);
+            contribute(context, &model.gradients, sum(&rows), 1.0 / divisor as f32)?;
+            let metric = loss(&rows);
             context.add_metric(
                 "loss",
                 Metric {
@@ -91,11 +91,11 @@ fn sums_that_all_but_cancel() {
         .collect();
     let sums = Mutex::new(Vec::new());
     let report = model.check(&batch_of(&rows), |context| {
-        let own = part(context);
-        let sum = own.iter().fold(0.0f32, |sum, row| sum + row[0]);
+        let rows = part(context);
+        let sum = rows.iter().fold(0.0f32, |sum, row| sum + row[0]);
         sums.lock()
             .unwrap()
-            .push((own.len(), context.replica(), sum));
+            .push((rows.len(), context.replica(), sum));
         write(
             model
                 .gradients
@@ -147,13 +147,13 @@ fn metrics_that_all_but_cancel() {
         })
         .collect();
     let step = |context: &ReplicaContext| {
-        let own = part(context);
-        let sum = own.iter().fold(0.0f32, |sum, row| sum + row[0]);
+        let rows = part(context);
+        let sum = rows.iter().fold(0.0f32, |sum, row| sum + row[0]);
         context.add_metric(
             "error",
             Metric {
                 sum: f64::from(sum),
-                weight: own.len() as f64,
+                weight: rows.len() as f64,
             },
         )?;
         Ok(None)
@@ -195,14 +195,14 @@ fn variables_that_only_some_replicas_write() {
     // Only the last row has a gradient for w2, so only the last replica writes it.
     let report = model.check(&batch_of(&rows(6)), |context| {
         let place = context.batch_position();
-        let own = part(context);
+        let rows = part(context);
         let first = place.first_example;
-        let end = place.first_example + own.len() as u64;
+        let end = place.first_example + rows.len() as u64;
         write(
             model
                 .gradients
                 .view_in(context, 0, GradientMode::Overwrite)?,
-            &sum(&own),
+            &sum(&rows),
         );
         if (first..end).contains(&5) {
             write(
@@ -231,11 +231,11 @@ fn float64_and_metrics_alone() {
     );
     let gradients = gradients.unwrap();
     let step = |context: &ReplicaContext| {
-        let own = part(context);
+        let rows = part(context);
         let mean = |column: usize| {
-            own.iter().map(|row| f64::from(row[column])).sum::<f64>() / own.len() as f64
+            rows.iter().map(|row| f64::from(row[column])).sum::<f64>() / rows.len() as f64
         };
-        context.add_metric("loss", loss(&own))?;
+        context.add_metric("loss", loss(&rows))?;
         // Without examples this is NaN, with weight 0.
         write(
             gradients.view_in(context, 0, GradientMode::Overwrite)?,

@@ -129,22 +129,22 @@ fn add_to(
     kind: MetricKind,
     adds: Adds,
 ) -> Result<()> {
-    let own = part(context);
-    if own.is_empty() {
+    let rows = part(context);
+    if rows.is_empty() {
         return Ok(());
     }
-    let count = own.len() as f64;
+    let count = rows.len() as f64;
     let number = |row: &Row| f64::from(row[0] + row[1]);
-    let sum: f64 = own.iter().map(number).sum();
-    let hits = own
+    let sum: f64 = rows.iter().map(number).sum();
+    let hits = rows
         .iter()
         .map(predicted)
         .filter(|(predicted, label)| predicted == label)
         .count();
     let taken = if adds == Adds::OnePerReplica {
-        &own[..1]
+        &rows[..1]
     } else {
-        &own[..]
+        &rows[..]
     };
     let shift = if adds == Adds::Place {
         context.replica() as i64
@@ -167,7 +167,7 @@ fn add_to(
         (MetricKind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
         (MetricKind::Count, _) => metrics.add_in(context, at, count, 0.0),
         (MetricKind::Accuracy { .. }, Adds::OnePerReplica) => {
-            metrics.add_in(context, at, f64::from(2 * hits > own.len()), 1.0)
+            metrics.add_in(context, at, f64::from(2 * hits > rows.len()), 1.0)
         }
         (MetricKind::Accuracy { .. }, _) => metrics.add_in(context, at, hits as f64, count),
         (MetricKind::TopK { .. }, _) => add_scores(metrics, context, at, taken),
@@ -223,17 +223,17 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 let once = split.unwrap();
                 model.strategy.run(&step, Some(once.clone())).unwrap();
                 let before = (metrics.export().unwrap(), others.export().unwrap());
-                let own = model.strategy.metric("checked");
+                let before_check = model.strategy.metric("checked");
                 let options = CheckOptions::default();
                 let report =
                     check(&model.strategy, &step, &batch_of(&rows(11)), None, &options).unwrap();
-                let what = format!("{kind:?}, {adds:?}, {replicas} replicas: {}", report.text);
+                let case = format!("{kind:?}, {adds:?}, {replicas} replicas: {}", report.text);
                 assert_eq!(
                     (metrics.export().unwrap(), others.export().unwrap()),
                     before,
-                    "{what}"
+                    "{case}"
                 );
-                assert_eq!(model.strategy.metric("checked"), own, "{what}");
+                assert_eq!(model.strategy.metric("checked"), before_check, "{case}");
                 let is_of_metric = |subject: &Subject| match subject {
                     Subject::Metric { name } => name == "checked",
                     _ => false,
@@ -249,13 +249,13 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 } else {
                     expected
                 };
-                assert_eq!(found, [Verdict::Equal, Verdict::Equal, seen], "{what}");
-                assert_eq!(report.equivalent, seen == Verdict::Equal, "{what}");
+                assert_eq!(found, [Verdict::Equal, Verdict::Equal, seen], "{case}");
+                assert_eq!(report.equivalent, seen == Verdict::Equal, "{case}");
                 // And the next step adds to it as if there had been no check.
                 model.strategy.run(&step, Some(once)).unwrap();
                 let twice = metrics.export().unwrap();
                 assert_eq!(twice.len(), before.0.len());
-                assert_ne!(twice, before.0, "{what}");
+                assert_ne!(twice, before.0, "{case}");
             }
         }
     }

@@ -30,8 +30,8 @@ impl Numbers {
 type Parameters = [Vec<f32>; 4];
 
 /// Adds the gradients of one row, the class of which is in the last column.
-fn add_row(of: &Parameters, row: &[f32], to: &mut Parameters) -> f32 {
-    let [first, offsets, second, others] = of;
+fn add_row(parameters: &Parameters, row: &[f32], to: &mut Parameters) -> f32 {
+    let [first, offsets, second, others] = parameters;
     let hidden: Vec<f32> = (0..HIDDEN)
         .map(|unit| {
             let sum: f32 = (0..INPUTS)
@@ -73,14 +73,18 @@ fn add_row(of: &Parameters, row: &[f32], to: &mut Parameters) -> f32 {
 }
 
 /// The sums over all rows, added up in as many interleaved lanes as the number of rows suggests.
-fn sums(of: &Parameters, rows: &[f32]) -> (Parameters, f32) {
-    let zeros = || of.each_ref().map(|parameter| vec![0.0f32; parameter.len()]);
+fn sums(parameters: &Parameters, rows: &[f32]) -> (Parameters, f32) {
+    let zeros = || {
+        parameters
+            .each_ref()
+            .map(|parameter| vec![0.0f32; parameter.len()])
+    };
     let count = rows.len() / COLUMNS;
     let mut lanes: Vec<(Parameters, f32)> = (0..1 + count % 5).map(|_| (zeros(), 0.0)).collect();
     let width = lanes.len();
     for (place, row) in rows.chunks_exact(COLUMNS).enumerate() {
         let (gradient, loss) = &mut lanes[place % width];
-        *loss += add_row(of, row, gradient);
+        *loss += add_row(parameters, row, gradient);
     }
     let mut all = (zeros(), 0.0);
     for (gradient, loss) in lanes {

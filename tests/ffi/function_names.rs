@@ -216,8 +216,8 @@ fn the_innermost_function_is_named_and_no_other() {
             .cast_mut()
             .cast();
         assert_eq!(scope(again).1, "umbo_strategy_set_current: not that one");
-        let own = c"not that one".as_ptr().cast_mut().cast();
-        assert_eq!(scope(own).1, "umbo_strategy_scope: not that one");
+        let text = c"not that one".as_ptr().cast_mut().cast();
+        assert_eq!(scope(text).1, "umbo_strategy_scope: not that one");
         umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
 }
@@ -254,9 +254,9 @@ fn a_function_that_is_written_out_passes_its_own_name() {
             if !name.starts_with("umbo_") || !fails || exempt.contains(&name) {
                 continue;
             }
-            let own = body.matches(&format!("\"{name}\"")).count();
-            assert!(own > 0, "{name} does not pass its name on");
-            let others = body.matches("\"umbo_").count() - own;
+            let own_names = body.matches(&format!("\"{name}\"")).count();
+            assert!(own_names > 0, "{name} does not pass its name on");
+            let others = body.matches("\"umbo_").count() - own_names;
             assert_eq!(others, 0, "{name} passes another function's name on");
             seen += 1;
         }

@@ -46,14 +46,14 @@ unsafe extern "C-unwind" fn begin(user_data: *mut c_void, place: *mut *mut c_voi
 
 /// 0, a failure in place of 1, 2, the end.
 unsafe extern "C-unwind" fn next(
-    own: *mut c_void,
+    pass: *mut c_void,
     user_data: *mut c_void,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
     // SAFETY: the pass is what `begin` made; the library gives a place for the element.
     unsafe {
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
-        let number = pass::count(own);
+        let number = pass::count(pass);
         *number += 1;
         match *number - 1 {
             1 => {
@@ -78,10 +78,10 @@ unsafe extern "C-unwind" fn next(
     UMBO_OK
 }
 
-unsafe extern "C-unwind" fn end(own: *mut c_void, user_data: *mut c_void) {
+unsafe extern "C-unwind" fn end(pass: *mut c_void, user_data: *mut c_void) {
     // SAFETY: the pass is what `begin` made and is given to this once.
     unsafe {
-        pass::end(own);
+        pass::end(pass);
         calls(user_data).ended.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -123,10 +123,10 @@ fn views_of_what_a_replica_makes_say_its_device() {
 #[test]
 fn a_run_behind_the_last_element_says_that_the_data_have_ended() {
     let training = Training::new(2);
-    let own = &training;
+    let training_of_run = &training;
     let step = |ctx: *mut umbo_replica_context, _: *const umbo_value| {
         // SAFETY: the handles are live.
-        unsafe { umbo_gradients_submit(own.gradients, ctx) }
+        unsafe { umbo_gradients_submit(training_of_run.gradients, ctx) }
     };
     let status = run(training.strategy, ptr::null(), &step);
     let parts = [

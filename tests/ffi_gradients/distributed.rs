@@ -69,9 +69,9 @@ fn the_examples_of_each_part_are_its_weight() {
     let iterator = batches(training.strategy, 7, 7);
     let element = next(iterator);
     ok(run(training.strategy, element, &|ctx, args| {
-        let own = rows(args, c"x".as_ptr());
+        let rows_of_part = rows(args, c"x".as_ptr());
         let gradients = gradients as *mut umbo_gradients;
-        assert_eq!(own.len(), [3, 3, 1][replica_id(ctx) as usize]);
+        assert_eq!(rows_of_part.len(), [3, 3, 1][replica_id(ctx) as usize]);
         let mut view = mem::MaybeUninit::<umbo_view>::uninit();
         // SAFETY: the handles are live, the view leads to one float32 element.
         unsafe {
@@ -82,7 +82,7 @@ fn the_examples_of_each_part_are_its_weight() {
                 UMBO_GRADIENT_OVERWRITE,
                 view.as_mut_ptr(),
             ));
-            *view.assume_init().mutable_data.cast::<f32>() = own.iter().sum();
+            *view.assume_init().mutable_data.cast::<f32>() = rows_of_part.iter().sum();
             umbo_gradients_submit(gradients, ctx)
         }
     }));

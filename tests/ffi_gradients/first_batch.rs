@@ -161,9 +161,9 @@ fn step(
 
 /// Adds what its rows are to a metric.
 fn evaluate(ctx: *mut umbo_replica_context, args: *const umbo_value) -> umbo_status {
-    let own = rows(args, c"x".as_ptr());
-    let sum = own.iter().map(|&x| f64::from(x)).sum();
-    let count = own.len() as f64;
+    let rows_of_part = rows(args, c"x".as_ptr());
+    let sum = rows_of_part.iter().map(|&x| f64::from(x)).sum();
+    let count = rows_of_part.len() as f64;
     // SAFETY: the context is this replica's.
     unsafe { umbo_replica_context_add_metric(ctx, c"x".as_ptr(), sum, count) }
 }

@@ -85,10 +85,10 @@ impl Drop for All {
 
 #[test]
 fn objects_of_another_strategy_are_refused_outside_of_steps() {
-    let own = All::new();
-    let other = All::new();
-    let strategy = own.training.strategy;
-    let variable = other.training.variable;
+    let first = All::new();
+    let second = All::new();
+    let strategy = first.training.strategy;
+    let variable = second.training.variable;
     let name = c"x".as_ptr();
     let variables = [variable];
     let mut value = ptr::null_mut();
@@ -117,49 +117,59 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             )
         }
     };
-    let of_own = &own.training;
-    let of_other = &other.training;
+    let of_first = &first.training;
+    let of_second = &second.training;
     let none = ptr::null_mut();
     invalid(
-        epoch(other.iterator, ptr::null_mut(), ptr::null_mut(), none),
+        epoch(second.iterator, ptr::null_mut(), ptr::null_mut(), none),
         ": iterator: ",
     );
     invalid(
-        epoch(own.iterator, of_other.optimizer, of_own.gradients, none),
+        epoch(
+            first.iterator,
+            of_second.optimizer,
+            of_first.gradients,
+            none,
+        ),
         ": optimizer: ",
     );
     invalid(
-        epoch(own.iterator, of_own.optimizer, of_other.gradients, none),
+        epoch(
+            first.iterator,
+            of_first.optimizer,
+            of_second.gradients,
+            none,
+        ),
         ": gradients: ",
     );
     let no_update = ptr::null_mut();
     invalid(
-        epoch(own.iterator, no_update, ptr::null_mut(), other.metrics),
+        epoch(first.iterator, no_update, ptr::null_mut(), second.metrics),
         ": options.metrics: ",
     );
     // SAFETY: handles are live, arrays as long as the counts say, outputs variables.
     unsafe {
-        let checkpoint = own.checkpoint;
+        let checkpoint = first.checkpoint;
         invalid(
             umbo_checkpoint_add_variable(checkpoint, name, variable),
             ": variable: ",
         );
-        let optimizer = of_other.optimizer;
+        let optimizer = of_second.optimizer;
         invalid(
             umbo_checkpoint_add_optimizer(checkpoint, name, optimizer),
             ": optimizer: ",
         );
-        let of_gradients = of_other.gradients;
+        let of_gradients = of_second.gradients;
         invalid(
             umbo_checkpoint_add_gradients(checkpoint, name, of_gradients),
             ": gradients: ",
         );
         invalid(
-            umbo_checkpoint_add_metrics(checkpoint, name, other.metrics),
+            umbo_checkpoint_add_metrics(checkpoint, name, second.metrics),
             ": metrics: ",
         );
         invalid(
-            umbo_checkpoint_add_iterator(checkpoint, name, other.iterator),
+            umbo_checkpoint_add_iterator(checkpoint, name, second.iterator),
             ": iterator: ",
         );
 
@@ -188,12 +198,12 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ": variables[0]",
         );
         invalid(
-            umbo_gradients_reduced(of_gradients, 0, of_own.optimizer, &mut value),
+            umbo_gradients_reduced(of_gradients, 0, of_first.optimizer, &mut value),
             ": optimizer: ",
         );
-        invalid(of_own_apply(&own, &other), ": gradients: ");
+        invalid(apply_gradients_of_second(&first, &second), ": gradients: ");
 
-        let optimizer = own.momentum;
+        let optimizer = first.momentum;
         invalid(
             umbo_optimizer_read_state(optimizer, variable, c"momentum".as_ptr(), &mut tensor),
             ": variable: ",
@@ -233,14 +243,14 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         umbo_release(new.cast(), UMBO_HANDLE_VALUE);
         umbo_release(batch.cast(), UMBO_HANDLE_VALUE);
     }
-    assert_eq!(other.training.weight(), 1.0);
+    assert_eq!(second.training.weight(), 1.0);
 }
 
 /// # Safety
 /// Both are live.
-unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
-    let optimizer = own.training.optimizer;
-    let gradients = other.training.gradients;
+unsafe fn apply_gradients_of_second(first: &All, second: &All) -> umbo_status {
+    let optimizer = first.training.optimizer;
+    let gradients = second.training.gradients;
     // SAFETY: the handles are live.
     unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), ptr::null_mut()) }
 }
@@ -249,9 +259,9 @@ unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
 /// argument.
 #[test]
 fn objects_of_another_strategy_are_refused_in_steps() {
-    let own = All::new();
-    let other = All::new();
-    let at = &other;
+    let first = All::new();
+    let second = All::new();
+    let at = &second;
     let differs = |status: umbo_status| {
         refused(
             status,
@@ -290,6 +300,6 @@ fn objects_of_another_strategy_are_refused_in_steps() {
         }
         UMBO_OK
     };
-    ok(run(own.training.strategy, ptr::null(), &step));
-    assert_eq!(other.training.weight(), 1.0);
+    ok(run(first.training.strategy, ptr::null(), &step));
+    assert_eq!(second.training.weight(), 1.0);
 }

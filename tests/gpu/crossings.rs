@@ -39,21 +39,22 @@ fn gradients_are_lent_where_the_replica_computes() {
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for step in 1..=3 {
             let callback = |context: &umbo_core::strategy::ReplicaContext| {
-                let own = [(step * (context.replica() + 1)) as f32, -1.0];
+                let contribution = [(step * (context.replica() + 1)) as f32, -1.0];
                 let elsewhere = if context.device().is_host_memory() {
                     gpu(0)
                 } else {
                     HOST
                 };
                 refused(
-                    gradients.attach_in(context, 0, tensor(&own, elsewhere)),
+                    gradients.attach_in(context, 0, tensor(&contribution, elsewhere)),
                     Status::InvalidArgument,
                     &["attach memory of that device"],
                 );
-                gradients.attach_in(context, 0, tensor(&own, context.device()))?;
+                gradients.attach_in(context, 0, tensor(&contribution, context.device()))?;
                 let buffer = gradients.view_in(context, 1, GradientMode::Overwrite)?;
                 // SAFETY: the buffer is this replica's.
-                unsafe { buffer.assume_exclusive() }.copy_from(&tensor(&own, context.device()))?;
+                unsafe { buffer.assume_exclusive() }
+                    .copy_from(&tensor(&contribution, context.device()))?;
                 gradients.submit_in(context, Some(1.0))?;
                 Ok(None)
             };

@@ -91,9 +91,9 @@ impl Scene {
         ];
         let id = strategy.id();
         let devices = strategy.replica_devices();
-        let of = vec![variables[0].clone()];
+        let written = vec![variables[0].clone()];
         let gradients =
-            Gradients::new(id, devices, of, LossReduction::Sum, Default::default()).unwrap();
+            Gradients::new(id, devices, written, LossReduction::Sum, Default::default()).unwrap();
         Scene {
             place,
             strategy,
@@ -180,9 +180,9 @@ impl Scene {
     #[track_caller]
     fn checked(&self, write: Write, uses: bool) {
         let values = self.central();
-        let what = format!("{write:?}, uses: {uses}");
+        let case = format!("{write:?}, uses: {uses}");
         let report = self.check(Some(write), uses, false);
-        let context = format!("{:?}, {what}: {}", self.place, report.text);
+        let context = format!("{:?}, {case}: {}", self.place, report.text);
         let of_variables = report
             .findings
             .iter()
@@ -219,14 +219,14 @@ impl Scene {
             !report.equivalent && !report.text.contains("they share"),
             "{context}"
         );
-        self.is_seen_as(&values, &what);
+        self.is_seen_as(&values, &case);
     }
 
     /// What strict mode says of a write, and that nothing is left of that.
     #[track_caller]
     fn caught(&self, write: Write) {
         let values = self.central();
-        let what = format!("{write:?}, strictly");
+        let case = format!("{write:?}, strictly");
         let result = self
             .strategy
             .run(&|context| self.write(context, write).map(|_| None), None);
@@ -236,7 +236,7 @@ impl Scene {
             Status::FailedPrecondition,
             &[&variable, "written through a view"],
         );
-        self.is_seen_as(&values, &what);
+        self.is_seen_as(&values, &case);
     }
 }
 

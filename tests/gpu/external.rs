@@ -86,8 +86,8 @@ fn streams_and_pools_are_those_of_their_gpu() {
         assert_eq!(numbers(&tensor(&[1.0, 2.0], gpu(index))), [1.0, 2.0]);
     }
     for index in [3, 4] {
-        let own = registry::gpu(gpu(index)).unwrap().stream().addr();
-        assert!(made.iter().all(|&(stream, _)| stream != own));
+        let own_stream = registry::gpu(gpu(index)).unwrap().stream().addr();
+        assert!(made.iter().all(|&(stream, _)| stream != own_stream));
     }
     check();
     clean(&control);

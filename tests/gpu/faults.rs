@@ -13,7 +13,7 @@ use super::*;
 
 /// A training that can be gone on with after a step that failed.
 struct Training {
-    own: super::training::Training,
+    training: super::training::Training,
     total: Variable,
 }
 
@@ -24,7 +24,7 @@ impl Training {
         let starts: [&[f32]; 2] = [&[0.1, -0.2, 0.3], &[1.5; 5]];
         let rule = Adam::new(0.9, 0.999, 1e-7)?;
         Ok(Training {
-            own: super::training::Training::new(strategy, &starts, rule)?,
+            training: super::training::Training::new(strategy, &starts, rule)?,
             total,
         })
     }
@@ -32,16 +32,16 @@ impl Training {
     /// One step. If it fails nothing has changed, unless the run succeeded and the apply waits.
     fn step(&self, ran: &mut bool) -> Result<()> {
         if !*ran {
-            self.own
+            self.training
                 .strategy
                 .run(&|context| self.replica(context), None)?;
             *ran = true;
         }
-        self.own.apply()
+        self.training.apply()
     }
 
     fn replica(&self, context: &ReplicaContext) -> Result<Option<Value>> {
-        self.own
+        self.training
             .contribute(context, (context.replica() + 2) as f32)?;
         let one = Tensor::from_slice(&[1.0f32], shape(&[1]), context.device())?;
         assign(&self.total, Assignment::Add, &Value::Tensor(one))?;
@@ -51,7 +51,7 @@ impl Training {
     /// The bits of everything that a step changes.
     fn bits(&self) -> Vec<u32> {
         let total = numbers(&read(&self.total).unwrap())[0].to_bits();
-        self.own.bits().into_iter().chain([total]).collect()
+        self.training.bits().into_iter().chain([total]).collect()
     }
 }
 

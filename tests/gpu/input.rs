@@ -62,14 +62,15 @@ fn iterator(dataset: &Dataset, way: usize, read_ahead: i64) -> PassIterator {
 }
 
 fn words(element: &Value) -> String {
-    let of = |tensor: &Tensor| format!("{:?}", (tensor.to_vec::<i64>().unwrap(), tensor.device()));
+    let described =
+        |tensor: &Tensor| format!("{:?}", (tensor.to_vec::<i64>().unwrap(), tensor.device()));
     let replicas = if let Value::PerReplica(_) = element {
         3
     } else {
         1
     };
     (0..replicas)
-        .map(|replica| of(element.tensor_of(replica).unwrap()))
+        .map(|replica| described(element.tensor_of(replica).unwrap()))
         .collect()
 }
 
@@ -116,7 +117,7 @@ fn no_batch_is_lost_for_want_of_memory_of_a_gpu() {
             if (way, name) == (1, "cache") || (way == 4 && read_ahead > 0) {
                 continue;
             }
-            let what = format!("{name}, way {way}, {read_ahead} ahead");
+            let case = format!("{name}, way {way}, {read_ahead} ahead");
             let expected = rest(&iterator(&pipeline(), way, read_ahead));
             let input = iterator(&pipeline(), way, read_ahead);
             let mut came = vec![];
@@ -141,15 +142,15 @@ fn no_batch_is_lost_for_want_of_memory_of_a_gpu() {
                     }
                     Ok(None) => break,
                     Err(error) => {
-                        assert_eq!(error.status(), Status::ResourceExhausted, "{what}: {error}");
+                        assert_eq!(error.status(), Status::ResourceExhausted, "{case}: {error}");
                         failures += 1;
                         in_a_row = if taken.is_empty() { in_a_row + 1 } else { 0 };
-                        assert!(in_a_row < 5, "{what}: still {error}");
+                        assert!(in_a_row < 5, "{case}: still {error}");
                     }
                 }
             }
             drop(held);
-            assert_eq!(came, expected, "{what}");
+            assert_eq!(came, expected, "{case}");
             failed += failures;
         }
         println!("{name}: {failed} failures");

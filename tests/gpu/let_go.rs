@@ -112,8 +112,8 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
                     control.fault("");
                     used_again(&[from, to]);
                     let reports = control.take_reports();
-                    let what = format!("{name} from {from} to {to}, call {number}, code {code}");
-                    assert!(reports.is_empty(), "{what}: {reports:?}");
+                    let case = format!("{name} from {from} to {to}, call {number}, code {code}");
+                    assert!(reports.is_empty(), "{case}: {reports:?}");
                     trials += 1;
                 }
             }

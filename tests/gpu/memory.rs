@@ -95,21 +95,21 @@ fn tensors_are_saved_from_a_gpu() {
             .slice(0, 1, 5, 2)
             .unwrap()
     };
-    let own = odd(&host);
+    let on_gpu = odd(&host);
     let there = odd(&copy_to(&host, gpu(0)).unwrap());
     let folder = super::scene::Folder::new();
     let saved = ["host", "gpu"].map(|name| folder.path(name));
-    for (tensor, path) in [&own, &there].into_iter().zip(&saved) {
+    for (tensor, path) in [&on_gpu, &there].into_iter().zip(&saved) {
         arrays::save_npy(tensor, path).unwrap();
         arrays::save_npz(
-            &[("one", tensor), ("two", &own)],
+            &[("one", tensor), ("two", &on_gpu)],
             &path.with_extension("npz"),
         )
         .unwrap();
         let loaded = arrays::load_npy(path).unwrap();
-        assert_eq!(numbers(&loaded), numbers(&own));
+        assert_eq!(numbers(&loaded), numbers(&on_gpu));
         let loaded = arrays::load_npz(&path.with_extension("npz"), "one").unwrap();
-        assert_eq!(numbers(&loaded), numbers(&own));
+        assert_eq!(numbers(&loaded), numbers(&on_gpu));
     }
     clean(&control);
 }

@@ -97,21 +97,21 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
         .unwrap();
     for seed in 0..10 {
         control.seed(seed);
-        let queue = |own: &CustomUpdate<'_>| {
+        let queue = |tile: &CustomUpdate<'_>| {
             let gradient = [launch::DeviceContribution {
-                gradient: own.gradient,
+                gradient: tile.gradient,
                 factor: 1.0,
             }];
             let rule = Momentum::new(0.9, false).unwrap();
             let step = rule
-                .prepare(&own.rates, &rule.initial_progress())?
+                .prepare(&tile.rates, &rule.initial_progress())?
                 .step
                 .unwrap();
             let update = DeviceUpdate {
                 gradient: Gradient {
-                    dtype: own.dtype,
-                    elements: own.elements as u64,
-                    gradient_dtype: own.dtype,
+                    dtype: tile.dtype,
+                    elements: tile.elements as u64,
+                    gradient_dtype: tile.dtype,
                     contributions: &gradient,
                     accumulated: None,
                     divisor: 1.0,
@@ -119,12 +119,12 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
                 clipping: Clipping::NONE,
                 l2: 0.0,
                 step: Some(step),
-                weights: own.weights,
-                slots: own.slots,
+                weights: tile.weights,
+                slots: tile.slots,
                 rows: None,
                 not_finite: None,
             };
-            let gpu = registry::gpu(own.device)?;
+            let gpu = registry::gpu(tile.device)?;
             // SAFETY: all of it is this call's.
             on_device(gpu, |launcher| unsafe { launcher.update(&[update]) })
         };
@@ -136,14 +136,14 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
         let queue = Some(Box::new(queue) as _);
         let custom = Custom::new("own".into(), slots, 0.0, WeightDecay::L2, update, queue).unwrap();
         let devices = ["GPU:0", "GPU:1"];
-        let own = training(&devices, "GPU:1", custom);
+        let custom_training = training(&devices, "GPU:1", custom);
         let built_in = training(&devices, "GPU:1", Momentum::new(0.9, false).unwrap());
         for _ in 0..3 {
-            for one in [&own, &built_in] {
+            for one in [&custom_training, &built_in] {
                 one.run();
                 one.apply().unwrap();
             }
-            assert_eq!(own.bits(), built_in.bits());
+            assert_eq!(custom_training.bits(), built_in.bits());
         }
     }
     clean(&control);
@@ -154,10 +154,10 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
 pub(super) fn failing(at: usize, late: bool) -> Box<QueueUpdate> {
     let calls = AtomicUsize::new(0);
     let works = through_host(momentum_of);
-    Box::new(move |own| {
+    Box::new(move |tile| {
         let fails = calls.fetch_add(1, Ordering::Relaxed) == at;
         if !fails || late {
-            works(own)?;
+            works(tile)?;
         }
         match fails {
             true => Err(Error::Callback {
@@ -178,8 +178,8 @@ fn a_kernel_that_fails_loses_the_card_and_says_so() {
         return;
     };
     let works = through_host(momentum_of);
-    let queue: Box<QueueUpdate> = Box::new(move |own| {
-        works(own)?;
+    let queue: Box<QueueUpdate> = Box::new(move |tile| {
+        works(tile)?;
         let control = Control::open().expect("the driver is loaded");
         control.fault("cuStreamSynchronize:1:719");
         Ok(())
@@ -209,8 +209,8 @@ fn a_second_apply_at_the_same_commit_point_is_refused() {
     let Some(control) = under_driver(&[]) else {
         return;
     };
-    let own = || rule(WeightDecay::L2, Some(through_host(momentum_of)));
-    let training = training(&["GPU:0"], "GPU:0", own());
+    let custom = || rule(WeightDecay::L2, Some(through_host(momentum_of)));
+    let training = training(&["GPU:0"], "GPU:0", custom());
     let id = training.strategy.id();
     let first = &training.optimizer;
     let variables = training.variables.clone();
@@ -223,7 +223,7 @@ fn a_second_apply_at_the_same_commit_point_is_refused() {
         Default::default(),
     )
     .unwrap();
-    let second = Optimizer::new(id, Box::new(own()), 0.1).unwrap();
+    let second = Optimizer::new(id, Box::new(custom()), 0.1).unwrap();
     let momentum = Momentum::new(0.9, false).unwrap();
     let built_in = Optimizer::new(id, Box::new(momentum), 0.1).unwrap();
     let step = |one: &Arc<Optimizer>, two: &Arc<Optimizer>| {

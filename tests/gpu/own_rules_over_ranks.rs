@@ -105,11 +105,11 @@ fn a_rule_that_fails_on_one_rank_changes_nothing_on_any() {
                 };
                 train(case, deferred, strategy, queue)
             });
-            let what = format!("rank {wrong}, call {at}, late {late}, {deferred}: {case:?}");
-            assert_eq!(came[0].1, came[1].1, "{what}");
+            let case = format!("rank {wrong}, call {at}, late {late}, {deferred}: {case:?}");
+            assert_eq!(came[0].1, came[1].1, "{case}");
             failed += came[0].1;
             for (known, _) in came {
-                assert_eq!(known, whole[0].0, "{what}");
+                assert_eq!(known, whole[0].0, "{case}");
             }
         }
     }

@@ -212,8 +212,8 @@ fn assignments_in_steps_are_no_mistakes() {
                             refreshed_copy(Some(context), &scene.weight, scene.weight.dtype())?;
                             refreshed_copy(Some(context), &scene.weight, DType::BFloat16)?;
                         }
-                        let own = tensor(&[value; 6], context.device());
-                        assign(&scene.weight, Assignment::Assign, &Value::Tensor(own))?;
+                        let assigned = tensor(&[value; 6], context.device());
+                        assign(&scene.weight, Assignment::Assign, &Value::Tensor(assigned))?;
                     }
                     // SAFETY: as above.
                     unsafe { refreshed_copy(Some(context), &scene.weight, scene.weight.dtype()) }?;

@@ -75,9 +75,9 @@ fn shares(rows: &[i32], full: usize, replicas: usize) -> Vec<Vec<i32>> {
     (0..replicas)
         .map(|replica| {
             let share = full / replicas + usize::from(replica < full % replicas);
-            let (own, others) = left.split_at(share.min(left.len()));
-            left = others;
-            own.to_vec()
+            let (share_of_replica, rest) = left.split_at(share.min(left.len()));
+            left = rest;
+            share_of_replica.to_vec()
         })
         .collect()
 }
@@ -99,15 +99,15 @@ fn shares_of_each_batch_are_those_of_a_full_one() {
                 .map(|rows| shares(rows, batch, replicas))
                 .collect();
             let dataset = balanced(&batches, replicas, drop);
-            let what =
+            let case =
                 format!("{count} by {batch} over {replicas}, {name}, {drop_remainder} {drop}");
-            assert_eq!(steps(&dataset), expected, "{what}");
+            assert_eq!(steps(&dataset), expected, "{case}");
             match dataset.cardinality() {
-                Cardinality::Exact(steps) => assert_eq!(steps as usize, expected.len(), "{what}"),
+                Cardinality::Exact(steps) => assert_eq!(steps as usize, expected.len(), "{case}"),
                 // Of how many batches are smaller nothing is known.
                 other => {
                     let may_be_smaller = drop && !drop_remainder;
-                    assert!(may_be_smaller && other == Cardinality::Unknown, "{what}");
+                    assert!(may_be_smaller && other == Cardinality::Unknown, "{case}");
                 }
             }
         }
@@ -160,8 +160,8 @@ fn batches_and_their_places_are_the_same_for_all_numbers_of_replicas() {
                     for (place, position) in positions.iter().enumerate() {
                         let iterator = over(replicas, splitting).iterator().unwrap();
                         iterator.restore_position(position).unwrap();
-                        let what = format!("{name}, {replicas} replicas from {place}, {drop}");
-                        assert_eq!(rest(&iterator, joined), expected[place..], "{what}");
+                        let case = format!("{name}, {replicas} replicas from {place}, {drop}");
+                        assert_eq!(rest(&iterator, joined), expected[place..], "{case}");
                     }
                 }
             }

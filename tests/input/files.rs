@@ -93,11 +93,11 @@ fn files_come_one_after_the_other_or_by_turns() {
                 let dataset = files(sizes, options);
                 assert_eq!(dataset.cardinality(), Cardinality::Unknown);
                 let came: Vec<i32> = all(&dataset).into_iter().flatten().collect();
-                let what = format!("{sizes:?}, {at_once}, {in_turn}");
-                assert_eq!(came.len(), total, "{what}");
+                let case = format!("{sizes:?}, {at_once}, {in_turn}");
+                assert_eq!(came.len(), total, "{case}");
                 match at_once {
-                    1 => assert!(came.is_sorted(), "{what}"),
-                    _ => assert_eq!(came, by_turns(sizes, at_once, in_turn), "{what}"),
+                    1 => assert!(came.is_sorted(), "{case}"),
+                    _ => assert_eq!(came, by_turns(sizes, at_once, in_turn), "{case}"),
                 }
                 // Items that are passed over are those that would have come.
                 for skipped in 0..=total as i64 {
@@ -105,7 +105,7 @@ fn files_come_one_after_the_other_or_by_turns() {
                         .into_iter()
                         .flatten()
                         .collect();
-                    assert_eq!(left, came[skipped as usize..], "{what}, behind {skipped}");
+                    assert_eq!(left, came[skipped as usize..], "{case}, behind {skipped}");
                 }
             }
         }

@@ -31,34 +31,34 @@ pub enum Plan {
         failing: usize,
     },
     Map {
-        of: Box<Plan>,
+        input: Box<Plan>,
         calls: i64,
         failing: i64,
     },
     Same {
-        of: Box<Plan>,
+        input: Box<Plan>,
         calls: i64,
         failing: i64,
     },
     Filter {
-        of: Box<Plan>,
+        input: Box<Plan>,
         dropping: i64,
         failing: i64,
     },
     Batch {
-        of: Box<Plan>,
+        input: Box<Plan>,
         size: i64,
         padded: bool,
         drop_remainder: bool,
     },
     Rebatch {
-        of: Box<Plan>,
+        input: Box<Plan>,
         sizes: Vec<i64>,
         drop_remainder: bool,
     },
     Unbatch(Box<Plan>),
     Shuffle {
-        of: Box<Plan>,
+        input: Box<Plan>,
         buffer: i64,
         seed: u64,
         keep_order: bool,
@@ -112,61 +112,64 @@ pub fn plans() -> impl Strategy<Value = Plan> {
             }),
     ];
     source.prop_recursive(6, 12, 2, |inner| {
-        let of = || inner.clone().prop_map(Box::new);
+        let input = || inner.clone().prop_map(Box::new);
         let failing = || prop_oneof![Just(0i64), Just(0), 2i64..6];
         let calls = || prop_oneof![Just(0i64), 2i64..5];
         prop_oneof![
-            (of(), calls(), failing()).prop_map(|(of, calls, failing)| Plan::Map {
-                of,
+            (input(), calls(), failing()).prop_map(|(input, calls, failing)| Plan::Map {
+                input,
                 calls,
                 failing
             }),
-            (of(), calls(), failing()).prop_map(|(of, calls, failing)| Plan::Same {
-                of,
+            (input(), calls(), failing()).prop_map(|(input, calls, failing)| Plan::Same {
+                input,
                 calls,
                 failing
             }),
-            (of(), 1i64..4, failing()).prop_map(|(of, dropping, failing)| Plan::Filter {
-                of,
+            (input(), 1i64..4, failing()).prop_map(|(input, dropping, failing)| Plan::Filter {
+                input,
                 dropping,
                 failing
             }),
-            (of(), 1i64..5, any::<bool>(), any::<bool>()).prop_map(
-                |(of, size, padded, drop_remainder)| Plan::Batch {
-                    of,
+            (input(), 1i64..5, any::<bool>(), any::<bool>()).prop_map(
+                |(input, size, padded, drop_remainder)| Plan::Batch {
+                    input,
                     size,
                     padded,
                     drop_remainder
                 }
             ),
             (
-                of(),
+                input(),
                 proptest::collection::vec(1i64..4, 1..3),
                 any::<bool>()
             )
-                .prop_map(|(of, sizes, drop_remainder)| Plan::Rebatch {
-                    of,
+                .prop_map(|(input, sizes, drop_remainder)| Plan::Rebatch {
+                    input,
                     sizes,
                     drop_remainder
                 }),
-            (of(), 0i64..7, 0u64..3, any::<bool>()).prop_map(|(of, buffer, seed, keep_order)| {
-                Plan::Shuffle {
-                    of,
-                    buffer,
-                    seed,
-                    keep_order,
+            (input(), 0i64..7, 0u64..3, any::<bool>()).prop_map(
+                |(input, buffer, seed, keep_order)| {
+                    Plan::Shuffle {
+                        input,
+                        buffer,
+                        seed,
+                        keep_order,
+                    }
                 }
-            }),
-            (of(), -1i64..4).prop_map(|(of, count)| Plan::Repeat(of, count)),
-            (of(), -1i64..9).prop_map(|(of, count)| Plan::Take(of, count)),
-            (of(), 0i64..5).prop_map(|(of, count)| Plan::Skip(of, count)),
-            (of(), 1i64..4, 0i64..3).prop_map(|(of, shards, index)| Plan::Shard(of, shards, index)),
-            of().prop_map(Plan::Unbatch),
-            of().prop_map(Plan::Cache),
-            (of(), 1i64..4).prop_map(|(of, depth)| Plan::Prefetch(of, depth)),
-            (of(), of()).prop_map(|(one, other)| Plan::Zip(one, other)),
-            (of(), of()).prop_map(|(one, other)| Plan::Concatenate(one, other)),
-            (of(), of(), samples()).prop_map(|(one, other, options)| Plan::Sample {
+            ),
+            (input(), -1i64..4).prop_map(|(input, count)| Plan::Repeat(input, count)),
+            (input(), -1i64..9).prop_map(|(input, count)| Plan::Take(input, count)),
+            (input(), 0i64..5).prop_map(|(input, count)| Plan::Skip(input, count)),
+            (input(), 1i64..4, 0i64..3)
+                .prop_map(|(input, shards, index)| Plan::Shard(input, shards, index)),
+            input().prop_map(Plan::Unbatch),
+            input().prop_map(Plan::Cache),
+            (input(), 1i64..4).prop_map(|(input, depth)| Plan::Prefetch(input, depth)),
+            (input(), input()).prop_map(|(one, other)| Plan::Zip(one, other)),
+            (input(), input()).prop_map(|(one, other)| Plan::Concatenate(one, other)),
+            (input(), input(), samples()).prop_map(|(one, other, options)| Plan::Sample {
                 one,
                 other,
                 options
@@ -332,8 +335,8 @@ impl Plan {
 
     /// The same, or one of which no element is made before it is asked for.
     pub fn made(&self, ahead: bool) -> Dataset {
-        let or_as_it_is = |of: &Plan, transform: &dyn Fn(&Dataset) -> Result<Dataset>| {
-            let dataset = of.made(ahead);
+        let or_as_it_is = |input: &Plan, transform: &dyn Fn(&Dataset) -> Result<Dataset>| {
+            let dataset = input.made(ahead);
             transform(&dataset).unwrap_or(dataset)
         };
         match self {
@@ -372,7 +375,7 @@ impl Plan {
                 Dataset::from_files(&paths, move |file| opened(file, failing), options).unwrap()
             }
             &Plan::Map {
-                ref of,
+                ref input,
                 calls,
                 failing,
             } => {
@@ -386,10 +389,10 @@ impl Plan {
                     refused_if(number, failing)?;
                     Ok(Value::Tensor(Tensor::scalar(number)?))
                 };
-                of.made(ahead).map(function, options).unwrap()
+                input.made(ahead).map(function, options).unwrap()
             }
             &Plan::Same {
-                ref of,
+                ref input,
                 calls,
                 failing,
             } => {
@@ -402,10 +405,10 @@ impl Plan {
                     refused_if(mixed(element), failing)?;
                     Ok(element.clone())
                 };
-                of.made(ahead).map(function, options).unwrap()
+                input.made(ahead).map(function, options).unwrap()
             }
             &Plan::Filter {
-                ref of,
+                ref input,
                 dropping,
                 failing,
             } => {
@@ -415,27 +418,27 @@ impl Plan {
                     Ok(number.rem_euclid(dropping + 1) != 0)
                 };
                 // Of a dataset without end nothing might be kept.
-                or_as_it_is(of, &|dataset| match dataset.cardinality() {
+                or_as_it_is(input, &|dataset| match dataset.cardinality() {
                     Cardinality::Endless => Ok(dataset.clone()),
                     _ => dataset.filter(keeps),
                 })
             }
             &Plan::Batch {
-                ref of,
+                ref input,
                 size,
                 padded,
                 drop_remainder,
-            } => or_as_it_is(of, &|dataset| match padded {
+            } => or_as_it_is(input, &|dataset| match padded {
                 true => dataset.padded_batch(size, drop_remainder),
                 false => dataset.batch(size, drop_remainder),
             }),
             Plan::Rebatch {
-                of,
+                input,
                 sizes,
                 drop_remainder,
-            } => or_as_it_is(of, &|dataset| dataset.rebatch(sizes, *drop_remainder)),
+            } => or_as_it_is(input, &|dataset| dataset.rebatch(sizes, *drop_remainder)),
             &Plan::Shuffle {
-                ref of,
+                ref input,
                 buffer,
                 seed,
                 keep_order,
@@ -445,18 +448,18 @@ impl Plan {
                     seed,
                     keep_order_each_pass: keep_order,
                 };
-                or_as_it_is(of, &|dataset| dataset.shuffle(&options))
+                or_as_it_is(input, &|dataset| dataset.shuffle(&options))
             }
-            Plan::Unbatch(of) => or_as_it_is(of, &|dataset| dataset.unbatch()),
-            Plan::Repeat(of, count) => of.made(ahead).repeat(*count).unwrap(),
-            Plan::Take(of, count) => of.made(ahead).take(*count).unwrap(),
-            Plan::Skip(of, count) => of.made(ahead).skip(*count).unwrap(),
-            Plan::Shard(of, shards, index) => {
-                or_as_it_is(of, &|dataset| dataset.shard(*shards, index % shards))
+            Plan::Unbatch(input) => or_as_it_is(input, &|dataset| dataset.unbatch()),
+            Plan::Repeat(input, count) => input.made(ahead).repeat(*count).unwrap(),
+            Plan::Take(input, count) => input.made(ahead).take(*count).unwrap(),
+            Plan::Skip(input, count) => input.made(ahead).skip(*count).unwrap(),
+            Plan::Shard(input, shards, index) => {
+                or_as_it_is(input, &|dataset| dataset.shard(*shards, index % shards))
             }
-            Plan::Cache(of) => of.made(ahead).cache().unwrap(),
-            Plan::Prefetch(of, _) if !ahead => of.made(ahead),
-            Plan::Prefetch(of, depth) => of.made(ahead).prefetch(*depth).unwrap(),
+            Plan::Cache(input) => input.made(ahead).cache().unwrap(),
+            Plan::Prefetch(input, _) if !ahead => input.made(ahead),
+            Plan::Prefetch(input, depth) => input.made(ahead).prefetch(*depth).unwrap(),
             Plan::Zip(one, other) => {
                 Dataset::zip(&[one.made(ahead), other.made(ahead)], None).unwrap()
             }

@@ -77,10 +77,10 @@ proptest! {
             events.push(event(&iterator, resets.contains(&events.len())));
         }
         positions.push(iterator.save_position().unwrap());
-        let follows = |iterator: &PassIterator, place: usize, what: &str| {
+        let follows = |iterator: &PassIterator, place: usize, case: &str| {
             for (at, expected) in events.iter().enumerate().skip(place) {
                 let now = event(iterator, resets.contains(&at));
-                prop_assert_eq!(&now, expected, "{}: event {} after {}", what, at, place);
+                prop_assert_eq!(&now, expected, "{}: event {} after {}", case, at, place);
             }
             Ok(())
         };

@@ -73,15 +73,15 @@ fn source(random: &mut ChaCha8Rng) -> Dataset {
 }
 
 /// A pipeline beside what a list says that comes of it.
-fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset, Vec<Vec<i64>>) {
+fn drawn(random: &mut ChaCha8Rng, stages: usize, case: &mut String) -> (Dataset, Vec<Vec<i64>>) {
     let mut dataset = source(random);
     let mut model = all(&dataset);
-    *what += &format!("{dataset:?}");
+    *case += &format!("{dataset:?}");
     for _ in 0..stages {
         let n = random.random_range(0..7);
         let rounds = random.random_range(0..4);
         let stage = random.random_range(0..12);
-        *what += &format!(", {stage} ({n} {rounds})");
+        *case += &format!(", {stage} ({n} {rounds})");
         (dataset, model) = match stage {
             0 | 1 => (
                 dataset.skip(n as i64).unwrap(),
@@ -146,15 +146,15 @@ fn skips_and_shards_leave_out_what_would_have_come() {
     for seed in 0..1500 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let stages = random.random_range(1..6);
-        let mut what = format!("{seed}: ");
-        let (dataset, model) = drawn(&mut random, stages, &mut what);
+        let mut case = format!("{seed}: ");
+        let (dataset, model) = drawn(&mut random, stages, &mut case);
         let iterator = dataset.iterator().unwrap();
         for round in 0..2 {
             for (at, expected) in model.iter().enumerate() {
                 assert_eq!(
                     next(&iterator).as_ref(),
                     Some(expected),
-                    "{what}: {at} of round {round}"
+                    "{case}: {at} of round {round}"
                 );
                 if random.random_range(0..8) == 0 {
                     let other = dataset.iterator().unwrap();
@@ -162,10 +162,10 @@ fn skips_and_shards_leave_out_what_would_have_come() {
                         .restore_position(&iterator.save_position().unwrap())
                         .unwrap();
                     let rest: Vec<_> = std::iter::from_fn(|| next(&other)).collect();
-                    assert_eq!(rest, model[at + 1..], "{what}: restored behind {at}");
+                    assert_eq!(rest, model[at + 1..], "{case}: restored behind {at}");
                 }
             }
-            assert_eq!((next(&iterator), next(&iterator)), (None, None), "{what}");
+            assert_eq!((next(&iterator), next(&iterator)), (None, None), "{case}");
             iterator.reset().unwrap();
         }
     }

@@ -296,10 +296,10 @@ fn only_float32_has_copies() {
     }
     let single = variable("a", &[1.0f32]);
     let double = variable("b", &[1.0f64]);
-    let own = current_copy(None, &double, DType::Float64)
+    let copy = current_copy(None, &double, DType::Float64)
         .unwrap()
         .unwrap();
-    assert!(own.is_same(committed(&double)));
+    assert!(copy.is_same(committed(&double)));
     for (variable, dtype) in [
         (&double, DType::Float16),
         (&double, DType::Float32),
@@ -403,11 +403,11 @@ fn copies_follow_assignments_in_every_context() {
             let context = Some(context);
             asked(context, &variable);
             for seed in 0..2 {
-                let own = rows_of(&numbers(ROWS * WIDTH, 10 + 2 * seed + replica));
-                assign(&variable, Assignment::Add, &own)?;
+                let rows = rows_of(&numbers(ROWS * WIDTH, 10 + 2 * seed + replica));
+                assign(&variable, Assignment::Add, &rows)?;
                 asked(context, &variable);
-                let own = slices(&variable, &[replica as i64, 7]);
-                scatter(&variable, ScatterOp::Multiply, &own)?;
+                let scattered = slices(&variable, &[replica as i64, 7]);
+                scatter(&variable, ScatterOp::Multiply, &scattered)?;
                 asked(context, &variable);
             }
             if fails {
@@ -449,8 +449,8 @@ fn copies_follow_applies_at_the_commit_point() {
         let before: Vec<f32> = value(&variable);
         let step = |context: &ReplicaContext| -> Result<Option<Value>> {
             asked(Some(context), &variable);
-            let own = gradients.view_in(context, 0, GradientMode::Overwrite)?;
-            write(own, &numbers(ROWS * WIDTH, context.replica()));
+            let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+            write(view, &numbers(ROWS * WIDTH, context.replica()));
             gradients.submit_in(context, Some(1.0))?;
             optimizer::apply(&optimizer, &gradients)?;
             if assigns {
@@ -488,8 +488,8 @@ fn asking_and_assigning_at_once_leaves_no_copy_behind() {
             }
         });
         let results = (0..300).map(|round| {
-            let own = rows_of(&[round as f32; ROWS * WIDTH]);
-            assign(&variable, Assignment::Assign, &own).unwrap();
+            let rows = rows_of(&[round as f32; ROWS * WIDTH]);
+            assign(&variable, Assignment::Assign, &rows).unwrap();
             thread::yield_now();
             let copy = refreshed_copy(None, &variable, DType::Float16).unwrap();
             halves(copy) == rounded(&[round as f32; ROWS * WIDTH], DType::Float16)

@@ -40,7 +40,7 @@ fn gradient(round: usize, large: f64) -> [f64; 4] {
 
 /// What the rule makes of the large gradients, given the weights before and after.
 fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsilon: f64) {
-    let what = format!("{rule}, {large:e}: {before:?}, {after:?}");
+    let case = format!("{rule}, {large:e}: {before:?}, {after:?}");
     for element in 0..3 {
         let direction = gradient(LARGE, large)[element].signum();
         let expected = match rule {
@@ -58,7 +58,7 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
         };
         assert!(
             (after[element] - expected).abs() <= epsilon,
-            "{what}; not {expected}"
+            "{case}; not {expected}"
         );
     }
 }

@@ -75,7 +75,7 @@ fn draw(noise: &mut Noise, choices: usize) -> usize {
 impl Subject {
     fn new(making: Making, variables: Vec<Variable>) -> Subject {
         let (rule, replicas, dtype, accumulation_steps) = making;
-        let of = |list: &[Variable]| {
+        let gradients_of = |list: &[Variable]| {
             let options = GradientsOptions {
                 accumulation_steps,
                 dtype,
@@ -84,7 +84,7 @@ impl Subject {
             Gradients::new(STRATEGY, &devices(replicas), list.to_vec(), Mean, options).unwrap()
         };
         Subject {
-            gradients: [of(&variables), of(&variables[SOME])],
+            gradients: [gradients_of(&variables), gradients_of(&variables[SOME])],
             optimizers: [optimizer(rule, 0.1), optimizer(rule, 0.1)],
             variables,
             replicas,
@@ -142,17 +142,19 @@ impl Subject {
     /// The copies that were requested, brought up to date.
     fn copies(&self) -> Vec<Vec<u16>> {
         let copy = |&index: &usize| {
-            let of = &self.variables[index];
+            let variable = &self.variables[index];
             let host = DeviceId::HOST;
             // SAFETY: nobody writes the variable meanwhile.
-            let copy = unsafe { of.refreshed_copy(of.committed_buffer(), host, DType::BFloat16) };
+            let copy = unsafe {
+                variable.refreshed_copy(variable.committed_buffer(), host, DType::BFloat16)
+            };
             let copy: Vec<_> = read::<half::bf16>(copy.unwrap())
                 .iter()
                 .map(|element| element.to_bits())
                 .collect();
-            let rounded = value::<f32>(of)
+            let rounded = value::<f32>(variable)
                 .into_iter()
-                .map(|of| half::bf16::from_f32(of).to_bits());
+                .map(|number| half::bf16::from_f32(number).to_bits());
             assert!(rounded.eq(copy.iter().copied()), "variable {index}");
             copy
         };
@@ -211,8 +213,8 @@ impl Subject {
                     // Of one variable there is no state, and another has its own running scalars.
                     let all = state.variables.len();
                     state.variables.truncate(all.saturating_sub(1));
-                    if let Some(of) = state.variables.get_mut(index) {
-                        of.running = of.running.map(|scalar| scalar * 0.5);
+                    if let Some(variable) = state.variables.get_mut(index) {
+                        variable.running = variable.running.map(|scalar| scalar * 0.5);
                     }
                     let room = optimizer.reserve(&state.variables).unwrap();
                     optimizer.import(state, room).unwrap();
@@ -252,16 +254,19 @@ impl Subject {
                 action.commit();
                 action.report()
             });
-            let report = |of: ApplyReport| {
-                let found = of
+            let in_words = |report: ApplyReport| {
+                let found = report
                     .non_finite
                     .as_ref()
                     .map(|variable| variable.name().to_string());
-                let norm = of.gradient_norm.map(f64::to_bits);
-                let updated = of.variables_updated;
-                format!("{} {} {found:?} {norm:?} {updated}", of.applied, of.skipped)
+                let norm = report.gradient_norm.map(f64::to_bits);
+                let updated = report.variables_updated;
+                format!(
+                    "{} {} {found:?} {norm:?} {updated}",
+                    report.applied, report.skipped
+                )
             };
-            done.map_or_else(|error| Err(error.to_string()), |done| Ok(report(done)))
+            done.map_or_else(|error| Err(error.to_string()), |done| Ok(in_words(done)))
         };
         let first = apply();
         if first.is_ok() {
@@ -296,16 +301,16 @@ fn neighbours_part_and_meet_again() {
                 let report = subject.apply(usize::from(draw(noise, 5) == 0), 0);
                 let state = subject.optimizers.each_ref().map(|optimizer| {
                     let state = optimizer.export().unwrap();
-                    let of = |of: &VariableState| {
-                        let slots: Vec<_> = of.slots.iter().map(|it| bits(&read(it))).collect();
+                    let exported = |state: &VariableState| {
+                        let slots: Vec<_> = state.slots.iter().map(|it| bits(&read(it))).collect();
                         (
-                            of.variable.name().to_string(),
-                            of.updates,
-                            of.running,
+                            state.variable.name().to_string(),
+                            state.updates,
+                            state.running,
                             slots,
                         )
                     };
-                    state.variables.iter().map(of).collect::<Vec<_>>()
+                    state.variables.iter().map(exported).collect::<Vec<_>>()
                 });
                 (
                     before,
@@ -328,8 +333,9 @@ fn neighbours_part_and_meet_again() {
 
 /// The same values in memory of their own each: nothing follows anything.
 fn apart() -> Vec<Variable> {
-    let copy =
-        |(index, of): (usize, Variable)| variable::<f32>(&format!("v{index}"), &value::<f32>(&of));
+    let copy = |(index, original): (usize, Variable)| {
+        variable::<f32>(&format!("v{index}"), &value::<f32>(&original))
+    };
     side_by_side(&mut Slab::new(0))
         .into_iter()
         .enumerate()

@@ -233,20 +233,20 @@ fn check<T: Element>(
             let divisor = case.divisor(size, window);
             for example in &drawn {
                 for (index, (row, values)) in example.iter().enumerate() {
-                    let of = &mut sums[index];
+                    let sum_of_variable = &mut sums[index];
                     if index == BIAS && is_silent(number) {
                         continue;
                     }
-                    of.written = true;
+                    sum_of_variable.written = true;
                     if !(case.rows && ROW_SPARSE[index]) {
-                        of.touched.fill(true);
+                        sum_of_variable.touched.fill(true);
                     }
                     if index == BIAS && is_without_rows(number) {
                         continue;
                     }
-                    of.touched[*row] = true;
+                    sum_of_variable.touched[*row] = true;
                     let width = SHAPES[index].1;
-                    let sum = &mut of.elements[row * width..][..width];
+                    let sum = &mut sum_of_variable.elements[row * width..][..width];
                     sum.iter_mut()
                         .zip(values)
                         .for_each(|(sum, value)| *sum += value);
@@ -315,11 +315,11 @@ fn check<T: Element>(
         (sums, examples, overflowed) = (no_sums(), 0, false);
     }
     for (index, variable) in trained.variables.iter().enumerate() {
-        let close = |what: &str, ours: Vec<T>, theirs: &[f64]| {
+        let close = |quantity: &str, ours: Vec<T>, theirs: &[f64]| {
             for (&ours, &theirs) in ours.iter().zip(theirs) {
                 let difference = (back(ours) - theirs).abs();
                 let context = format!(
-                    "{what} of {}: {ours:?} for {theirs}; {case:?}",
+                    "{quantity} of {}: {ours:?} for {theirs}; {case:?}",
                     NAMES[index]
                 );
                 assert!(difference <= tolerance * theirs.abs().max(1.0), "{context}");

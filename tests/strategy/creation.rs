@@ -22,10 +22,10 @@ fn replica_0_makes_it_and_the_others_get_the_same() {
         .run(
             &|context| {
                 // Two of one name, found by position; digits that make names differ do not count.
-                let own = context.replica() as f32;
-                let first = make(if context.replica() == 1 { "v_1" } else { "v" }, own)?;
-                let other = make("layer_1/w", 10.0 + own)?;
-                let second = make("v", 20.0 + own)?;
+                let replica = context.replica() as f32;
+                let first = make(if context.replica() == 1 { "v_1" } else { "v" }, replica)?;
+                let other = make("layer_1/w", 10.0 + replica)?;
+                let second = make("v", 20.0 + replica)?;
                 let all = [first, other, second].map(Value::Variable);
                 Ok(Some(Value::tuple(all.to_vec()).unwrap()))
             },

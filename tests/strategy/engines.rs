@@ -58,8 +58,8 @@ fn row(elements: usize) -> Layout {
     Layout::row_major(Shape::new(&[elements]).unwrap())
 }
 
-fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
-    let variables = of.iter().map(|&variable| variable.clone()).collect();
+fn made(strategy: &Strategy, chosen: &[&Variable], steps: u64) -> Arc<Gradients> {
+    let variables = chosen.iter().map(|&variable| variable.clone()).collect();
     let options = GradientsOptions {
         accumulation_steps: steps,
         ..Default::default()

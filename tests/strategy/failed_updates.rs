@@ -83,10 +83,10 @@ fn at(place: Place, s: &Strategy, v: &Variable, w: &Variable, writes: Writes) ->
         Place::MergeCall => in_merge(Place::Outside),
         Place::UpdateInMergeCall => in_merge(Place::Update),
         Place::Update => {
-            let of = s.clone();
+            let strategy = s.clone();
             let w = w.clone();
             let body = move |v: &Variable, _| {
-                attempt(&of, v, &w, writes)?;
+                attempt(&strategy, v, &w, writes)?;
                 Ok(None)
             };
             s.update(v, None, body).map(drop)
@@ -113,10 +113,10 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
                 let v = variable(&s, Aggregation::Sum, 0.5);
                 let w = variable(&s, Aggregation::Sum, 0.25);
                 let done = at(place, &s, &v, &w, writes);
-                let of = |condition: bool, value: f32| if condition { value } else { 0.0 };
-                let kept = of(!writes.fails && writes.within, 10.0)
-                    + of(!writes.fails && writes.inner, 100.0);
-                let mut of_v = 0.5 + of(writes.before, 1.0) + kept;
+                let counted = |condition: bool, value: f32| if condition { value } else { 0.0 };
+                let kept = counted(!writes.fails && writes.within, 10.0)
+                    + counted(!writes.fails && writes.inner, 100.0);
+                let mut of_v = 0.5 + counted(writes.before, 1.0) + kept;
                 let mut of_w = 1000.25 + kept;
                 if is_step && writes.fails && has_written {
                     refused(

@@ -163,12 +163,12 @@ fn with_enough_time(mut attempt: impl FnMut(Duration) -> bool) {
 }
 
 /// Fails the test if `body` has not returned after a long time, instead of hanging for ever.
-fn returns<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
+fn returns<R: Send + 'static>(call: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(body()));
     result
         .recv_timeout(Duration::from_secs(60))
-        .unwrap_or_else(|_| panic!("{what} hangs"))
+        .unwrap_or_else(|_| panic!("{call} hangs"))
 }
 
 fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {

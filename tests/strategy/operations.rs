@@ -122,11 +122,11 @@ fn every_method_demands_its_context() {
             refused(result, Status::FailedPrecondition, &[part]);
         }
         // In a merge call it is the own cross-replica context again.
-        let own = s.clone();
+        let strategy_in_call = s.clone();
         let target = v.clone();
         let operation = *operation;
         s.update(&v, None, move |_, _| {
-            operation(&own, &target).map(|()| None)
+            operation(&strategy_in_call, &target).map(|()| None)
         })
         .unwrap_or_else(|error| panic!("{name} in an update: {error}"));
     }
@@ -247,20 +247,20 @@ fn every_dtype_is_assigned_gathered_and_copied() {
         let v = variables::create(Some(&s), new, Initial::Value(&zeros)).unwrap();
         s.run(
             &|context| {
-                let own = Value::Tensor(component());
+                let argument = Value::Tensor(component());
                 for op in [ReduceOp::Min, ReduceOp::Max] {
-                    let chosen = context.all_reduce(op, own.clone())?;
+                    let chosen = context.all_reduce(op, argument.clone())?;
                     assert_eq!(raw(chosen.tensor_of(0)?), bytes, "{dtype}");
                 }
-                let reduced = context.all_reduce(ReduceOp::Sum, own.clone());
+                let reduced = context.all_reduce(ReduceOp::Sum, argument.clone());
                 if dtype == DType::Bool {
                     // The merge fails for all, and so does the run.
                     return reduced.map(Some);
                 }
                 assert_eq!(reduced?.tensor_of(0)?.dtype(), dtype);
-                let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;
+                let mean = context.all_reduce(ReduceOp::Mean, argument.clone())?;
                 assert_eq!(Some(mean.tensor_of(0)?.dtype()), dtype.mean_dtype());
-                variables::assign(&v, umbo_core::collectives::Assignment::Assign, &own)?;
+                variables::assign(&v, umbo_core::collectives::Assignment::Assign, &argument)?;
                 Ok(None)
             },
             None,
@@ -296,10 +296,15 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
             Value::IndexedSlices(slices) => slices.device(),
             other => panic!("{other:?}"),
         };
-        let own = Value::Variable(variable(&strategy, "own"));
+        let variable_value = Value::Variable(variable(&strategy, "own"));
         let one = Value::per_replica(vec![tensor(&[1.0f32])]).unwrap();
         let floats = Value::Tensor(tensor(&[1.0f32]));
-        for plain in [&floats, &Value::Tensor(tensor(&[1i32])), &own, &slices()] {
+        for plain in [
+            &floats,
+            &Value::Tensor(tensor(&[1i32])),
+            &variable_value,
+            &slices(),
+        ] {
             let mean = strategy.reduce(ReduceOp::Mean, plain, &how).unwrap();
             assert_eq!(device(mean), there, "the mean of {plain:?}");
             for op in [ReduceOp::Min, ReduceOp::Max] {
@@ -317,7 +322,7 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
             let chosen = chosen.tensor_of(0).unwrap().to_vec::<i32>().unwrap();
             assert_eq!(chosen, [expected]);
         }
-        for plain in [&floats, &own, &one] {
+        for plain in [&floats, &variable_value, &one] {
             let gathered = strategy.gather(plain, 0, &how).unwrap();
             assert_eq!(device(gathered), there, "{plain:?} gathered");
         }
@@ -340,8 +345,8 @@ fn update_in_replica_context_uses_replica_0() {
     let result = s
         .run(
             &|context| {
-                let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
-                s.update(&v, Some(&own), |v, value| {
+                let argument = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
+                s.update(&v, Some(&argument), |v, value| {
                     let value = value.expect("the arguments were given");
                     variables::assign(v, umbo_core::collectives::Assignment::Assign, &value)?;
                     Ok(Some(value))

@@ -362,7 +362,7 @@ fn large_gathers<T: Model>(random: &mut ChaCha8Rng) -> impl Fn() -> Vec<Vec<u8>>
 
 /// The same bits for every number of workers, and with outputs streamed or stored: a digest of them
 /// is added to `all`.
-fn same_for_all_settings(all: &mut Vec<u8>, what: &str, results: impl Fn() -> Vec<Vec<u8>>) {
+fn same_for_all_settings(all: &mut Vec<u8>, case: &str, results: impl Fn() -> Vec<Vec<u8>>) {
     let is_best = Some(Instructions::chosen()) == Instructions::all().next_back();
     let mut settings = vec![(usize::MAX, 1), (1, 1)];
     // The other sets have the same loops, and need not be tried with every number.
@@ -382,7 +382,7 @@ fn same_for_all_settings(all: &mut Vec<u8>, what: &str, results: impl Fn() -> Ve
         let first = first.get_or_insert_with(|| results.clone());
         assert!(
             *first == results,
-            "{what}: streamed from {from}, {count} workers"
+            "{case}: streamed from {from}, {count} workers"
         );
     }
     for result in first.unwrap() {

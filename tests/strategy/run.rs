@@ -176,7 +176,7 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
         (0..umbo_core::values::limits::MAX_NEST_DEPTH).fold(leaf, around)
     };
     let argument = nested(Value::Tensor(tensor(&[1.0])));
-    let own = |context: &ReplicaContext| {
+    let function = |context: &ReplicaContext| {
         let argument = context.arguments()?.unwrap();
         let sum = |context: &ReplicaContext| {
             context
@@ -193,7 +193,10 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
             .unwrap();
         context.all_gather(sum, 0).map(Some)
     };
-    let result = strategy.run(&own, Some(argument.clone())).unwrap().unwrap();
+    let result = strategy
+        .run(&function, Some(argument.clone()))
+        .unwrap()
+        .unwrap();
     let how = ReductionOptions::default();
     let sum = strategy.reduce(ReduceOp::Sum, &result, &how).unwrap();
     strategy.gather(&sum, 0, &how).unwrap();

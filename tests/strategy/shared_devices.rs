@@ -125,9 +125,9 @@ impl Scene {
             fails,
             re_enters,
         } = self.script;
-        let own = context.replica();
+        let replica = context.replica();
         let is_innermost = depth == nested;
-        let fail = || Error::DataLoss(format!("replica {own} fails"));
+        let fail = || Error::DataLoss(format!("replica {replica} fails"));
         if re_enters {
             let ran = self.other.run(&|_| Ok(None), None).map(drop);
             let made = variable(context.strategy(), "made in a callback").map(drop);
@@ -139,7 +139,7 @@ impl Scene {
             on_another_thread(|| self.other.run(&|_| Ok(None), None).map(drop))?;
             read(&self.written)?;
         }
-        if is_innermost && fails == Fails::Early(own) {
+        if is_innermost && fails == Fails::Early(replica) {
             return Err(fail());
         }
         for call in 0..merge_calls {
@@ -155,14 +155,14 @@ impl Scene {
                 Value::per_replica_of(parts.collect()).map(Some)
             };
             let operation = Operation::MergeCall { function: 1 };
-            let part = scalar(own as f32);
+            let part = scalar(replica as f32);
             let came = self.meet(context, || {
                 context.synchronize(operation, Some(part), Box::new(merge))
             });
             let Some(Value::Tensor(part)) = came? else {
                 return Err(fail());
             };
-            if number(&part) != own as f32 {
+            if number(&part) != replica as f32 {
                 self.wrong_answers.fetch_add(1, Ordering::SeqCst);
             }
         }
@@ -170,7 +170,7 @@ impl Scene {
         if number(sum.tensor_of(0)?) != context.strategy().num_replicas() as f32 {
             self.wrong_answers.fetch_add(1, Ordering::SeqCst);
         }
-        if is_innermost && own == 1 {
+        if is_innermost && replica == 1 {
             match bound {
                 Bound::TokenReached => self.token.cancel(),
                 Bound::DeadlineReached => {}
@@ -266,8 +266,15 @@ fn run(strategy: &Strategy, script: Script) -> Outcome {
         status: result.as_ref().err().map_or(Status::Ok, Error::status),
         failures: match result.as_ref().err().map(Error::unnamed) {
             Some(Error::Replicas(failures)) => {
-                let of = failures.failures.iter();
-                of.map(|of| (of.replica, of.error.status(), of.stopped))
+                let failures_of_run = failures.failures.iter();
+                failures_of_run
+                    .map(|failures_of_run| {
+                        (
+                            failures_of_run.replica,
+                            failures_of_run.error.status(),
+                            failures_of_run.stopped,
+                        )
+                    })
                     .collect()
             }
             _ => Vec::new(),
@@ -335,25 +342,25 @@ fn everything_is_as_with_a_device_for_each_replica() {
         for script in scripts(replicas) {
             let came = run(&shared, script);
             let expected = run(&apart, script);
-            let what = || format!("{replicas} replicas on {devices} devices, {script:?}");
+            let case = || format!("{replicas} replicas on {devices} devices, {script:?}");
             match script.bound {
                 // Which of them had begun, or were still there, depends on the moment.
                 Bound::TokenReached | Bound::DeadlineReached => {
-                    let states = |of: &Outcome| (of.written, of.metric);
-                    assert_eq!(states(&came), states(&expected), "{}", what());
+                    let states = |outcome: &Outcome| (outcome.written, outcome.metric);
+                    assert_eq!(states(&came), states(&expected), "{}", case());
                     // A failure comes before the deadline, or after it.
                     if script.bound == Bound::TokenReached || script.fails == Fails::Nobody {
-                        assert_eq!(came.status, expected.status, "{}", what());
+                        assert_eq!(came.status, expected.status, "{}", case());
                     }
                 }
                 _ => {
-                    assert_eq!(came, expected, "{}", what());
+                    assert_eq!(came, expected, "{}", case());
                     let is_well = match script.fails {
                         Fails::Nobody => true,
                         Fails::MergeFunction => script.merge_calls == 0,
                         _ => false,
                     };
-                    assert_eq!(is_well, came.status == Status::Ok, "{}", what());
+                    assert_eq!(is_well, came.status == Status::Ok, "{}", case());
                 }
             }
         }
@@ -386,13 +393,16 @@ fn replicas_are_dealt_out_to_devices_in_turn_and_begin_in_their_order() {
         )
         .unwrap();
         let order = std::mem::take(&mut *order.lock().unwrap());
-        let of = |device| {
+        let begun_on = |device| {
             order
                 .iter()
                 .copied()
                 .filter(move |replica| replica % 2 == device)
         };
-        assert!(of(0).eq([0, 2, 4]) && of(1).eq([1, 3]), "{order:?}");
+        assert!(
+            begun_on(0).eq([0, 2, 4]) && begun_on(1).eq([1, 3]),
+            "{order:?}"
+        );
     }
 }
 
@@ -405,11 +415,11 @@ fn replicas_share_the_thread_of_their_device_until_one_waits() {
         let threads = std::sync::Mutex::new(vec![None; 7]);
         s.run(
             &|context| {
-                let own = std::thread::current().id();
-                threads.lock().unwrap()[context.replica()] = Some(own);
+                let own_thread = std::thread::current().id();
+                threads.lock().unwrap()[context.replica()] = Some(own_thread);
                 if meet {
                     context.all_reduce(ReduceOp::Sum, scalar(1.0))?;
-                    assert_eq!(std::thread::current().id(), own);
+                    assert_eq!(std::thread::current().id(), own_thread);
                 }
                 Ok(None)
             },
@@ -423,8 +433,8 @@ fn replicas_share_the_thread_of_their_device_until_one_waits() {
         assert_eq!(shared[0], Some(std::thread::current().id()));
         assert_ne!(shared[0], shared[1]);
         assert!((2..7).all(|replica| shared[replica] == shared[replica - 2]));
-        let own: std::collections::HashSet<_> = threads(true).into_iter().collect();
-        assert_eq!(own.len(), 7);
+        let distinct: std::collections::HashSet<_> = threads(true).into_iter().collect();
+        assert_eq!(distinct.len(), 7);
     }
 }
 

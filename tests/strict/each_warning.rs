@@ -380,7 +380,7 @@ fn provoke_all(is_on: bool) {
                 });
                 lines.lock().unwrap().clear();
                 let outcome = provoke(&scene);
-                let what =
+                let case =
                     format!("{file}, {words}: {outcome:?}, strict {strict}, process {is_on}");
                 let said = lines
                     .lock()
@@ -390,13 +390,13 @@ fn provoke_all(is_on: bool) {
                     .count();
                 match is_on || strict && !in_process {
                     true => {
-                        let text = outcome.expect_err(&what).to_string();
-                        assert!(text.contains(words), "{what}");
-                        assert_eq!(said, 0, "{what}");
+                        let text = outcome.expect_err(&case).to_string();
+                        assert!(text.contains(words), "{case}");
+                        assert_eq!(said, 0, "{case}");
                     }
                     false => {
-                        outcome.expect(&what);
-                        assert_eq!(said, 1, "{what}: {:?}", lines.lock().unwrap());
+                        outcome.expect(&case);
+                        assert_eq!(said, 1, "{case}: {:?}", lines.lock().unwrap());
                     }
                 }
             }
@@ -497,7 +497,7 @@ fn each_warning_of_the_sources_is_in_the_table() {
             !matches!(strictly, Warns("")),
             "{file}: why is it no failure?"
         );
-        let is_there = |(of, site): &&(String, String)| of == file && site.contains(words);
+        let is_there = |(source, site): &&(String, String)| source == file && site.contains(words);
         assert!(
             found.iter().any(|site| is_there(&site)),
             "{file}: no warning near '{words}'"

@@ -142,12 +142,12 @@ fn writes_through_views_are_put_back() {
                     Beside::EarlyWrite,
                     Beside::Assignment,
                 ] {
-                    let what = format!("{setting:?}, {is_own}, {dtype}, {writer}, {beside:?}");
+                    let case = format!("{setting:?}, {is_own}, {dtype}, {writer}, {beside:?}");
                     let failed = scene.run(writing(&variable, dtype, writer, beside));
                     match beside {
                         Beside::Failure => {
                             let text = failed.unwrap_err().to_string();
-                            assert!(text.contains("on purpose"), "{what}: {text}");
+                            assert!(text.contains("on purpose"), "{case}: {text}");
                         }
                         Beside::Fence => drop(found(failed, &["outside of its scratch memory"])),
                         _ => {
@@ -156,7 +156,7 @@ fn writes_through_views_are_put_back() {
                             found(failed, &["variable 'own' (float32 [3])", written, way_out]);
                         }
                     }
-                    is_whole(&scene, &variable, &what);
+                    is_whole(&scene, &variable, &case);
                 }
             }
         }

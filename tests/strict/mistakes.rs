@@ -275,20 +275,20 @@ fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usiz
         let counts = (setting.weight(replica) != 0.0 || !mistake.needs_weight)
             && (setting.mode == umbo_core::optimizer::GradientMode::Overwrite
                 || !mistake.needs_overwrite);
-        let what = format!("{}, {setting:?}", mistake.name);
+        let case = format!("{}, {setting:?}", mistake.name);
         let before = scene.bits();
         let extras = mistake.extras;
         let outcome = scene.train(extras.clone());
         if counts {
             let parts: Vec<&str> = mistake.says.iter().map(String::as_str).collect();
-            let error = found(outcome.map_err(|error| error.within(&what)), &parts);
+            let error = found(outcome.map_err(|error| error.within(&case)), &parts);
             let device = scene.strategy.replica_devices()[replica].to_string();
             assert!(
                 setting.is_nested || error.to_string().contains(&device),
                 "{error}"
             );
-            assert_eq!(scene.bits(), before, "{what}");
-            assert!(apply(&scene.optimizer, &scene.gradients).is_err(), "{what}");
+            assert_eq!(scene.bits(), before, "{case}");
+            assert!(apply(&scene.optimizer, &scene.gradients).is_err(), "{case}");
             made += 1;
         } else {
             outcome.unwrap();
@@ -299,7 +299,7 @@ fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usiz
         // What was found is forgotten.
         scene.train_well();
         twin.train_well();
-        assert_eq!(scene.bits(), twin.bits(), "after {what}");
+        assert_eq!(scene.bits(), twin.bits(), "after {case}");
     }
     made
 }

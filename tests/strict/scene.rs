@@ -183,8 +183,8 @@ impl Scene {
         let call =
             |extra: &Option<Extra>| extra.as_ref().map_or(Ok(()), |extra| extra(context, self));
         let left_out = |index| {
-            let (of, variable, element) = extras.left_out?;
-            ((of, variable) == (replica, index)).then_some(element)
+            let (owner, variable, element) = extras.left_out?;
+            ((owner, variable) == (replica, index)).then_some(element)
         };
         call(&extras.first)?;
         for index in 0..TABLE {

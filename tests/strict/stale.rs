@@ -151,8 +151,8 @@ fn each_operator_through_an_old_view_is_found() {
                 apply(&scene.optimizer, &scene.gradients).unwrap();
                 change(gradient.address(), setting.dtype(), 2, operator, operand);
                 let outcome = scene.train(Extras::default());
-                let what = format!("{} {operator} {operand}", setting.dtype());
-                assert!(outcome.is_err(), "{what} went unnoticed");
+                let case = format!("{} {operator} {operand}", setting.dtype());
+                assert!(outcome.is_err(), "{case} went unnoticed");
                 found(outcome, &["'weight'", "view in each step", "at byte "]);
                 scene.train_well();
             }
@@ -187,16 +187,16 @@ fn gradients_that_are_lent() {
             let of_run = Arc::clone(&scene);
             let step = move |context: &ReplicaContext| -> Result<Option<umbo_core::values::Value>> {
                 let shape = umbo_core::tensor::Shape::new(&[64])?;
-                let own =
+                let attached =
                     umbo_core::tensor::Tensor::from_slice(&[1.0f32; 64], shape, context.device())?;
                 let mode = GradientMode::Overwrite;
                 // Viewed first, thought better of, and lent.
                 of_run.gradients.view_in(context, 3, mode)?;
                 of_run.gradients.discard_in(context, 3)?;
-                of_run.gradients.attach_in(context, 3, own.clone())?;
+                of_run.gradients.attach_in(context, 3, attached.clone())?;
                 of_run.gradients.submit_in(context, Some(1.0))?;
                 if mistake && last(context) {
-                    put(own.address(), DType::Float32, 7, 3.0);
+                    put(attached.address(), DType::Float32, 7, 3.0);
                 }
                 Ok(None)
             };

@@ -91,13 +91,16 @@ fn of_the_environment() {
     log::set_sink(Level::Warning, Box::new(sink));
     let is_on = text.as_deref() == Some("1");
     assert_eq!(strict::is_on(), is_on);
-    for own in [false, true] {
+    for option in [false, true] {
         let options = Options {
             cpu_replicas: 1,
-            strict: own,
+            strict: option,
             ..Options::default()
         };
-        assert_eq!(Strategy::new(&options).unwrap().is_strict(), is_on || own);
+        assert_eq!(
+            Strategy::new(&options).unwrap().is_strict(),
+            is_on || option
+        );
     }
     assert_eq!(Strategy::default_strategy().is_strict(), is_on);
     let complaints = |word: &str| {

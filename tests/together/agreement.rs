@@ -217,24 +217,24 @@ fn steps_are_checked_on_all_ranks() {
 /// After an epoch a strategy's metrics are those of the steps that took effect, of all ranks: 11
 /// numbers in batches of four, of which the second fails once. Replicas that have no rows add
 /// nothing.
-fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
+fn measures_an_epoch(strategy: &Strategy, replicas: usize, case: &str) {
     let data = rows(0..11).batch(4, false).unwrap();
     let distributed = distribute_dataset(strategy, &data, &DistributeOptions::default()).unwrap();
     let iterator = distributed.iterator().unwrap();
     let epoch = epoch_over(strategy, &iterator);
     let fails = AtomicBool::new(true);
     let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
-        let own = context
+        let rows = context
             .arguments()?
             .unwrap()
             .tensor_of(0)?
             .to_vec::<i32>()?;
-        let sum = f64::from(own.iter().sum::<i32>());
-        let weight = own.len() as f64;
+        let sum = f64::from(rows.iter().sum::<i32>());
+        let weight = rows.len() as f64;
         if weight > 0.0 {
             context.add_metric("x", Metric { sum, weight })?;
         }
-        if own.contains(&9) {
+        if rows.contains(&9) {
             context.add_metric(
                 "late",
                 Metric {
@@ -243,12 +243,12 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
                 },
             )?;
         }
-        match own.contains(&5) && fails.swap(false, Ordering::Relaxed) {
+        match rows.contains(&5) && fails.swap(false, Ordering::Relaxed) {
             true => Err(Error::NotFound("the second".into())),
             false => Ok(None),
         }
     });
-    let of = |name: &str| {
+    let metric = |name: &str| {
         strategy
             .metric(name)
             .map(|metric| (metric.sum, metric.weight))
@@ -256,24 +256,28 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     let mut of_steps = Vec::new();
     let mut run = |step: &Arc<ReplicaFunction>| {
         epoch.run(Arc::clone(step), None, &|_, _| Ok(()), &mut |_, _| {
-            of_steps.push(of("x"));
+            of_steps.push(metric("x"));
             Ok(())
         })
     };
-    assert_eq!(run(&step).unwrap_err().status(), Status::NotFound, "{what}");
-    assert_eq!((of("x"), of("late")), (Some((6.0, 4.0)), None), "{what}");
-    assert_eq!(run(&step).unwrap().steps, 2, "{what}");
+    assert_eq!(run(&step).unwrap_err().status(), Status::NotFound, "{case}");
     assert_eq!(
-        (of("x"), of("late")),
+        (metric("x"), metric("late")),
+        (Some((6.0, 4.0)), None),
+        "{case}"
+    );
+    assert_eq!(run(&step).unwrap().steps, 2, "{case}");
+    assert_eq!(
+        (metric("x"), metric("late")),
         (Some((49.0, 7.0)), Some((0.5, 1.0))),
-        "{what}"
+        "{case}"
     );
     iterator.reset().unwrap();
-    assert_eq!(run(&step).unwrap().steps, 3, "{what}");
+    assert_eq!(run(&step).unwrap().steps, 3, "{case}");
     assert_eq!(
-        (of("x"), of("late")),
+        (metric("x"), metric("late")),
         (Some((55.0, 11.0)), Some((0.5, 1.0))),
-        "{what}"
+        "{case}"
     );
     // A run is of itself alone, and an epoch that measures nothing leaves nothing.
     let one = |context: &ReplicaContext| {
@@ -288,15 +292,15 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     };
     strategy.run(&one, None).unwrap();
     let of_run = (Some((2.0 * replicas as f64, replicas as f64)), None);
-    assert_eq!((of("x"), of("late")), of_run, "{what}");
+    assert_eq!((metric("x"), metric("late")), of_run, "{case}");
     iterator.reset().unwrap();
     let nothing: Arc<ReplicaFunction> = Arc::new(|_: &ReplicaContext| Ok(None));
-    assert_eq!(run(&nothing).unwrap().steps, 3, "{what}");
-    assert_eq!((of("x"), of("late")), (None, None), "{what}");
+    assert_eq!(run(&nothing).unwrap().steps, 3, "{case}");
+    assert_eq!((metric("x"), metric("late")), (None, None), "{case}");
     // In between they are those of the last step, or of the run before.
     let steps = [(6.0, 4.0), (22.0, 4.0), (27.0, 3.0)].map(Some);
     let seen = [&steps[..], &steps, &[of_run.0; 3]].concat();
-    assert_eq!(of_steps, seen, "{what}");
+    assert_eq!(of_steps, seen, "{case}");
 }
 
 #[test]
@@ -306,8 +310,8 @@ fn metrics_of_an_epoch_are_of_all_its_steps_on_all_ranks() {
     }
     for (size, replicas) in [(2, 1), (2, 2), (3, 1), (3, 2)] {
         on_ranks(&ranks(size), replicas, |rank, strategy| {
-            let what = format!("rank {rank} of {size}, {replicas} replicas");
-            measures_an_epoch(&strategy.unwrap(), size * replicas, &what);
+            let case = format!("rank {rank} of {size}, {replicas} replicas");
+            measures_an_epoch(&strategy.unwrap(), size * replicas, &case);
         });
     }
 }

@@ -119,7 +119,7 @@ fn damaged(replicas_in_sync: usize, at: (usize, usize, u64)) -> (Result<()>, usi
     });
     let communicators: [Arc<dyn Communicator>; 2] = [Arc::clone(&damaging) as _, ranks[1].clone()];
     let outcome = std::thread::scope(|scope| {
-        let [here, _] = communicators.map(|communicator| {
+        let [first, _] = communicators.map(|communicator| {
             scope.spawn(move || {
                 let made = Strategy::new(&Options {
                     communicator: Some(Arc::clone(&communicator)),
@@ -133,7 +133,7 @@ fn damaged(replicas_in_sync: usize, at: (usize, usize, u64)) -> (Result<()>, usi
                 outcome
             })
         });
-        here.join().unwrap()
+        first.join().unwrap()
     });
     let [gathered, words] =
         [&damaging.gathered, &damaging.words].map(|count| count.load(Ordering::Relaxed));

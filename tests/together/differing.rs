@@ -464,7 +464,7 @@ fn other_rows_of_the_same_shape_are_noticed() {
             Sharding::Off => None,
             _ => told_in(source, contents, compared),
         };
-        let what = format!("{source:?}, {contents:?}, {size}×{replicas}, {options:?}");
+        let case = format!("{source:?}, {contents:?}, {size}×{replicas}, {options:?}");
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
             let numbers = numbers(if rank == wrong {
@@ -477,18 +477,18 @@ fn other_rows_of_the_same_shape_are_noticed() {
             let iterator = distributed.iterator().unwrap();
             for number in 0.. {
                 let Some(element) = iterator.next().unwrap() else {
-                    assert_eq!((number, told), (STEPS, None), "{what}");
+                    assert_eq!((number, told), (STEPS, None), "{case}");
                     break;
                 };
                 let Err(error) = step(&strategy, Some(element)) else {
-                    assert_ne!(Some(number), told, "{what}");
+                    assert_ne!(Some(number), told, "{case}");
                     continue;
                 };
-                assert_eq!(Some(number), told, "{what}: {error}");
+                assert_eq!(Some(number), told, "{case}: {error}");
                 assert_eq!(
                     error.status(),
                     Status::FailedPrecondition,
-                    "{what}: {error}"
+                    "{case}: {error}"
                 );
                 let text = error.to_string();
                 let parts = [

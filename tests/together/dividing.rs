@@ -45,7 +45,7 @@ fn custom() -> Box<dyn UpdateRule> {
         for at in 0..tile.elements {
             // SAFETY: the tile's elements are this call's.
             unsafe {
-                let place = |of: *mut u8| of.cast::<f32>().add(at);
+                let place = |elements: *mut u8| elements.cast::<f32>().add(at);
                 let gradient = tile.gradient.cast::<f32>().add(at).read();
                 let last = place(tile.slots[0]);
                 let sum = place(tile.slots[1]);
@@ -414,7 +414,7 @@ fn one_apply_to_a_variable_waits_for_a_commit_point() {
         let strategy = strategy.unwrap();
         let variables = make(&strategy, &[&[3000], &[4]]);
         let both = [&variables[..], &variables[..1]]
-            .map(|of| gradients(&strategy, of, GradientsOptions::default()));
+            .map(|variables| gradients(&strategy, variables, GradientsOptions::default()));
         let optimizers =
             [Sgd, Sgd].map(|rule| Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap());
         let before = known(&optimizers[0], &variables);

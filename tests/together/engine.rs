@@ -170,18 +170,18 @@ impl Rank {
             std::thread::sleep(Duration::from_micros(delays.random_range(0..300)));
         }
         let counts = !self.is_joining.load(Ordering::Relaxed);
-        let own = {
+        let number = {
             let mut calls = self.calls.lock().unwrap();
             *calls += u64::from(counts);
             calls.saturating_sub(1)
         };
-        if counts && self.hangs_at.is_some_and(|at| own >= at) {
+        if counts && self.hangs_at.is_some_and(|at| number >= at) {
             return Err(Error::DeadlineExceeded(format!(
                 "{call}: not all ranks have come"
             )));
         }
         let mut round = self.hall.round.lock().unwrap();
-        if counts && self.dies_at.is_some_and(|at| own >= at) {
+        if counts && self.dies_at.is_some_and(|at| number >= at) {
             round.dead = Some(self.rank);
             self.hall.changed.notify_all();
             return Err(Error::Internal("this rank has died".into()));
@@ -279,8 +279,8 @@ impl Communicator for Rank {
                 Ok(())
             }
             EngineCall::Vote(vote) => {
-                let own = vote.least.to_le_bytes().to_vec();
-                let received = self.exchange("vote", vec![own; self.size])?;
+                let own_vote = vote.least.to_le_bytes().to_vec();
+                let received = self.exchange("vote", vec![own_vote; self.size])?;
                 let numbers = received
                     .iter()
                     .map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
@@ -307,14 +307,14 @@ impl Communicator for Rank {
 /// What lies at the beginning of a GPU's memory.
 pub fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
     assert!(bytes <= memory.bytes());
-    let mut here = vec![0; bytes];
+    let mut bytes_on_host = vec![0; bytes];
     // SAFETY: there are as many bytes on both sides.
     unsafe {
         memory
             .backend()
-            .download(memory.address(), here.as_mut_ptr(), bytes)
+            .download(memory.address(), bytes_on_host.as_mut_ptr(), bytes)
     }?;
-    Ok(here)
+    Ok(bytes_on_host)
 }
 
 /// Replaces it.

@@ -140,7 +140,7 @@ fn ranks_that_disagree_are_told_who_is_where() {
             "the number of per-replica values in it is 1 on rank 0, 2 on rank 1",
         ),
     ];
-    for (first, second, here, there) in cases {
+    for (first, second, first_place, second_place) in cases {
         on_ranks(&ranks(2), 2, |rank, strategy| {
             let strategy = strategy.unwrap();
             let variable = counter(&strategy);
@@ -152,7 +152,7 @@ fn ranks_that_disagree_are_told_who_is_where() {
             let error = strategy.run(&step, None).unwrap_err();
             let text = error.to_string();
             assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
-            for part in [here, there, "rank 0", "rank 1", "step 1"] {
+            for part in [first_place, second_place, "rank 0", "rank 1", "step 1"] {
                 assert!(text.contains(part), "'{part}' is missing: {text}");
             }
             assert_eq!(value(&variable), 0.0);
@@ -287,9 +287,9 @@ fn deaths_in_updates_leave_weights_and_state_as_they_were() {
                 let known = || {
                     let kept = optimizer.export().unwrap();
                     let mut known = format!("{}", kept.iterations);
-                    for of in kept.variables {
-                        let slots: Vec<_> = of.slots.iter().map(bytes).collect();
-                        known += &format!("{} {:?} {slots:?}", of.updates, of.running);
+                    for state in kept.variables {
+                        let slots: Vec<_> = state.slots.iter().map(bytes).collect();
+                        known += &format!("{} {:?} {slots:?}", state.updates, state.running);
                     }
                     (
                         variables

@@ -271,11 +271,11 @@ impl Program {
                 .tensor_of(0)?
                 .to_vec::<i32>()?;
             log.pending.lock().unwrap().extend(&rows);
-            let own = tensor(&[rows.iter().sum::<i32>() as f32, rows.len() as f32], &[2]);
-            assign(&assigned, Assignment::Add, &Value::Tensor(own.clone()))?;
+            let sums = tensor(&[rows.iter().sum::<i32>() as f32, rows.len() as f32], &[2]);
+            assign(&assigned, Assignment::Add, &Value::Tensor(sums.clone()))?;
             super::copy_into(
                 gradients.view_in(context, 0, GradientMode::Overwrite)?,
-                &own,
+                &sums,
             );
             gradients.submit_in(context, None)?;
             extra(context)?;
@@ -316,12 +316,12 @@ fn rows_from(strategy: &Strategy, iterator: &PassIterator) -> Vec<i32> {
     let rows = Mutex::new(Vec::new());
     while let Some(element) = iterator.next().unwrap() {
         let collect = |context: &ReplicaContext| {
-            let own = context
+            let rows_of_step = context
                 .arguments()?
                 .unwrap()
                 .tensor_of(0)?
                 .to_vec::<i32>()?;
-            rows.lock().unwrap().extend(own);
+            rows.lock().unwrap().extend(rows_of_step);
             Ok(None)
         };
         strategy.run(&collect, Some(element)).unwrap();
@@ -421,7 +421,7 @@ fn train(plan: &Plan, rank: usize, strategy: Strategy) -> Seen {
 fn plans() -> Vec<Plan> {
     let mut plans = Vec::new();
     for (at, ends) in Ends::ALL.into_iter().enumerate() {
-        for (of, split) in SPLITS.into_iter().enumerate() {
+        for (split_number, split) in SPLITS.into_iter().enumerate() {
             for shares in [false, true] {
                 let turn = usize::from(shares);
                 // One rank reads all files, of which it has a second one.
@@ -429,23 +429,23 @@ fn plans() -> Vec<Plan> {
                     ends,
                     Ends::OpeningFails | Ends::RowFails | Ends::ElementFails
                 );
-                let is_one = !is_input && (at + of + turn) % 4 == 3;
+                let is_one = !is_input && (at + split_number + turn) % 4 == 3;
                 plans.push(Plan {
                     ends,
                     split,
                     shares,
-                    read_ahead: [0, 2][(at + of) % 2],
-                    sharding: match is_one || (at / 2 + of) % 2 == 1 {
+                    read_ahead: [0, 2][(at + split_number) % 2],
+                    sharding: match is_one || (at / 2 + split_number) % 2 == 1 {
                         true => Sharding::Auto,
                         false => Sharding::File,
                     },
                     sizes: if is_one {
                         ONE
                     } else {
-                        SIZES[(at + of + turn) % 3]
+                        SIZES[(at + split_number + turn) % 3]
                     },
                     rank: (at + turn) % split.0,
-                    limited: (at + of / 2 + turn) % 2 == 1,
+                    limited: (at + split_number / 2 + turn) % 2 == 1,
                 });
             }
         }
@@ -565,23 +565,23 @@ fn a_rank_that_dies_in_an_epoch_over_files_leaves_no_half_of_a_step() {
             let died = split.0 - 1;
             let came = of_job(job(split.0, Some(at), Some((died, at))));
             for (rank, (steps, totals, status)) in came.into_iter().enumerate() {
-                let what = format!("rank {rank}, call {at}: {plan:?}");
-                assert!(status.is_some(), "{what}");
+                let case = format!("rank {rank}, call {at}: {plan:?}");
+                assert!(status.is_some(), "{case}");
                 assert!(
                     rank == died || status == Some(Status::Unavailable),
-                    "{status:?}: {what}"
+                    "{status:?}: {case}"
                 );
-                assert_eq!(steps, expected[rank][..steps.len()], "{what}");
+                assert_eq!(steps, expected[rank][..steps.len()], "{case}");
                 // All had agreed on the step when the rank died, or not.
                 let after = |count| {
                     totals_of(
                         expected
                             .iter()
-                            .flat_map(|of| of.iter().take(count).flatten()),
+                            .flat_map(|steps_of_rank| steps_of_rank.iter().take(count).flatten()),
                     )
                 };
                 let known = [after(steps.len()), after(steps.len() + 1)];
-                assert!(known.contains(&totals), "{totals:?}, not {known:?}: {what}");
+                assert!(known.contains(&totals), "{totals:?}, not {known:?}: {case}");
             }
         }
     }

@@ -63,7 +63,7 @@ struct Stages {
     name: &'static str,
     rounds: usize,
     added: i32,
-    of: fn(Dataset, i64) -> Result<Dataset>,
+    transform: fn(Dataset, i64) -> Result<Dataset>,
 }
 
 fn one_more(element: &Value) -> Result<Value> {
@@ -88,19 +88,19 @@ const STAGES: &[Stages] = &[
         name: "batch",
         rounds: 1,
         added: 0,
-        of: |files, size| files.batch(size, false),
+        transform: |files, size| files.batch(size, false),
     },
     Stages {
         name: "shuffle, batch, prefetch",
         rounds: 1,
         added: 0,
-        of: |files, size| files.shuffle(&SHUFFLE)?.batch(size, false)?.prefetch(2),
+        transform: |files, size| files.shuffle(&SHUFFLE)?.batch(size, false)?.prefetch(2),
     },
     Stages {
         name: "all shuffled, repeat, batch",
         rounds: 2,
         added: 0,
-        of: |files, size| {
+        transform: |files, size| {
             let all = ShuffleOptions {
                 buffer_size: 0,
                 ..SHUFFLE
@@ -112,7 +112,7 @@ const STAGES: &[Stages] = &[
         name: "map, batch, repeat",
         rounds: 3,
         added: 1,
-        of: |files, size| {
+        transform: |files, size| {
             let calls = MapOptions {
                 parallel_calls: 3,
                 element_spec: None,
@@ -124,7 +124,7 @@ const STAGES: &[Stages] = &[
         name: "batch, map",
         rounds: 1,
         added: 1,
-        of: |files, size| {
+        transform: |files, size| {
             files
                 .batch(size, false)?
                 .map(one_more, MapOptions::default())
@@ -134,7 +134,7 @@ const STAGES: &[Stages] = &[
         name: "cache, repeat, padded batch, batch of its own size",
         rounds: 2,
         added: 0,
-        of: |files, size| {
+        transform: |files, size| {
             files
                 .cache()?
                 .repeat(2)?
@@ -146,13 +146,13 @@ const STAGES: &[Stages] = &[
         name: "take and skip that leave nothing out, shard of one",
         rounds: 1,
         added: 0,
-        of: |files, size| files.take(-1)?.skip(0)?.shard(1, 0)?.batch(size, false),
+        transform: |files, size| files.take(-1)?.skip(0)?.shard(1, 0)?.batch(size, false),
     },
     Stages {
         name: "concatenate with itself",
         rounds: 2,
         added: 0,
-        of: |files, size| {
+        transform: |files, size| {
             let both = Dataset::concatenate(&[files.clone(), files])?;
             both.shuffle(&SHUFFLE)?.batch(size, false)
         },
@@ -194,7 +194,7 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
                 shuffle_files: (turn % 2 == 1).then_some(5),
                 ..Default::default()
             };
-            let what = format!("{}, {sizes:?}, {size}×{replicas}, {options:?}", stages.name);
+            let case = format!("{}, {sizes:?}, {size}×{replicas}, {options:?}", stages.name);
             let run = || {
                 on_ranks(
                     &job(size, Some(turn as u64), None),
@@ -203,10 +203,10 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
                         let strategy = strategy.unwrap();
                         let opened = Arc::default();
                         let data = files(sizes, of_files.clone(), &opened);
-                        let data = (stages.of)(data, batch).unwrap();
+                        let data = (stages.transform)(data, batch).unwrap();
                         let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
                         assert_eq!(distributed.replicas(), replicas);
-                        let steps = on_and_on(&strategy, &distributed, &what);
+                        let steps = on_and_on(&strategy, &distributed, &case);
                         let opened = opened.lock().unwrap();
                         // The second of two times the same files begins where the first one ends.
                         let shift = if stages.name.starts_with("concat") {
@@ -216,23 +216,23 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
                         };
                         let is_own =
                             |file: &usize| file % size == rank || (file + shift) % size == rank;
-                        assert!(opened.iter().all(is_own), "{what}: rank {rank}: {opened:?}");
+                        assert!(opened.iter().all(is_own), "{case}: rank {rank}: {opened:?}");
                         steps
                     },
                 )
             };
             let came = run();
-            assert_eq!(came, run(), "{what}: another time");
+            assert_eq!(came, run(), "{case}: another time");
             let count = came[0].len();
             assert!(
                 came.iter().all(|steps| steps.len() == count),
-                "{what}: {came:?}"
+                "{case}: {came:?}"
             );
             let rows = sizes.iter().enumerate().flat_map(|(file, &rows)| {
                 (0..rows).map(move |row| (100 * file + row) as i32 + stages.added)
             });
             let expected: BTreeMap<i32, usize> = rows.map(|row| (row, stages.rounds)).collect();
-            assert_eq!(sorted_rows(&came), expected, "{what}: {came:?}");
+            assert_eq!(sorted_rows(&came), expected, "{case}: {came:?}");
             // While all have rows, a step has those of one batch.
             let of_step = |step: usize| -> Vec<usize> {
                 came.iter()
@@ -249,20 +249,21 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
                     .iter()
                     .enumerate()
                     .filter(|(file, _)| file % size == rank)
-                    .map(|of| of.1)
+                    .map(|found| found.1)
                     .sum()
             };
-            let own = |rank: usize| full[rank * replicas..][..replicas].iter().sum::<usize>();
+            let rows_of_rank =
+                |rank: usize| full[rank * replicas..][..replicas].iter().sum::<usize>();
             if stages.rounds == 1 {
                 let least = (0..size)
-                    .map(|rank| of_rank(rank) / own(rank))
+                    .map(|rank| of_rank(rank) / rows_of_rank(rank))
                     .min()
                     .unwrap();
-                assert_eq!(whole, least, "{what}: {came:?}");
+                assert_eq!(whole, least, "{case}: {came:?}");
             }
             assert!(
                 (0..count).all(|step| of_step(step).iter().any(|&rows| rows > 0)),
-                "{what}"
+                "{case}"
             );
         }
     }
@@ -272,7 +273,7 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
 fn on_and_on(
     strategy: &Strategy,
     distributed: &DistributedDataset,
-    what: &str,
+    case: &str,
 ) -> Vec<Vec<Vec<i32>>> {
     let iterator = distributed.iterator().unwrap();
     let mut seen = Vec::new();
@@ -291,9 +292,9 @@ fn on_and_on(
         assert_eq!(
             other.save_position().unwrap(),
             places[at],
-            "{what}: at {at}"
+            "{case}: at {at}"
         );
-        assert_eq!(steps(strategy, &other), seen[at..], "{what}: from {at} on");
+        assert_eq!(steps(strategy, &other), seen[at..], "{case}: from {at} on");
     }
     seen
 }
@@ -367,7 +368,7 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
         ),
     ];
     for &(pipeline, part) in refused {
-        let what = part;
+        let case = part;
         let expected = on_ranks(&ranks(2), 2, |_, strategy| {
             let strategy = strategy.unwrap();
             let options = DistributeOptions::default();
@@ -379,11 +380,11 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
             let strategy = strategy.unwrap();
             let data = pipeline().unwrap();
             let error = distribute_dataset(&strategy, &data, &by_files()).unwrap_err();
-            assert_eq!(error.status(), Status::InvalidArgument, "{what}: {error}");
+            assert_eq!(error.status(), Status::InvalidArgument, "{case}: {error}");
             let text = error.to_string();
             assert!(
                 text.contains(part) && text.contains("sharding"),
-                "{what}: {text}"
+                "{case}: {text}"
             );
             let options = DistributeOptions {
                 sharding: Sharding::Auto,
@@ -391,7 +392,7 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
             };
             numbered(&distribute_dataset(&strategy, &data, &options).unwrap())
         });
-        assert_eq!(came, expected, "{what}");
+        assert_eq!(came, expected, "{case}");
     }
     let without = rows_of(0..4).batch(2, false).unwrap();
     let error = distribute_dataset(&alone(2), &without, &by_files()).unwrap_err();
@@ -425,10 +426,14 @@ fn numbered(distributed: &DistributedDataset) -> Vec<String> {
 /// Folders are listed in another order on every machine.
 #[test]
 fn ranks_with_other_lists_of_files_are_told() {
-    for (own, text) in [(["3", "5", "4"], "'3'"), (["4", "3", "5"], "'4'")] {
+    for (files_of_others, text) in [(["3", "5", "4"], "'3'"), (["4", "3", "5"], "'4'")] {
         on_ranks(&ranks(2), 1, |rank, strategy| {
             let strategy = strategy.unwrap();
-            let names = if rank == 0 { ["4", "5", "3"] } else { own };
+            let names = if rank == 0 {
+                ["4", "5", "3"]
+            } else {
+                files_of_others
+            };
             let options = FilesOptions {
                 element_spec: Some(some(&[1]).element_spec().clone()),
                 ..Default::default()

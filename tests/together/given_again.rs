@@ -245,10 +245,10 @@ impl Training {
             // What is drawn from the step's number is drawn again with its element.
             let number = context.step_number() as f32;
             let sum = rows.iter().map(|&row| row as f32 / 8.0).sum::<f32>();
-            let own = tensor(&[sum, sum * number, rows.len() as f32], &[3]);
+            let sums = tensor(&[sum, sum * number, rows.len() as f32], &[3]);
             super::copy_into(
                 gradients.view_in(context, 0, GradientMode::Overwrite)?,
-                &own,
+                &sums,
             );
             gradients.submit_in(context, None)?;
             extra(context)?;
@@ -468,14 +468,14 @@ fn check(plan: &Plan, error: &Error) {
 }
 
 /// The rows of each step, of all ranks together, and the weights, which are the same on all.
-fn joined(of_ranks: &[Done], what: &dyn std::fmt::Debug) -> (Vec<Vec<i32>>, Vec<u8>) {
+fn joined(of_ranks: &[Done], case: &dyn std::fmt::Debug) -> (Vec<Vec<i32>>, Vec<u8>) {
     let first = &of_ranks[0];
     for of_rank in of_ranks {
         let ends = (of_rank.steps.len(), of_rank.passes, &of_rank.weights);
         assert_eq!(
             ends,
             (first.steps.len(), first.passes, &first.weights),
-            "{what:?}"
+            "{case:?}"
         );
     }
     let step = |step: usize| {

@@ -33,17 +33,17 @@ fn block(numbers: impl Fn(usize) -> f32) -> Tensor {
 }
 
 /// A view of elements of the block, which it keeps.
-fn part(of: &Tensor, first: usize, shape: &[usize], read_only: bool) -> Tensor {
+fn part(whole: &Tensor, first: usize, shape: &[usize], read_only: bool) -> Tensor {
     let shape = Shape::new(shape).unwrap();
     // SAFETY: within the block, which is kept.
     let storage = unsafe {
-        let data = of.address().add(first * 4);
+        let data = whole.address().add(first * 4);
         Storage::foreign(
             data,
             shape.elements() * 4,
             DeviceId::HOST,
             read_only,
-            Box::new(of.clone()),
+            Box::new(whole.clone()),
         )
     };
     let layout = Layout::row_major(shape);

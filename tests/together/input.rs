@@ -16,8 +16,8 @@ use super::engine::{job, ranks};
 use super::{alone, on_ranks, tensor};
 
 /// The numbers 0, 1, ... as rows.
-pub fn rows(of: std::ops::Range<i32>) -> Dataset {
-    let numbers: Vec<i32> = of.collect();
+pub fn rows(range: std::ops::Range<i32>) -> Dataset {
+    let numbers: Vec<i32> = range.collect();
     Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()]))).unwrap()
 }
 
@@ -114,7 +114,7 @@ fn batches_are_split_over_the_replicas_of_all_ranks() {
 #[test]
 fn ranks_with_data_of_their_own_go_on_together() {
     // How many rows each rank has.
-    let own = [10, 0, 3];
+    let counts = [10, 0, 3];
     for replicas in [1, 2] {
         for drop_partial_step in [false, true] {
             for from_function in [false, true] {
@@ -125,8 +125,8 @@ fn ranks_with_data_of_their_own_go_on_together() {
                 };
                 let came = on_ranks(&job(3, Some(3), None), replicas, |rank, strategy| {
                     let strategy = strategy.unwrap();
-                    let first: i32 = own[..rank].iter().sum();
-                    let data = || rows(first..first + own[rank]).batch(2, false);
+                    let first: i32 = counts[..rank].iter().sum();
+                    let data = || rows(first..first + counts[rank]).batch(2, false);
                     let distributed = if from_function {
                         distribute_datasets_from_function(
                             &strategy,
@@ -173,14 +173,14 @@ fn memory_that_one_rank_lacks_costs_no_element() {
     for (sharding, read_ahead) in shardings.into_iter().flat_map(|way| [(way, 0), (way, 2)]) {
         let came = on_ranks(&job(3, Some(11), None), 1, |rank, strategy| {
             let strategy = strategy.unwrap();
-            let own = sharding == Sharding::Off;
+            let is_off = sharding == Sharding::Off;
             let first: i32 = counts[..rank].iter().sum();
-            let data = if own {
+            let data = if is_off {
                 rows(first..first + counts[rank])
             } else {
                 rows(0..11)
             };
-            let size = if own { 1 } else { 3 };
+            let size = if is_off { 1 } else { 3 };
             let calls = Arc::new(AtomicUsize::new(0));
             let function = move |value: &Value| -> Result<Value> {
                 // Each rank lacks it at other times, and twice in a row.
@@ -218,19 +218,19 @@ fn memory_that_one_rank_lacks_costs_no_element() {
             (steps, failures)
         });
         let (steps, failures): (Vec<_>, Vec<i32>) = came.into_iter().unzip();
-        let what = format!("{sharding:?}, {read_ahead} ahead: {failures:?}");
-        assert!(failures.iter().all(|&count| count > 0), "{what}");
+        let case = format!("{sharding:?}, {read_ahead} ahead: {failures:?}");
+        assert!(failures.iter().all(|&count| count > 0), "{case}");
         if sharding == Sharding::Off {
-            assert!(failures.iter().all(|&count| count == failures[0]), "{what}");
+            assert!(failures.iter().all(|&count| count == failures[0]), "{case}");
         }
         let steps = joined(steps);
         let mut all: Vec<i32> = steps.iter().flatten().flatten().copied().collect();
         all.sort_unstable();
-        assert!(all.into_iter().eq(0..11), "{what}: {steps:?}");
+        assert!(all.into_iter().eq(0..11), "{case}: {steps:?}");
         assert_eq!(
             steps.len(),
             if sharding == Sharding::Off { 7 } else { 4 },
-            "{what}"
+            "{case}"
         );
     }
 }
@@ -260,10 +260,10 @@ fn a_batch_is_split_over_the_replicas_of_all_ranks() {
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
             for (batch, all) in batches.iter().zip(&all) {
-                let own = split_for(&strategy, batch).unwrap();
+                let split = split_for(&strategy, batch).unwrap();
                 for replica in 0..replicas {
                     let expected = all.component(rank * replicas + replica).unwrap();
-                    let came = own.component(replica).unwrap();
+                    let came = split.component(replica).unwrap();
                     let expected = expected.tensor_of(0).unwrap();
                     let came = came.tensor_of(0).unwrap();
                     assert_eq!(came.shape(), expected.shape());

@@ -46,7 +46,7 @@ fn a_limit_of_one_rank_ends_its_skip_and_the_epoch_of_all() {
     let shardings = [Sharding::Data, Sharding::Off];
     for (sharding, read_ahead) in shardings.map(|it| [(it, 0), (it, 2)]).concat() {
         for limited in [0, 1] {
-            let what = format!("{sharding:?}, {read_ahead} ahead, rank {limited}");
+            let case = format!("{sharding:?}, {read_ahead} ahead, rank {limited}");
             let options = DistributeOptions {
                 sharding,
                 read_ahead: Some(read_ahead),
@@ -92,27 +92,27 @@ fn a_limit_of_one_rank_ends_its_skip_and_the_epoch_of_all() {
                     ..epoch_over(&strategy, &iterator)
                 })
                 .unwrap_err();
-                assert_eq!(error.status(), Status::Cancelled, "{what}: {error}");
+                assert_eq!(error.status(), Status::Cancelled, "{case}: {error}");
                 let text = error.to_string();
                 let names = text.contains(&format!("rank {limited} failed"));
-                assert_eq!(names, rank != limited, "{what}: {text}");
+                assert_eq!(names, rank != limited, "{case}: {text}");
                 assert!(
                     text.contains("elements that are left out"),
-                    "{what}: {text}"
+                    "{case}: {text}"
                 );
-                assert_eq!(seen.load(Ordering::SeqCst), 0, "{what}");
+                assert_eq!(seen.load(Ordering::SeqCst), 0, "{case}");
                 let report = run(epoch_over(&strategy, &iterator)).unwrap();
-                assert_eq!(report.steps, 3, "{what}");
-                assert_eq!(count.load(Ordering::SeqCst), 2012, "{what}");
+                assert_eq!(report.steps, 3, "{case}");
+                assert_eq!(count.load(Ordering::SeqCst), 2012, "{case}");
                 got.lock().unwrap().clone()
             });
             let all: Vec<i32> = (2001..=2012).collect();
             if sharding == Sharding::Off {
-                assert_eq!(came, [all.clone(), all], "{what}");
+                assert_eq!(came, [all.clone(), all], "{case}");
             } else {
                 let mut rows = came.concat();
                 rows.sort_unstable();
-                assert_eq!(rows, all, "{what}");
+                assert_eq!(rows, all, "{case}");
             }
         }
     }

@@ -288,9 +288,9 @@ fn who_waits_in_vain_gives_up_on_all_ranks() {
 }
 
 /// The texts of what two ranks are refused with, whose base is still of use.
-fn refused(of: impl Fn(usize) -> (Result<DeviceId>, NcclOptions) + Sync) -> Vec<Error> {
+fn refused(options_of: impl Fn(usize) -> (Result<DeviceId>, NcclOptions) + Sync) -> Vec<Error> {
     on_each(2, |rank, base| {
-        let (device, options) = of(rank);
+        let (device, options) = options_of(rank);
         let joined = nccl::over(Arc::clone(&base) as Arc<dyn Communicator>, device, &options);
         let error = joined.unwrap_err();
         base.barrier().unwrap();
@@ -309,13 +309,13 @@ fn a_rank_that_cannot_join_is_named_to_the_others() {
         ..patient()
     };
     for missing in ["/nowhere/libnccl.so.2", "libc.so.6"] {
-        let of = |rank| {
+        let options_of = |rank| {
             (
                 Ok(gpu(rank)),
                 if rank == 1 { with(missing) } else { patient() },
             )
         };
-        let errors = refused(of);
+        let errors = refused(options_of);
         let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
         assert!(
             errors

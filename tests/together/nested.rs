@@ -88,8 +88,8 @@ struct Program {
     optimizer: Arc<Optimizer>,
 }
 
-fn numbers(of: usize) -> Tensor {
-    let number = |at: usize| 0.1 + ((of * 7 + at) % 13) as f32 / 3.0;
+fn numbers(seed: usize) -> Tensor {
+    let number = |at: usize| 0.1 + ((seed * 7 + at) % 13) as f32 / 3.0;
     tensor(&[number(0), number(1), number(2)], &[3])
 }
 
@@ -125,14 +125,14 @@ impl Program {
         fate: Option<(Place, Fate)>,
     ) -> Result<Vec<u8>> {
         let (place, fate) = fate.unwrap_or((Place::Nowhere, Fate::Fails));
-        let own = Arc::clone(self);
-        let callback = move |context: &ReplicaContext| own.call(context, step, place, &fate);
+        let program = Arc::clone(self);
+        let callback = move |context: &ReplicaContext| program.call(context, step, place, &fate);
         let came = self
             .strategy
             .run_within(Arc::new(callback), None, limits, None)?;
         let came = came.unwrap();
-        let own = came.component(0)?;
-        Ok(bytes(own.tensor_of(0)?))
+        let component = came.component(0)?;
+        Ok(bytes(component.tensor_of(0)?))
     }
 
     fn call(
@@ -142,13 +142,13 @@ impl Program {
         place: Place,
         fate: &Fate,
     ) -> Result<Option<Value>> {
-        let own = context.replica_in_sync() + 10 * step;
+        let seed = context.replica_in_sync() + 10 * step;
         let buffer = self
             .gradients
             .view_in(context, 0, GradientMode::Overwrite)?;
-        copy_into(buffer, &numbers(own));
+        copy_into(buffer, &numbers(seed));
         self.gradients
-            .submit_in(context, Some(1.0 + (own % 3) as f64))?;
+            .submit_in(context, Some(1.0 + (seed % 3) as f64))?;
         meet(context, place == Place::Callback, fate)?;
 
         let program = Arc::clone(self);
@@ -173,12 +173,12 @@ impl Program {
         assign(
             &self.counts,
             Assignment::Add,
-            &Value::Tensor(numbers(own + 1)),
+            &Value::Tensor(numbers(seed + 1)),
         )?;
         meet(context, place == Place::End, fate)?;
         apply(&self.optimizer, &self.gradients)?;
         context
-            .all_reduce(ReduceOp::Mean, Value::Tensor(numbers(own + 2)))
+            .all_reduce(ReduceOp::Mean, Value::Tensor(numbers(seed + 2)))
             .map(Some)
     }
 
@@ -192,19 +192,19 @@ impl Program {
         let program = Arc::clone(self);
         let of_nested = fate.clone();
         let nested = move |context: &ReplicaContext| {
-            let own = context.replica_in_sync() + 10 * step;
+            let seed = context.replica_in_sync() + 10 * step;
             meet(context, place == Place::NestedBeforeAssignment, &of_nested)?;
             assign(
                 &program.counts,
                 Assignment::Add,
-                &Value::Tensor(numbers(own)),
+                &Value::Tensor(numbers(seed)),
             )?;
             meet(context, place == Place::NestedAfterAssignment, &of_nested)?;
-            context.all_reduce(ReduceOp::Sum, Value::Tensor(numbers(own)))?;
+            context.all_reduce(ReduceOp::Sum, Value::Tensor(numbers(seed)))?;
             context.add_metric(
                 "nested",
                 Metric {
-                    sum: own as f64,
+                    sum: seed as f64,
                     weight: 1.0,
                 },
             )?;
@@ -306,21 +306,21 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
                 for place in Place::ALL {
                     for fate in [Fate::Fails, Fate::Overlooked] {
                         let before = program.state();
-                        let own = (rank == failing).then(|| (place, fate.clone()));
+                        let fate_of_rank = (rank == failing).then(|| (place, fate.clone()));
                         let overlooked = matches!(fate, Fate::Overlooked);
-                        let what = || format!("{place:?} on {failing}, {limited}, {overlooked}");
-                        let came = program.step(1, limits(), own);
+                        let case = || format!("{place:?} on {failing}, {limited}, {overlooked}");
+                        let came = program.step(1, limits(), fate_of_rank);
                         let error = came.map_err(|it| (it.status(), it.to_string()));
-                        let (status, text) = error.expect_err(&what());
+                        let (status, text) = error.expect_err(&case());
                         if !overlooked {
-                            assert_eq!(status, Status::NotFound, "{}: {text}", what());
+                            assert_eq!(status, Status::NotFound, "{}: {text}", case());
                             let names = text.contains(&format!("rank {failing} failed"));
-                            assert_eq!(names, rank != failing, "{}: {text}", what());
+                            assert_eq!(names, rank != failing, "{}: {text}", case());
                         } else {
                             let names = text.contains(&format!("rank {failing} "));
-                            assert!(names || rank == failing, "{}: {text}", what());
+                            assert!(names || rank == failing, "{}: {text}", case());
                         }
-                        assert_eq!(program.state(), before, "{}", what());
+                        assert_eq!(program.state(), before, "{}", case());
                     }
                 }
                 program.step(1, limits(), None).unwrap();
@@ -343,7 +343,7 @@ fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
                 program.step(0, Limits::default(), None).unwrap();
                 for place in [Callback, NestedBeforeAssignment, NestedAfterAssignment, End] {
                     for by_token in [false, true] {
-                        let what = format!("{place:?} on {late}, by token: {by_token}");
+                        let case = format!("{place:?} on {late}, by token: {by_token}");
                         let token = by_token.then(Cancellation::new);
                         let limits = match (rank == late, &token) {
                             (false, _) => Limits::default(),
@@ -357,16 +357,16 @@ fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
                             },
                         };
                         let before = program.state();
-                        let own = (rank == late).then_some((place, Fate::Late(token)));
-                        let error = program.step(1, limits, own).expect_err(&what);
+                        let fate = (rank == late).then_some((place, Fate::Late(token)));
+                        let error = program.step(1, limits, fate).expect_err(&case);
                         let status = match by_token {
                             true => Status::Cancelled,
                             false => Status::DeadlineExceeded,
                         };
-                        assert_eq!(error.status(), status, "{what}: {error}");
+                        assert_eq!(error.status(), status, "{case}: {error}");
                         let names = error.to_string().contains(&format!("rank {late} failed"));
-                        assert_eq!(names, rank != late, "{what}: {error}");
-                        assert_eq!(program.state(), before, "{what}");
+                        assert_eq!(names, rank != late, "{case}: {error}");
+                        assert_eq!(program.state(), before, "{case}");
                         program.strategy.synchronize().unwrap();
                     }
                 }

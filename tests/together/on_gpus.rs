@@ -44,7 +44,7 @@ const PLACES: [&str; 5] = [
 ];
 
 fn is_at(place: &str) -> bool {
-    std::env::var(PLACE).is_ok_and(|here| here == place)
+    std::env::var(PLACE).is_ok_and(|current| current == place)
 }
 
 /// Whether the engine does so in this process.

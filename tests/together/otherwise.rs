@@ -158,20 +158,20 @@ fn ranks_that_update_otherwise_are_told() {
                         change(&optimizer, &variables);
                     }
                     let error = step(1).unwrap_err();
-                    let what = || format!("change {number}, {in_sync} in sync: {error}");
-                    assert_eq!(error.status(), Status::FailedPrecondition, "{}", what());
+                    let case = || format!("change {number}, {in_sync} in sync: {error}");
+                    assert_eq!(error.status(), Status::FailedPrecondition, "{}", case());
                     let text = error.to_string();
-                    assert!(text.contains("the ranks disagree"), "{}", what());
-                    assert!(text.contains(place), "{}", what());
+                    assert!(text.contains("the ranks disagree"), "{}", case());
+                    assert!(text.contains(place), "{}", case());
                     assert!(
                         text.contains(&format!("rank {wrong} differs")),
                         "{}",
-                        what()
+                        case()
                     );
                     for part in [name, odd, usual] {
-                        assert!(text.contains(part), "'{part}' is missing: {}", what());
+                        assert!(text.contains(part), "'{part}' is missing: {}", case());
                     }
-                    assert!(known(&optimizer, &variables) == before, "{}", what());
+                    assert!(known(&optimizer, &variables) == before, "{}", case());
                     assert_eq!(optimizer.iterations(), 1);
                     // Once all do the same they go on.
                     if rank != wrong {

@@ -20,7 +20,7 @@ pub fn pairwise(counts: &[usize]) -> Vec<Vec<usize>> {
                 let pairs = row
                     .iter()
                     .enumerate()
-                    .filter_map(|(of, &other)| Some((of, other?)));
+                    .filter_map(|(rank, &other)| Some((rank, other?)));
                 let pairs = pairs.map(|pair| (pair.min((at, choice)), pair.max((at, choice))));
                 pairs.filter(|pair| open.contains(pair)).count()
             };

@@ -47,7 +47,7 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         read_ahead: Some(read_ahead),
                         ..Default::default()
                     };
-                    let what = format!("{size}×{replicas}, {failing:b}, {options:?}");
+                    let case = format!("{size}×{replicas}, {failing:b}, {options:?}");
                     on_ranks(&ranks(size), replicas, |rank, strategy| {
                         let strategy = strategy.unwrap();
                         let own_fails = failing & 1 << rank != 0;
@@ -70,9 +70,9 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                                 .unwrap()
                                 .tensor_of(0)?
                                 .to_vec::<i32>()?;
-                            let own =
+                            let assigned =
                                 Value::Tensor(tensor(&[rows.iter().sum::<i32>() as f32], &[1]));
-                            assign(&of_step, Assignment::Add, &own)?;
+                            assign(&of_step, Assignment::Add, &assigned)?;
                             Ok(None)
                         };
                         let step: Arc<ReplicaFunction> = Arc::new(step);
@@ -81,13 +81,13 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                             epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| Ok(()))
                         };
                         let error = run().unwrap_err();
-                        assert_eq!(error.status(), Status::NotFound, "{what}: {error}");
+                        assert_eq!(error.status(), Status::NotFound, "{case}: {error}");
                         let text = error.to_string();
-                        assert!(text.contains("step 3 of the epoch"), "{what}: {text}");
-                        assert!(text.contains("the third"), "{what}: {text}");
+                        assert!(text.contains("step 3 of the epoch"), "{case}: {text}");
+                        assert!(text.contains("the third"), "{case}: {text}");
                         let first = failing.trailing_zeros();
                         let names = text.contains(&format!("rank {first} failed"));
-                        assert_eq!(names, !own_fails, "{what}: {text}");
+                        assert_eq!(names, !own_fails, "{case}: {text}");
                         // With datasets of their own all ranks have all rows.
                         let times = if sharding == Sharding::Off {
                             size as f32
@@ -95,11 +95,11 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                             1.0
                         };
                         let value = || read(&sum).unwrap().to_vec::<f32>().unwrap()[0];
-                        assert_eq!(value(), times * sums(8), "{what}");
+                        assert_eq!(value(), times * sums(8), "{case}");
                         let report = run().unwrap();
-                        assert!(report.pass_ended, "{what}");
+                        assert!(report.pass_ended, "{case}");
                         if sharding == Sharding::Data {
-                            assert_eq!((report.steps, value()), (3, sums(22)), "{what}");
+                            assert_eq!((report.steps, value()), (3, sums(22)), "{case}");
                         }
                     });
                 }
@@ -162,11 +162,11 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                 seen
             });
             let all: Vec<i32> = joined(came).into_iter().flatten().flatten().collect();
-            let what =
+            let case =
                 format!("rank {failing} fails, rank {short} lacks memory, {read_ahead} ahead");
             assert!(
                 all.into_iter().eq((0..22).filter(|row| row / 4 != 2)),
-                "{what}"
+                "{case}"
             );
         }
     }

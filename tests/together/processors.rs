@@ -31,8 +31,10 @@ fn ranks_of_a_machine_divide_its_processors() {
                     let told = Arc::clone(&told[rank]);
                     let hook = move |thread: &ReplicaThread, begins: bool| {
                         if begins {
-                            let own = thread.processors.processors().collect();
-                            told.lock().unwrap().push((own, thread.computing_threads));
+                            let processors = thread.processors.processors().collect();
+                            told.lock()
+                                .unwrap()
+                                .push((processors, thread.computing_threads));
                         }
                     };
                     let cpu_replicas = replicas;
@@ -53,15 +55,15 @@ fn ranks_of_a_machine_divide_its_processors() {
                     let part = ProcessorPart { index, count: size }.processors();
                     let told = told.lock().unwrap();
                     assert_eq!(told.len(), 2 * replicas);
-                    for (own, computing_threads) in &*told {
+                    for (processors, computing_threads) in &*told {
                         assert!(
-                            own.iter().all(|&each| part.contains(each)),
-                            "{own:?} of {part}"
+                            processors.iter().all(|&each| part.contains(each)),
+                            "{processors:?} of {part}"
                         );
                         if bind_threads {
-                            assert_eq!(*computing_threads, own.len());
+                            assert_eq!(*computing_threads, processors.len());
                         } else {
-                            assert_eq!(own.len(), part.count());
+                            assert_eq!(processors.len(), part.count());
                             assert_eq!(*computing_threads, (part.count() / replicas).max(1));
                         }
                     }

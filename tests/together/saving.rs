@@ -180,10 +180,10 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
                     (restored, training.known())
                 });
                 for (restored, gone_on) in &came {
-                    let what = || format!("{:?}, {from:?} to {to:?}", rule());
-                    assert!(restored == saved, "restored by {}", what());
+                    let case = || format!("{:?}, {from:?} to {to:?}", rule());
+                    assert!(restored == saved, "restored by {}", case());
                     let is_same = to.0 * to.1 == from.0 * from.1;
-                    assert!(!is_same || gone_on == expected, "gone on by {}", what());
+                    assert!(!is_same || gone_on == expected, "gone on by {}", case());
                 }
             }
         }
@@ -370,11 +370,11 @@ fn parts_that_do_not_belong_are_found() {
     let other = folder.0.join("other.safetensors");
     save(1, &other);
     save(2, &folder.file());
-    let part = |start: &str, of: &str| {
+    let part = |start: &str, rank_part: &str| {
         let names = folder.names();
         let found = names
             .iter()
-            .find(|name| name.starts_with(start) && name.contains(of));
+            .find(|name| name.starts_with(start) && name.contains(rank_part));
         folder.0.join(found.unwrap())
     };
     let second = part("state.", "-00002-of-00003");
@@ -494,7 +494,7 @@ fn ranks_pass_over_a_file_together_or_not_at_all() {
     {
         fs::copy(folders[0].0.join(name), folder.0.join(name)).unwrap();
     }
-    let newest = |of: &str| names.iter().rfind(|name| name.contains(of)).unwrap();
+    let newest = |ending: &str| names.iter().rfind(|name| name.contains(ending)).unwrap();
     // The elements of its part.
     let damaged = folders[1].0.join(newest("-00002-of-00003"));
     let mut bytes = fs::read(&damaged).unwrap();

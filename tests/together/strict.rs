@@ -21,9 +21,9 @@ enum Mistake {
 fn a_mistake_of_one_rank_fails_the_step_on_all() {
     for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
         for (wrong, all) in (0..size * replicas).flat_map(|wrong| [(wrong, false), (wrong, true)]) {
-            let of = wrong / replicas;
+            let wrong_rank = wrong / replicas;
             // All ranks are strict, or only the one with the mistake.
-            let is_strict = |rank| all || rank == of;
+            let is_strict = |rank| all || rank == wrong_rank;
             on_ranks_strict_where(&ranks(size), replicas, is_strict, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let variables = make(&strategy, &[&[6], &[3]]);
@@ -31,8 +31,8 @@ fn a_mistake_of_one_rank_fails_the_step_on_all() {
                 let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.25).unwrap();
                 let step = |mistake: Option<Mistake>| {
                     let callback = |context: &ReplicaContext| {
-                        let own = mistake.filter(|_| context.replica_in_sync() == wrong);
-                        let behind = match own {
+                        let own_mistake = mistake.filter(|_| context.replica_in_sync() == wrong);
+                        let behind = match own_mistake {
                             Some(Mistake::BehindGradient) => {
                                 let mode = GradientMode::Overwrite;
                                 let view = gradients.view_in(context, 0, mode)?;
@@ -62,15 +62,15 @@ fn a_mistake_of_one_rank_fails_the_step_on_all() {
                     let error = step(Some(mistake)).unwrap_err();
                     let text = error.to_string();
                     assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
-                    let told = text.contains(&format!("rank {of} failed"));
-                    assert_eq!(told, rank != of, "{text}");
+                    let told = text.contains(&format!("rank {wrong_rank} failed"));
+                    assert_eq!(told, rank != wrong_rank, "{text}");
                     let replica = format!("replica {}", wrong % replicas);
                     assert!(
                         text.contains("strict mode") && text.contains(&replica),
                         "{text}"
                     );
                     // Others get as much of the message as fits.
-                    assert!(rank != of || text.contains(says), "{text}");
+                    assert!(rank != wrong_rank || text.contains(says), "{text}");
                     assert!(known(&optimizer, &variables) == before, "{mistake:?}");
                 }
                 step(None).unwrap();

@@ -136,15 +136,15 @@ fn contribute(
 
 /// Every rank has come to what was expected.
 #[track_caller]
-pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
+pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], case: &str) {
     for (rank, came) in came.iter().enumerate() {
-        assert_eq!(came.len(), expected.len(), "rank {rank}, {what}");
+        assert_eq!(came.len(), expected.len(), "rank {rank}, {case}");
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let told = || (text(came), text(expected));
             assert!(
                 came == expected,
-                "result {at} of rank {rank}, {what}: {:?}",
+                "result {at} of rank {rank}, {case}: {:?}",
                 told()
             );
         }
@@ -329,7 +329,7 @@ pub fn plans() -> Vec<Plan> {
 fn ranks_train_as_one_process_does() {
     let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3), (4, 3)];
     for (number, plan) in tried(plans().into_iter().enumerate()) {
-        let of = match plan.model {
+        let rule_name = match plan.model {
             Model::Rows | Model::RowsHalf => [0, 2][(number / 4 + number) % 2],
             _ => number % 5,
         };
@@ -354,7 +354,7 @@ fn ranks_train_as_one_process_does() {
         } else {
             in_sync
         };
-        let expected = train(alone(all), &plan, rule(of));
+        let expected = train(alone(all), &plan, rule(rule_name));
         let options = |rank: usize| Options {
             bind_threads: false,
             strict: (rank + number).is_multiple_of(3),
@@ -365,9 +365,9 @@ fn ranks_train_as_one_process_does() {
         };
         let ranks = job(size, Some(number as u64), None);
         let came = on_ranks_of(&ranks, options, |_, made| {
-            train(made.unwrap(), &plan, rule(of))
+            train(made.unwrap(), &plan, rule(rule_name))
         });
-        let what = format!("rule {of}, {all} on {size}×{devices}: {plan:?}");
-        assert_same(&came, &expected, &what);
+        let case = format!("rule {rule_name}, {all} on {size}×{devices}: {plan:?}");
+        assert_same(&came, &expected, &case);
     }
 }

@@ -63,7 +63,8 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             let replica = context.replica_in_sync();
             let all = context.strategy().num_replicas_in_sync();
             assert!(replica < all);
-            let own = |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
+            let contributed =
+                |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
             let mut came = Vec::new();
             for op in ReduceOp::ALL {
                 // The last ones are reduced in parts.
@@ -73,29 +74,41 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                     [&[1]; 2]
                 };
                 let nest = Value::tuple(vec![
-                    Value::Tensor(own(1, &[7])),
-                    Value::Tensor(own(2, &[])),
-                    Value::Tensor(own(3, &[0, 4])),
-                    Value::Tensor(own(10, large[0])),
-                    Value::Tensor(own(20, large[1])),
+                    Value::Tensor(contributed(1, &[7])),
+                    Value::Tensor(contributed(2, &[])),
+                    Value::Tensor(contributed(3, &[0, 4])),
+                    Value::Tensor(contributed(10, large[0])),
+                    Value::Tensor(contributed(20, large[1])),
                 ])?;
                 came.push(context.all_reduce(op, nest)?);
             }
             // As many rows as the replica's number says: none on the first one.
-            came.push(context.all_gather(Value::Tensor(own(4, &[replica, 2])), 0)?);
+            came.push(context.all_gather(Value::Tensor(contributed(4, &[replica, 2])), 0)?);
             let slices = |rows: &[i64]| {
                 Value::indexed_slices(
-                    own(5, &[rows.len(), 3]),
+                    contributed(5, &[rows.len(), 3]),
                     tensor(rows, &[rows.len()]),
                     umbo_core::tensor::Shape::new(&[5, 3]).unwrap(),
                 )
             };
             came.push(context.all_reduce(ReduceOp::Sum, slices(&[4, 0, 4])?)?);
-            assign(&sum, Assignment::Add, &Value::Tensor(own(6, &[5, 3])))?;
-            assign(&first, Assignment::Assign, &Value::Tensor(own(7, &[5, 3])))?;
+            assign(
+                &sum,
+                Assignment::Add,
+                &Value::Tensor(contributed(6, &[5, 3])),
+            )?;
+            assign(
+                &first,
+                Assignment::Assign,
+                &Value::Tensor(contributed(7, &[5, 3])),
+            )?;
             scatter(&sum, ScatterOp::Add, &slices(&[replica as i64 % 5])?)?;
             if let Some(mean) = &mean {
-                assign(mean, Assignment::Subtract, &Value::Tensor(own(8, &[5, 3])))?;
+                assign(
+                    mean,
+                    Assignment::Subtract,
+                    &Value::Tensor(contributed(8, &[5, 3])),
+                )?;
             }
             // Replicas and whole ranks do not count.
             let weight = [(replica % 2) as f64 * 0.75, f64::from(replica == 1)][step as usize];
@@ -108,7 +121,7 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                 .collect();
             let values = (11..)
                 .take(targets.len())
-                .map(|seed| own(seed, &[5, 3]))
+                .map(|seed| contributed(seed, &[5, 3]))
                 .collect();
             assign_all(context, &targets, values, Some(weight))?;
             context.add_metric(
@@ -143,7 +156,7 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                     });
                 }
             }
-            Ok(Some(Value::Tensor(own(9, &[2, 2]))))
+            Ok(Some(Value::Tensor(contributed(9, &[2, 2]))))
         };
         let result = strategy.run(&callback, None).unwrap().unwrap();
         let local = strategy.local_results(&result).unwrap();
@@ -222,8 +235,8 @@ fn the_place_in_the_global_batch_counts_all_ranks() {
     for (size, replicas) in [(2, 3), (3, 2), (6, 1)] {
         on_ranks(&ranks(size), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
-            let own = &rows[rank * replicas..(rank + 1) * replicas];
-            let parts = own
+            let rows_of_rank = &rows[rank * replicas..(rank + 1) * replicas];
+            let parts = rows_of_rank
                 .iter()
                 .map(|&rows| tensor(&vec![0f32; rows], &[rows]))
                 .collect();

@@ -37,15 +37,15 @@ fn train(strategy: &Strategy) -> Vec<Vec<u8>> {
     let after = |step: u64| {
         let fails = step == 2;
         let callback = |context: &ReplicaContext| {
-            let own = context.replica_in_sync();
-            let number = |at: usize| ((at * 7 + own * 3 + step as usize) % 11) as f32 - 5.0;
+            let replica = context.replica_in_sync();
+            let number = |at: usize| ((at * 7 + replica * 3 + step as usize) % 11) as f32 - 5.0;
             let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
             let numbers: Vec<f32> = (0..ELEMENTS).map(number).collect();
             copy_into(buffer, &tensor(&numbers, &[ELEMENTS]));
-            gradients.submit_in(context, Some(1.0 + own as f64))?;
-            let loss = Value::Tensor(tensor(&[own as f32], &[1]));
+            gradients.submit_in(context, Some(1.0 + replica as f64))?;
+            let loss = Value::Tensor(tensor(&[replica as f32], &[1]));
             context.all_reduce(ReduceOp::Mean, loss)?;
-            match fails && own == 1 {
+            match fails && replica == 1 {
                 true => Err(Error::NotFound("as planned".into())),
                 false => Ok(None),
             }

@@ -232,13 +232,14 @@ fn named_file(name: OsString) -> Option<PathBuf> {
 
 /// Refuses to write to a file that the command also reads, or to which it writes something else,
 /// even if the two names differ.
-pub fn differs(option: &str, path: &Path, other: &Path, what: &str) -> Result<(), Failure> {
+pub fn differs(option: &str, path: &Path, other: &Path, other_role: &str) -> Result<(), Failure> {
     let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    let is_same = path == other || place(path).is_some_and(|own| place(other) == Some(own));
+    let is_same =
+        path == other || place(path).is_some_and(|resolved| place(other) == Some(resolved));
     if is_same {
         let path = path.display();
         return Err(Failure::wrong(format!(
-            "--{option}: '{path}' is {what}; give another name"
+            "--{option}: '{path}' is {other_role}; give another name"
         )));
     }
     Ok(())

@@ -172,11 +172,11 @@ fn cases_of_values(place: &str, helps: &[&'static str]) -> String {
         let Some(value) = option.value else { continue };
         let patterns = option.names.iter().map(|name| format!("'{place} {name}'"));
         let patterns = patterns.collect::<Vec<_>>().join("|");
-        let what = match value {
+        let action = match value {
             "FILE" => "words='' files=yes".to_owned(),
             _ => format!("words='{}' files=''", option.choices().join(" ")),
         };
-        cases += &format!("    {patterns}) value=yes {what} ;;\n");
+        cases += &format!("    {patterns}) value=yes {action} ;;\n");
     }
     cases
 }
@@ -308,12 +308,12 @@ mod tests {
 
     #[test]
     fn a_command_is_found_among_its_arguments() {
-        let of = |words: &[&str]| {
+        let command = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             options_of(&words).map(|(place, _)| place).unwrap()
         };
-        assert_eq!(of(&["bench", "rows", "--all"]), "bench rows");
-        assert_eq!(of(&["devices", "--json", "x"]), "devices");
-        assert_eq!(of(&["--all"]), "");
+        assert_eq!(command(&["bench", "rows", "--all"]), "bench rows");
+        assert_eq!(command(&["devices", "--json", "x"]), "devices");
+        assert_eq!(command(&["--all"]), "");
     }
 }

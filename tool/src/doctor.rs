@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_worth_knowing() {
-        let of = |others| {
+        let processes = |others| {
             Some(Load {
                 others,
                 processors: 2,
@@ -467,18 +467,18 @@ mod tests {
         };
         let quiet = Some([0.1, 0.2, 0.3]);
         check(
-            &load(of(0.0), quiet),
+            &load(processes(0.0), quiet),
             Verdict::Fine,
             "load average 0.10, 0.20, 0.30",
         );
         check(
-            &load(of(1.5), quiet),
+            &load(processes(1.5), quiet),
             Verdict::Note,
             "use 1.5 of 2 processors",
         );
         // If two processes take turns, the machine may look quiet for a tenth of a second.
         check(
-            &load(of(0.0), Some([16.1, 9.0, 2.0])),
+            &load(processes(0.0), Some([16.1, 9.0, 2.0])),
             Verdict::Note,
             "load average 16.1",
         );

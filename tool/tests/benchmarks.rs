@@ -137,8 +137,8 @@ fn benchmarks_of_memory_measure_next_to_their_probes() {
         let table = [&row[..], &[option, first, "--from", "4K", "--to", "4K"]].concat();
         assert!(printed(&table).contains("% roof"));
         // One of them in both sizes, the others in one.
-        let sizes = |of: &str, to: &str| -> Vec<_> {
-            let asked = [option, of, "--from", "4K", "--to", to, "--json"];
+        let sizes = |from: &str, to: &str| -> Vec<_> {
+            let asked = [option, from, "--from", "4K", "--to", to, "--json"];
             let lines = printed(&[&row[..], &asked].concat());
             let rows = lines
                 .lines()
@@ -182,7 +182,7 @@ fn the_benchmark_of_devices_compares_replicas_that_share_them_with_others() {
     let rows = object["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     for row in rows {
-        let number = |of: &Value| of.as_f64().unwrap();
+        let number = |value: &Value| value.as_f64().unwrap();
         assert!(
             number(&row["apart_us"]) > 0.0 && number(&row["shared_us"]) > 0.0,
             "{row}"

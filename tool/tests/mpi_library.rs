@@ -46,10 +46,10 @@ fn doctor(variable: &str, library: &Path) -> String {
 
 #[test]
 fn an_abi_of_a_library_s_own_is_refused() {
-    let own = "int MPI_Abi_get_version(int *a, int *b) { *a = *b = -1; return 0; }";
+    let abi_of_its_own = "int MPI_Abi_get_version(int *a, int *b) { *a = *b = -1; return 0; }";
     let standard = "int MPI_Abi_get_version(int *a, int *b) { *a = 1; *b = 0; return 0; }";
     for (name, abi, reason) in [
-        ("own", own, "which is an ABI of its own"),
+        ("own", abi_of_its_own, "which is an ABI of its own"),
         ("none", "", "no MPI_Abi_get_version"),
         // The stub has little else.
         ("standard", standard, "has no function MPI_Initialized"),

@@ -332,16 +332,16 @@ fn spaced(text: &str) -> String {
 /// that good arguments do not meet, and "gets NULL" is about what a function writes. User data, its
 /// destroy function, and options, of which "Not NULL" is not said, may always be left out.
 fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
-    let own = documentation.split("@param[").skip(1).filter_map(|rest| {
+    let sentences = documentation.split("@param[").skip(1).filter_map(|rest| {
         let (parameter, says) = rest.split_once("] ")?.1.split_once(char::is_whitespace)?;
         let says = says.split("@return").next()?.split("\n *\n").next()?;
         (parameter == name).then_some(says)
     });
-    let own: String = own.collect();
+    let sentences: String = sentences.collect();
     match name {
         "user_data" | "destroy" | "payload" => return true,
-        "options" => return !own.contains("Not NULL"),
-        _ if own.contains("NULL:") || own.contains("May be NULL") => return true,
+        "options" => return !sentences.contains("Not NULL"),
+        _ if sentences.contains("NULL:") || sentences.contains("May be NULL") => return true,
         _ => {}
     }
     let words: Vec<_> = documentation

@@ -19,23 +19,23 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
-    let [_, what, header, output] = arguments.as_slice() else {
+    let [_, program_name, header, output] = arguments.as_slice() else {
         eprintln!("usage: generator null_arguments|matrix|numbers|sequences|forks HEADER OUTPUT");
         return ExitCode::FAILURE;
     };
-    match generate(what, header, output) {
+    match generate(program_name, header, output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("generator: {what}: {problem}");
+            eprintln!("generator: {program_name}: {problem}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
+fn generate(program_name: &str, header: &str, output: &str) -> Result<(), String> {
     let text = header::with_included(Path::new(header), &mut BTreeSet::new())?;
     let read = header::read(&text)?;
-    let (program, count) = match what {
+    let (program, count) = match program_name {
         "null_arguments" => cases::program(&read)?,
         "matrix" => matrix::program(&read)?,
         "numbers" => numbers::program(&read)?,

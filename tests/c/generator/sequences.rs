@@ -113,13 +113,13 @@ fn is_integer(header: &Header, kind: &str) -> bool {
 }
 
 /// A number for a parameter of a function or a field of a struct.
-fn number(header: &Header, of: &str, name: &str, kind: &str) -> Option<String> {
+fn number(header: &Header, function: &str, name: &str, kind: &str) -> Option<String> {
     let known = |exact: &str| {
         NUMBERS
             .iter()
             .find(|(place, number, _)| *place == exact && *number == name)
     };
-    if let Some((_, _, expression)) = known(of).or_else(|| known("")) {
+    if let Some((_, _, expression)) = known(function).or_else(|| known("")) {
         return Some(format!("({kind})({expression})"));
     }
     match kind {
@@ -139,7 +139,7 @@ fn number(header: &Header, of: &str, name: &str, kind: &str) -> Option<String> {
 }
 
 /// An input that is drawn in one expression, if it is one.
-fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
+fn input(header: &Header, function: &str, parameter: &Parameter) -> Option<String> {
     let Parameter { name, kind, .. } = parameter;
     if header.callbacks.contains(kind) {
         let callback = kind.trim_start_matches("umbo_");
@@ -150,7 +150,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         });
     }
     let Some(pointee) = kind.strip_suffix(" *") else {
-        return number(header, of, name, kind);
+        return number(header, function, name, kind);
     };
     match pointee {
         "const char" if name == "position" => return Some("place(f)".to_owned()),

@@ -38,8 +38,8 @@ fn replica_id(environment: &Environment<'_>) -> Result<i32> {
 }
 
 fn on_replicas(step: &Json, environment: &Environment<'_>) -> Given {
-    let own = i64::from(replica_id(environment)?);
-    if fields::integers(step, "replicas")?.contains(&own) {
+    let replica = i64::from(replica_id(environment)?);
+    if fields::integers(step, "replicas")?.contains(&replica) {
         block(fields::list(step, "steps")?, environment)?;
     }
     Ok(None)

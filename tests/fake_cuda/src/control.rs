@@ -10,8 +10,8 @@ impl Session<'_> {
     /// Does what a test wants, and gives the number that it asked for. Each question is a method of
     /// [`Control`].
     pub fn ask(&mut self, question: &str) -> u64 {
-        let (what, rest) = question.split_once(' ').unwrap_or((question, ""));
-        match what {
+        let (command, rest) = question.split_once(' ').unwrap_or((question, ""));
+        match command {
             "reports" => return self.reports.count() as u64,
             "forget" => self.reports.clear(),
             "seed" => self.reseed(rest.parse().expect("a seed is a number")),

@@ -73,9 +73,9 @@ pub fn folder() -> &'static Path {
                 continue;
             }
             // Several tests may do this at once: each puts a whole link in place.
-            let own = folder.join(format!("{name}.{}", std::process::id()));
-            let made = std::os::unix::fs::symlink(&library, &own);
-            made.and_then(|()| fs::rename(&own, &link))
+            let own_link = folder.join(format!("{name}.{}", std::process::id()));
+            let made = std::os::unix::fs::symlink(&library, &own_link);
+            made.and_then(|()| fs::rename(&own_link, &link))
                 .expect("the driver can be linked");
         }
         folder

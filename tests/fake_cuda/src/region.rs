@@ -69,10 +69,10 @@ impl Region {
 
     /// The region in words.
     pub fn describe(&self) -> String {
-        let what = match self.place {
+        let kind = match self.place {
             Place::Device { ordinal, .. } => format!("memory of device {ordinal}"),
             Place::Locked => "page-locked memory".into(),
         };
-        format!("{what} {:#x} ({} bytes)", self.start, self.bytes)
+        format!("{kind} {:#x} ({} bytes)", self.start, self.bytes)
     }
 }

@@ -264,12 +264,12 @@ fn order_between_streams() {
         "a copy without a stream that has not arrived",
         &["race", "uninitialised"],
         |p| {
-            let own = p.stream();
+            let own_stream = p.stream();
             let x = p.memory();
             let y = p.memory();
             fill(x, BYTES, null_mut());
             p.await_stream(null_mut());
-            copy(y, x, BYTES, own);
+            copy(y, x, BYTES, own_stream);
         },
     );
     compare(
@@ -457,10 +457,10 @@ fn wrong_addresses_and_handles() {
         "an event recorded on another device's stream",
         &["misuse"],
         |p| {
-            let own = p.stream();
+            let own_stream = p.stream();
             let mark = p.event();
             assert_ne!(
-                record(mark, if p.wrong { streams.get() } else { own }),
+                record(mark, if p.wrong { streams.get() } else { own_stream }),
                 p.wrong
             );
         },

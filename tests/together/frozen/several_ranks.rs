@@ -141,9 +141,10 @@ pub fn save(folder: &Path) {
             .checkpoint
             .save(&folder.join("divided.safetensors"))
             .unwrap();
-        let own = Own::new(&strategy);
-        own.next();
-        own.checkpoint
+        let objects = Own::new(&strategy);
+        objects.next();
+        objects
+            .checkpoint
             .save(&folder.join("own.safetensors"))
             .unwrap();
     });
@@ -178,9 +179,9 @@ fn what_ranks_divide_is_restored_on_any_number_of_ranks() {
 fn each_rank_goes_on_at_its_own_position() {
     let path = frozen().join("several_ranks/own.safetensors");
     let parts = on_ranks(RANKS, |strategy| {
-        let own = Own::new(&strategy);
-        own.checkpoint.restore(&path).unwrap();
-        own.next()
+        let objects = Own::new(&strategy);
+        objects.checkpoint.restore(&path).unwrap();
+        objects.next()
     });
     assert_eq!(parts, OWN.map(|parts| parts.map(<[f64]>::to_vec)));
 }

@@ -23,9 +23,9 @@ impl Training {
     /// A training with one variable of `parameters` elements.
     pub fn new(options: &Options, parameters: usize) -> Result<Training> {
         let strategy = Strategy::new(options)?;
-        let what = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
-        let gradients = gradients(&strategy, &what, 1)?;
-        let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
+        let benchmark = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
+        let gradients = gradients(&strategy, &benchmark, 1)?;
+        let optimizer = Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?;
         Ok(Training {
             strategy,
             gradients,
@@ -89,9 +89,14 @@ impl Row {
     }
 }
 
-fn ratio(of: &[f64], to: &[f64], share: f64) -> f64 {
-    let pairs = of.iter().zip(to);
-    quantile(&pairs.map(|(of, to)| of / to).collect::<Vec<_>>(), share)
+fn ratio(numerators: &[f64], denominators: &[f64], share: f64) -> f64 {
+    let pairs = numerators.iter().zip(denominators);
+    quantile(
+        &pairs
+            .map(|(numerator, denominator)| numerator / denominator)
+            .collect::<Vec<_>>(),
+        share,
+    )
 }
 
 /// A row for each amount of work, in microseconds of one processor, rounded to units of work.

@@ -102,7 +102,7 @@ fn measured(asked: &Sharing) -> Result<Measured> {
     let shared = training(asked.in_sync)?;
     let work_us = asked.work_us.iter().copied();
     let rows = measure(&apart, &shared, work_us, asked.rounds, asked.steps)?;
-    let bytes = |of: &Training| of.replicas() * asked.parameters * size_of::<f32>();
+    let bytes = |training: &Training| training.replicas() * asked.parameters * size_of::<f32>();
     Ok(Measured {
         rows,
         gradients: [bytes(&apart), bytes(&shared)],

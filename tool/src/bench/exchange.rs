@@ -129,8 +129,8 @@ fn row(
                 1 => allreduce.sum(&buffers.gradient, &mut buffers.other)?,
                 _ => buffers.other.copy_from_slice(&buffers.gradient),
             }
-            let own = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
-            let slowest = communicator.vote(own)?.greatest;
+            let nanoseconds = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            let slowest = communicator.vote(nanoseconds)?.greatest;
             match kind {
                 0 => buffers.check(&buffers.sum)?,
                 1 => buffers.check(&buffers.other)?,
@@ -207,9 +207,9 @@ impl Buffers {
     }
 
     fn exchange(&mut self, communicator: &CheckedCommunicator) -> Result<()> {
-        let own = self.summed.len();
+        let length = self.summed.len();
         let sent: Vec<usize> = self.lengths.iter().map(|length| length * 4).collect();
-        let received = vec![own * 4; self.lengths.len()];
+        let received = vec![length * 4; self.lengths.len()];
         communicator.all_to_all(
             bytes_of(&self.gradient),
             &sent,
@@ -220,7 +220,7 @@ impl Buffers {
         for (tile, to) in self.summed.chunks_mut(sums.len()).enumerate() {
             let sums = &mut sums[..to.len()];
             sums.fill(0.0);
-            for part in self.parts.chunks_exact(own.max(1)) {
+            for part in self.parts.chunks_exact(length.max(1)) {
                 let from = &part[tile * 1024..][..to.len()];
                 sums.iter_mut()
                     .zip(from)

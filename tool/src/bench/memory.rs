@@ -295,7 +295,7 @@ impl Row {
     fn label(&self, name: &str) -> Option<&Value> {
         self.labels
             .iter()
-            .find(|(own, _)| *own == name)
+            .find(|(label, _)| *label == name)
             .map(|(_, value)| value)
     }
 

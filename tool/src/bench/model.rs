@@ -53,9 +53,13 @@ pub struct Model {
 }
 
 /// Gradients of `count` variables with the bytes of `what`. No part has been written.
-pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Arc<Gradients>> {
-    let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
-    let initial = filled(what.dtype, shape)?;
+pub fn gradients(
+    strategy: &Strategy,
+    benchmark: &What<'_>,
+    count: usize,
+) -> Result<Arc<Gradients>> {
+    let shape = Shape::new(&[benchmark.bytes / benchmark.dtype.size() / count])?;
+    let initial = filled(benchmark.dtype, shape)?;
     let new = NewVariable {
         name: "w".into(),
         trainable: None,
@@ -68,7 +72,7 @@ pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<A
     let devices = vec![strategy.parameter_device(); strategy.num_replicas()];
     let sum = LossReduction::Sum;
     let options = GradientsOptions {
-        dtype: what.gradient,
+        dtype: benchmark.gradient,
         ..GradientsOptions::default()
     };
     Gradients::new(strategy.id(), &devices, variables, sum, options)
@@ -76,8 +80,8 @@ pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<A
 
 impl Model {
     /// A model with the bytes of `what` in `count` variables.
-    pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
-        let gradients = gradients(strategy, what, count)?;
+    pub fn new(strategy: &Strategy, benchmark: &What<'_>, count: usize) -> Result<Model> {
+        let gradients = gradients(strategy, benchmark, count)?;
         let replicas = strategy.num_replicas();
         let shape = gradients.variables()[0].shape();
         let mut model = Model {
@@ -87,7 +91,11 @@ impl Model {
         };
         model.contribute()?;
         for replica in 0..replicas {
-            let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
+            let contribution = varied(
+                benchmark.gradient.unwrap_or(benchmark.dtype),
+                shape,
+                replica,
+            )?;
             for index in 0..count {
                 // SAFETY: the buffer is this replica's until it submits.
                 unsafe { model.buffer(replica, index)?.assume_exclusive() }

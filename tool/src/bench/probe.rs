@@ -55,12 +55,12 @@ fn move_views(
     in_place: &mut [ViewMut],
     streaming: bool,
 ) -> Result<()> {
-    let of = |data: *const u8, layout: &Layout, dtype: DType| {
+    let span = |data: *const u8, layout: &Layout, dtype: DType| {
         let whole = layout.is_contiguous() && data.addr().is_multiple_of(LINE);
         whole.then_some(layout.shape.elements() * dtype.size())
     };
-    let of_view = |view: &View| of(view.data(), view.layout(), view.dtype());
-    let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype());
+    let of_view = |view: &View| span(view.data(), view.layout(), view.dtype());
+    let of_mut = |view: &ViewMut| span(view.data(), view.layout(), view.dtype());
     let kinds = [
         common(reads.iter().map(of_view)),
         common(write.iter().map(|view| of_mut(view))),

@@ -71,7 +71,7 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
         for &op in ops {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    let what = What {
+                    let benchmark = What {
                         dtype,
                         op,
                         replicas,
@@ -79,7 +79,7 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
                         fresh,
                         device: options.device,
                     };
-                    rows.push(row(options.rounds, &what)?);
+                    rows.push(row(options.rounds, &benchmark)?);
                 }
             }
         }
@@ -97,7 +97,7 @@ struct What {
     device: DeviceId,
 }
 
-fn row(rounds: usize, what: &What) -> Result<Row> {
+fn row(rounds: usize, benchmark: &What) -> Result<Row> {
     let &What {
         dtype,
         op,
@@ -105,7 +105,7 @@ fn row(rounds: usize, what: &What) -> Result<Row> {
         bytes,
         fresh,
         device,
-    } = what;
+    } = benchmark;
     let shape = Shape::new(&[bytes / dtype.size()])?;
     let result = result_dtype(op, dtype)?;
     let components: Vec<Tensor> = (0..replicas)

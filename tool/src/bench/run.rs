@@ -187,15 +187,15 @@ struct Shared {
 impl Partner {
     fn new() -> Partner {
         let shared = Arc::new(Shared::default());
-        let own = Arc::clone(&shared);
+        let partner = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut answered = 0;
-            while !own.ended.load(Ordering::Acquire) {
-                let asked = own.asked.load(Ordering::Acquire);
+            while !partner.ended.load(Ordering::Acquire) {
+                let asked = partner.asked.load(Ordering::Acquire);
                 if asked != answered {
                     answered = asked;
-                    own.answered.store(answered, Ordering::Release);
-                } else if own.spinning.load(Ordering::Relaxed) {
+                    partner.answered.store(answered, Ordering::Release);
+                } else if partner.spinning.load(Ordering::Relaxed) {
                     spin_loop();
                 } else {
                     thread::park();

@@ -102,10 +102,10 @@ fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
         bind_threads: false,
         ..Options::default()
     })?;
-    let what = What::plain(1, bytes, VARIABLES);
+    let benchmark = What::plain(1, bytes, VARIABLES);
     let training = Training {
-        gradients: gradients(&strategy, &what, VARIABLES)?,
-        optimizer: Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?,
+        gradients: gradients(&strategy, &benchmark, VARIABLES)?,
+        optimizer: Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?,
         strategy,
         work: Work::new(units),
     };

@@ -131,7 +131,7 @@ impl Updates {
             for rule in rules {
                 for &replicas in &options.replicas {
                     for bytes in options.sizes() {
-                        let what = What {
+                        let benchmark = What {
                             dtype,
                             gradient,
                             copy,
@@ -141,7 +141,7 @@ impl Updates {
                             bytes,
                             variables,
                         };
-                        rows.push(row(options.rounds, options.device, &what)?);
+                        rows.push(row(options.rounds, options.device, &benchmark)?);
                     }
                 }
             }
@@ -150,17 +150,17 @@ impl Updates {
     }
 }
 
-fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
+fn row(rounds: usize, device: DeviceId, benchmark: &What<'_>) -> Result<Row> {
     let options = StrategyOptions {
-        cpu_replicas: what.replicas,
+        cpu_replicas: benchmark.replicas,
         parameter_device: Some(device.to_string()),
         ..StrategyOptions::default()
     };
     let strategy = Strategy::new(&options)?;
-    let mut model = Model::new(&strategy, what, what.variables)?;
-    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
+    let mut model = Model::new(&strategy, benchmark, benchmark.variables)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?;
     let slots = optimizer.rule().slots().len();
-    if what.clip {
+    if benchmark.clip {
         // The limit is below every norm here, so that gradients are clipped.
         let settings = Settings {
             global_clip_norm: Some(1e-6),
@@ -169,18 +169,18 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         optimizer.configure(settings)?;
     }
 
-    let whole_model = match what.variables {
+    let whole_model = match benchmark.variables {
         1 => None,
-        _ => Some(Model::new(&strategy, what, 1)?),
+        _ => Some(Model::new(&strategy, benchmark, 1)?),
     };
-    let probed = ProbedMemory::new(what, whole_model.as_ref().unwrap_or(&model), slots)?;
-    if let Some(dtype) = what.copy {
+    let probed = ProbedMemory::new(benchmark, whole_model.as_ref().unwrap_or(&model), slots)?;
+    if let Some(dtype) = benchmark.copy {
         model.make_copies(dtype)?;
     }
     model.commit()?;
     apply(&optimizer, &model.gradients)?;
 
-    let traffic = what.traffic(slots);
+    let traffic = benchmark.traffic(slots);
     let ours: Timed<'_> = Box::new(move || {
         model.contribute()?;
         model.commit()?;
@@ -189,10 +189,10 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
         Ok(start.elapsed())
     });
     let probes = match device.is_host_memory() {
-        true => probed.probes(what),
+        true => probed.probes(benchmark),
         false => vec![device::copy_within(device, traffic)?],
     };
-    Row::measure_on(device, what.labels(), traffic, rounds, ours, probes)
+    Row::measure_on(device, benchmark.labels(), traffic, rounds, ours, probes)
 }
 
 impl What<'_> {
@@ -243,8 +243,8 @@ struct ProbedMemory {
 }
 
 impl ProbedMemory {
-    fn new(what: &What<'_>, model: &Model, slots: usize) -> Result<ProbedMemory> {
-        let reads = (0..what.replicas)
+    fn new(benchmark: &What<'_>, model: &Model, slots: usize) -> Result<ProbedMemory> {
+        let reads = (0..benchmark.replicas)
             .map(|replica| model.buffer(replica, 0).cloned())
             .collect::<Result<_>>()?;
         // SAFETY: the strategy takes no step while the probe, on this thread, writes the weights.
@@ -252,15 +252,15 @@ impl ProbedMemory {
         let mut in_place = vec![weights.clone()];
         let shape = in_place[0].shape();
         for slot in 0..slots {
-            in_place.push(state_like(what.dtype, shape, slot)?);
+            in_place.push(state_like(benchmark.dtype, shape, slot)?);
         }
-        let copy = what
+        let copy = benchmark
             .copy
             .map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device()))
             .transpose()?;
-        let sum = what
+        let sum = benchmark
             .sums_are_written()
-            .then(|| filled(what.dtype, shape).map(|sum| vec![sum]))
+            .then(|| filled(benchmark.dtype, shape).map(|sum| vec![sum]))
             .transpose()?;
         Ok(ProbedMemory {
             reads,
@@ -271,12 +271,12 @@ impl ProbedMemory {
     }
 
     /// The probes: with usual and with streaming stores, of the tensors that are only written.
-    fn probes(&self, what: &What<'_>) -> Vec<Timed<'_>> {
+    fn probes(&self, benchmark: &What<'_>) -> Vec<Timed<'_>> {
         let ways = |is_written: bool| match is_written {
             true => &[false, true][..],
             false => &[false],
         };
-        let clip = what.clip;
+        let clip = benchmark.clip;
         let probe = |stream_sum, stream_copy| {
             whole(move || {
                 let sum = self.sum.as_ref();

@@ -84,7 +84,7 @@ fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec
         for &rule in rules {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    let what = What {
+                    let benchmark = What {
                         dtype,
                         gradient: None,
                         copy: None,
@@ -94,7 +94,7 @@ fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec
                         bytes,
                         variables: 1,
                     };
-                    rows.push(measure(options.rounds, pause, &what)?);
+                    rows.push(measure(options.rounds, pause, &benchmark)?);
                 }
             }
         }
@@ -112,14 +112,14 @@ struct Row {
     shared: f64,
 }
 
-fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
+fn measure(rounds: usize, pause: Duration, benchmark: &What<'_>) -> Result<Row> {
     let options = StrategyOptions {
-        cpu_replicas: what.replicas,
+        cpu_replicas: benchmark.replicas,
         ..StrategyOptions::default()
     };
     let strategy = Strategy::new(&options)?;
-    let mut model = Model::new(&strategy, what, 1)?;
-    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule), 1e-3)?;
+    let mut model = Model::new(&strategy, benchmark, 1)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?;
     model.commit()?;
     apply(&optimizer, &model.gradients)?;
     let threads = workers::count();
@@ -150,10 +150,10 @@ fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
     workers::fix_costs(None);
     Ok(Row {
         labels: [
-            ("bytes", json!(what.bytes)),
-            ("dtype", json!(what.dtype.name())),
-            ("rule", json!(what.rule)),
-            ("replicas", json!(what.replicas)),
+            ("bytes", json!(benchmark.bytes)),
+            ("dtype", json!(benchmark.dtype.name())),
+            ("rule", json!(benchmark.rule)),
+            ("replicas", json!(benchmark.replicas)),
         ],
         medians: times.map(|times| quantile(&times, 0.5)),
         shared: 100.0 * shared as f64 / (rounds * SAMPLES) as f64,

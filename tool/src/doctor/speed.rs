@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn old_kernels_are_worth_knowing() {
-        let of = |kernels: &str| {
+        let kernels_of = |kernels: &str| {
             let library = Library {
                 maker: Maker::OpenBlas,
                 file: "libopenblas.so.0".into(),
@@ -82,17 +82,17 @@ mod tests {
             move |has| computing_libraries(&[library], Some(has)).remove(0)
         };
         check(
-            &of("Prescott")(Vectors::Avx2),
+            &kernels_of("Prescott")(Vectors::Avx2),
             Verdict::Note,
             "Set OPENBLAS_CORETYPE=Haswell",
         );
         check(
-            &of("Haswell")(Vectors::Avx512),
+            &kernels_of("Haswell")(Vectors::Avx512),
             Verdict::Note,
             "Compare with OPENBLAS_CORETYPE=SkylakeX",
         );
         check(
-            &of("Haswell")(Vectors::Avx2),
+            &kernels_of("Haswell")(Vectors::Avx2),
             Verdict::Fine,
             "Haswell kernels, 1 thread",
         );
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn processors_that_save_power_are_worth_knowing() {
-        let of = |governor: &str, driver: &str, preference: &str| {
+        let power = |governor: &str, driver: &str, preference: &str| {
             let frequency = Frequency {
                 governor: governor.into(),
                 driver: driver.into(),
@@ -114,27 +114,27 @@ mod tests {
             frequencies(&[frequency])
         };
         check(
-            &of("powersave", "acpi-cpufreq", ""),
+            &power("powersave", "acpi-cpufreq", ""),
             Verdict::Note,
             "1 of 1 processors",
         );
         check(
-            &of("powersave", "intel_pstate", "power"),
+            &power("powersave", "intel_pstate", "power"),
             Verdict::Note,
             "cpupower",
         );
         check(
-            &of("powersave", "intel_pstate", "balance_performance"),
+            &power("powersave", "intel_pstate", "balance_performance"),
             Verdict::Fine,
             "powersave",
         );
         check(
-            &of("powersave", "amd-pstate-epp", ""),
+            &power("powersave", "amd-pstate-epp", ""),
             Verdict::Fine,
             "powersave",
         );
         check(
-            &of("performance", "acpi-cpufreq", ""),
+            &power("performance", "acpi-cpufreq", ""),
             Verdict::Fine,
             "governor performance",
         );
@@ -143,18 +143,22 @@ mod tests {
 
     #[test]
     fn hyperthreads_are_not_cores() {
-        let of = |lists: &[&[usize]]| {
+        let machine = |lists: &[&[usize]]| {
             let sets = lists.iter().map(|list| list.iter().copied().collect());
             hyperthreads(&sets.collect::<Vec<_>>())
         };
         check(
-            &of(&[&[0, 2], &[1, 3], &[0, 2], &[1, 3]]),
+            &machine(&[&[0, 2], &[1, 3], &[0, 2], &[1, 3]]),
             Verdict::Note,
             "4 processors are hyperthreads of 2",
         );
-        check(&of(&[&[0], &[1]]), Verdict::Fine, "2, one for each");
-        check(&of(&[]), Verdict::Fine, "does not say");
+        check(&machine(&[&[0], &[1]]), Verdict::Fine, "2, one for each");
+        check(&machine(&[]), Verdict::Fine, "does not say");
         // A process that may use one hyperthread of each core has cores.
-        check(&of(&[&[0, 2], &[1, 3]]), Verdict::Fine, "2, one for each");
+        check(
+            &machine(&[&[0, 2], &[1, 3]]),
+            Verdict::Fine,
+            "2, one for each",
+        );
     }
 }

@@ -93,10 +93,10 @@ pub fn check(device: DeviceId) -> Result<Checked> {
             (Some(0.5), DType::Float32),
             (None, DType::Float64),
         ] {
-            let there = train(device, make(), clip, dtype)?;
-            let here = train(DeviceId::HOST, make(), clip, dtype)?;
-            let what = || format!("{name} on {dtype}, clipping {clip:?}");
-            checked.compare(what, &there, &here);
+            let on_gpu = train(device, make(), clip, dtype)?;
+            let on_cpu = train(DeviceId::HOST, make(), clip, dtype)?;
+            let case = || format!("{name} on {dtype}, clipping {clip:?}");
+            checked.compare(case, &on_gpu, &on_cpu);
         }
     }
     Ok(checked)
@@ -106,15 +106,15 @@ pub fn check(device: DeviceId) -> Result<Checked> {
 fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
     for rows in [1usize, 33, 200] {
         let shape = Shape::new(&[rows, 5, 3])?;
-        let here: Vec<Tensor> = (0..3)
+        let on_cpu: Vec<Tensor> = (0..3)
             .map(|salt| hard(dtype, shape, salt))
             .collect::<Result<_>>()?;
-        let there: Vec<Tensor> = here
+        let on_gpu: Vec<Tensor> = on_cpu
             .iter()
             .map(|tensor| tensor.copied_to(device))
             .collect::<Result<_>>()?;
         let odd = |tensor: &Tensor| tensor.transpose(&[2, 0, 1])?.slice(2, 1, 5, 2);
-        let copies = (bytes(&odd(&there[0])?)?, bytes(&odd(&here[0])?)?);
+        let copies = (bytes(&odd(&on_gpu[0])?)?, bytes(&odd(&on_cpu[0])?)?);
         checked.compare(
             || format!("copies of {dtype} {shape}"),
             &copies.0,
@@ -129,11 +129,11 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
                 collectives::combine_into(assignment, &mut target, &tensors[1])?;
                 bytes(&to)
             };
-            let what = || format!("{assignment:?} of {dtype} {shape}");
+            let case = || format!("{assignment:?} of {dtype} {shape}");
             checked.compare(
-                what,
-                &combined(&there, device)?,
-                &combined(&here, DeviceId::HOST)?,
+                case,
+                &combined(&on_gpu, device)?,
+                &combined(&on_cpu, DeviceId::HOST)?,
             );
         }
         for op in ReduceOp::ALL {
@@ -141,11 +141,11 @@ fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
                 let reduced = |parts: &[Tensor], device| -> Result<Vec<u8>> {
                     bytes(&collectives::reduce(op, parts, axes, device, None)?)
                 };
-                let what = || format!("{op:?} of {dtype} {shape} over axes {axes:?}");
+                let case = || format!("{op:?} of {dtype} {shape} over axes {axes:?}");
                 checked.compare(
-                    what,
-                    &reduced(&there, device)?,
-                    &reduced(&here, DeviceId::HOST)?,
+                    case,
+                    &reduced(&on_gpu, device)?,
+                    &reduced(&on_cpu, DeviceId::HOST)?,
                 );
             }
         }

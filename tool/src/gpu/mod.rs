@@ -35,10 +35,10 @@ struct Checked {
 
 impl Checked {
     /// Counts a comparison of the GPU's result with the CPU's.
-    fn compare<T: PartialEq>(&mut self, what: impl FnOnce() -> String, gpu: &T, cpu: &T) {
+    fn compare<T: PartialEq>(&mut self, case: impl FnOnce() -> String, gpu: &T, cpu: &T) {
         self.comparisons += 1;
         if gpu != cpu {
-            self.differing.push(what());
+            self.differing.push(case());
         }
     }
 }
@@ -222,7 +222,7 @@ fn of_one(found: &Findings) -> String {
         "{device}: {model}, compute capability {major}.{minor}, {}\n",
         bytes_text(*memory)
     );
-    for (what, checked) in [
+    for (name, checked) in [
         ("bits of the CPU", certificates),
         ("order under load", order),
     ] {
@@ -232,7 +232,7 @@ fn of_one(found: &Findings) -> String {
         } = checked;
         let _ = writeln!(
             text,
-            "  {what}: {comparisons} comparisons, {} differ",
+            "  {name}: {comparisons} comparisons, {} differ",
             differing.len()
         );
         for each in differing.iter().take(20) {

@@ -21,9 +21,9 @@ pub fn check(device: DeviceId, bytes: usize) -> Result<Checked> {
         });
         for other in others {
             let (end, expected) = chain(device, other, elements)?;
-            let what =
+            let case =
                 || format!("a chain of {LINKS} over {device} and {other}, {elements} elements");
-            checked.compare(what, &end, &expected);
+            checked.compare(case, &end, &expected);
         }
     }
     Ok(checked)

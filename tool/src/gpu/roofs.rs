@@ -155,9 +155,9 @@ impl Roofs {
             ("from the GPU", self.from_device),
             ("AdamW, 28 bytes a parameter", self.update),
         ];
-        for (what, rate) in rows {
+        for (name, rate) in rows {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "  {what}: {:.1} GB/s", rate / 1e9);
+            let _ = writeln!(text, "  {name}: {:.1} GB/s", rate / 1e9);
         }
         let share = 100.0 * self.update / self.copy;
         let _ = writeln!(

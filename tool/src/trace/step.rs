@@ -95,9 +95,9 @@ fn around(trace: &Trace, step: &Span) -> Picture {
     let mut lanes: Vec<Lane> = rows
         .iter()
         .map(|row| {
-            let own = |span: &&Span| (span.process, span.thread) == (row.process, row.thread);
+            let in_row = |span: &&Span| (span.process, span.thread) == (row.process, row.thread);
             let inside = |span: &&Span| end_of(span) > begin && span.start < end;
-            let spans: Vec<&Span> = trace.spans.iter().filter(own).filter(inside).collect();
+            let spans: Vec<&Span> = trace.spans.iter().filter(in_row).filter(inside).collect();
             Lane {
                 label: row.label.clone(),
                 pieces: pieces(spans, begin, end),

@@ -243,7 +243,7 @@ impl Machine<'_> {
 
     #[cold]
     fn note(&mut self, finding: Finding, thread: &Thread, pc: u32, space: Space, address: u64) {
-        let (mistake, what) = match (finding, space) {
+        let (mistake, state) = match (finding, space) {
             (Finding::Uninitialised, _) => (Mistake::Uninitialised, "which nothing wrote"),
             (Finding::Race, Space::Shared) => (
                 Mistake::SharedRace,
@@ -254,7 +254,7 @@ impl Machine<'_> {
                 "which another thread of the launch uses too",
             ),
         };
-        let text = format!("{address:#x} of {space:?} memory, {what}");
+        let text = format!("{address:#x} of {space:?} memory, {state}");
         self.find(pc, thread.number, mistake, &text);
     }
 

@@ -82,8 +82,8 @@ fn a_mailbox_hands_over_step_after_step_and_then_the_end() {
             Box::new(move || {
                 let (mailbox, signal, taken) = &*shared;
                 let mut steps = 0;
-                let mut own = None;
-                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+                let mut last = None;
+                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut last, || false) {
                     steps += 1;
                     assert_eq!(*step, STEPS[steps - 1]);
                     // The rendezvous orders as much.
@@ -149,9 +149,9 @@ impl Crew {
         let thread = |replica: usize| -> Body {
             let crew = Arc::clone(self);
             Box::new(move || {
-                let mut own = None;
+                let mut last = None;
                 let mailbox = &crew.mailboxes[replica];
-                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut last, || false) {
                     crew.execute(replica, *step, false);
                 }
             })
@@ -520,13 +520,13 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         Box::new(move || {
             // One thread serves both: the jobs of the inner step arrive in its merge call.
             let mailbox = &outer.mailboxes[replica];
-            let mut own = None;
-            while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+            let mut last = None;
+            while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut last, || false) {
                 outer.rendezvous.begin(replica);
                 outer.rendezvous.arrive(replica);
                 let released = || outer.rendezvous.is_released(replica);
-                let mut own = None;
-                while let Wake::Job(nested) = mailbox.wait(Spin::NEVER, &mut own, released) {
+                let mut last = None;
+                while let Wake::Job(nested) = mailbox.wait(Spin::NEVER, &mut last, released) {
                     inner.execute(replica, *nested, false);
                 }
                 outer.compute(replica, *step, false);

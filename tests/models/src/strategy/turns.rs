@@ -52,8 +52,8 @@ impl Device {
             let device = Arc::clone(self);
             Box::new(move || {
                 let mailbox = &device.mailboxes[replica];
-                let mut own = None;
-                while let Wake::Job(_) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+                let mut last = None;
+                while let Wake::Job(_) = mailbox.wait(Spin::NEVER, &mut last, || false) {
                     device.execute(replica);
                 }
             })
