@@ -14,7 +14,7 @@ use std::{ptr, slice};
 pub(crate) use umbo_macros::c_struct;
 
 use super::pointers::{Count, check};
-use umbo_core::error::Result;
+use umbo_core::error::{Error, Result};
 
 /// No struct will be longer; a size past this was not set.
 const LONGEST: usize = 4096;
@@ -72,6 +72,17 @@ pub(crate) fn check_array(
         ));
     }
     Ok(())
+}
+
+/// Names an option in an error as C does: an argument that is one of `fields` is a field of the
+/// options that the function takes.
+pub(crate) fn of_options(fields: &[&str]) -> impl FnOnce(Error) -> Error {
+    move |error| match error {
+        Error::InvalidArgument { argument, problem } if fields.contains(&&*argument) => {
+            Error::invalid(format!("options.{argument}"), problem)
+        }
+        error => error,
+    }
 }
 
 /// Reads options; NULL means all defaults.

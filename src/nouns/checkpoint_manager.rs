@@ -53,7 +53,9 @@ pub fn umbo_checkpoint_manager_create(
         return Err(invalid!("folder", "empty; name a folder, such as \".\""));
     }
     let options = options_from(&options)?;
-    manager.write(make(Manager::new(checkpoint, folder, options)?)?);
+    let made = Manager::new(checkpoint, folder, options)
+        .map_err(of_options(&["max_to_keep", "every_steps"]))?;
+    manager.write(make(made)?);
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {

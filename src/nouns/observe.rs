@@ -204,11 +204,11 @@ pub fn umbo_trace_stop(event_count: *mut i64, dropped_count: *mut i64) {
 pub fn umbo_trace_span_begin(name: *const c_char) {
     // SAFETY: the caller gives NULL or a text.
     let name = unsafe { optional_text(name, "name") }?;
-    trace::own::begin(name.unwrap_or("program"));
+    trace::program::begin(name.unwrap_or("program"));
 }
 
 /// Ends the span that this thread began last, if there is one.
 #[c_call(quietly)]
 pub fn umbo_trace_span_end() {
-    trace::own::end();
+    trace::program::end();
 }

@@ -190,7 +190,8 @@ pub fn umbo_train_epoch(
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
         },
-    )?;
+    );
+    let done = done.map_err(of_options(&["metrics"]))?;
     report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,

@@ -107,8 +107,8 @@ fn no_file_takes_the_place_of_a_closed_stream() {
                     write(&file(name));
                 }
                 trace::start(&file("trace"), 1000).unwrap();
-                trace::own::begin("span");
-                trace::own::end();
+                trace::program::begin("span");
+                trace::program::end();
                 let atomic = AtomicFile::create(&file("atomic")).unwrap();
                 for entry in fs::read_dir(&folder).unwrap() {
                     found.extend(descriptors_of(&entry.unwrap().path()));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 use umbo_core::collectives::{ReduceOp, reduce};
 use umbo_core::device::DeviceId;
-use umbo_core::diagnose::trace::{self, own};
+use umbo_core::diagnose::trace::{self, program};
 use umbo_core::error::{Error, Status};
 use umbo_core::input::Dataset;
 use umbo_core::observe::{self, Counter, Phase};
@@ -104,21 +104,21 @@ fn replicas_workers_and_threads_of_input_are_there() {
     trace::start(&path, trace::MOST_EVENTS).unwrap();
     const STEPS: usize = 8;
     for _ in 0..STEPS {
-        own::begin("my \"own\" step");
+        program::begin("my \"own\" step");
         let batch = iterator.next().unwrap().unwrap();
         let step = |context: &ReplicaContext| {
-            own::begin(if context.replica() == 0 {
+            program::begin(if context.replica() == 0 {
                 "first"
             } else {
                 "second"
             });
             let meet = Box::new(|_: &Strategy, _: &mut [&mut MergeCall]| Ok(None));
             context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
-            own::end();
+            program::end();
             Ok(None)
         };
         strategy.run(&step, Some(batch)).unwrap();
-        own::end();
+        program::end();
     }
     drop(iterator);
     let account = trace::stop().unwrap();
@@ -129,20 +129,23 @@ fn replicas_workers_and_threads_of_input_are_there() {
     assert_eq!((account.events, account.dropped), (spans, 0));
     assert_eq!(trace.summary()["events"], spans);
     for replica in 0..2 {
-        let own: Vec<_> = trace
+        let steps_of_strategy: Vec<_> = trace
             .spans("compute")
             .into_iter()
             .filter(|span| span["args"]["replica"] == replica)
             .collect();
-        assert_eq!(own.len(), STEPS);
-        let steps: BTreeSet<_> = own
+        assert_eq!(steps_of_strategy.len(), STEPS);
+        let steps: BTreeSet<_> = steps_of_strategy
             .iter()
             .map(|span| span["args"]["step"].as_u64())
             .collect();
         assert_eq!(steps.len(), STEPS);
-        let threads: BTreeSet<_> = own.iter().map(|span| span["tid"].as_u64()).collect();
+        let threads: BTreeSet<_> = steps_of_strategy
+            .iter()
+            .map(|span| span["tid"].as_u64())
+            .collect();
         assert_eq!(threads.len(), 1);
-        let thread = own[0]["tid"].as_u64();
+        let thread = steps_of_strategy[0]["tid"].as_u64();
         let named = trace.of_phase("M").any(|event| {
             event["name"] == "thread_name"
                 && event["tid"].as_u64() == thread
@@ -196,7 +199,7 @@ fn what_meets_with_watching_goes_on_as_before() {
         for replicas in 1..=3 {
             for nested in [false, true] {
                 for ending in [Ending::Fine, Ending::Fails, Ending::Panics, Ending::IsLate] {
-                    let what = format!("{measured} {traced} {replicas} {nested} {ending:?}");
+                    let case = format!("{measured} {traced} {replicas} {nested} {ending:?}");
                     let strategy = strategy(replicas);
                     strategy.measure_steps(measured).unwrap();
                     other.measure_steps(measured).unwrap();
@@ -216,7 +219,7 @@ fn what_meets_with_watching_goes_on_as_before() {
                         Ending::Panics => Some(Status::Internal),
                         Ending::IsLate => Some(Status::DeadlineExceeded),
                     };
-                    assert_eq!(result.err().map(|error| error.status()), expected, "{what}");
+                    assert_eq!(result.err().map(|error| error.status()), expected, "{case}");
                     // Late replicas come back with or without a trace.
                     if replicas == 2 {
                         release.set(()).unwrap();
@@ -225,12 +228,12 @@ fn what_meets_with_watching_goes_on_as_before() {
                         trace::stop().unwrap();
                         let trace = Trace::read(&path);
                         check_nesting(&trace);
-                        let own = trace.spans("step").into_iter();
-                        let own = own.filter(|span| span["args"]["strategy"] == strategy.id());
+                        let spans = trace.spans("step").into_iter();
+                        let spans = spans.filter(|span| span["args"]["strategy"] == strategy.id());
                         assert_eq!(
-                            own.count(),
+                            spans.count(),
                             3 + usize::from(ending == Ending::Fine),
-                            "{what}"
+                            "{case}"
                         );
                     }
                     release.get_or_init(|| ());
@@ -240,10 +243,10 @@ fn what_meets_with_watching_goes_on_as_before() {
                     match measured {
                         true => {
                             let summary = strategy.step_report().unwrap().summary;
-                            assert_eq!(summary.measured, counted, "{what}");
+                            assert_eq!(summary.measured, counted, "{case}");
                             assert_eq!(summary.replicas.len(), replicas);
                         }
-                        false => assert!(strategy.step_report().is_err(), "{what}"),
+                        false => assert!(strategy.step_report().is_err(), "{case}"),
                     }
                 }
             }
@@ -436,30 +439,30 @@ fn spans_of_the_program_need_no_care() {
         return;
     };
     // Outside of a trace, and an end too many.
-    own::begin("nothing");
-    own::end();
-    own::end();
+    program::begin("nothing");
+    program::end();
+    program::end();
     let path = file("own");
-    own::begin("begun before");
+    program::begin("begun before");
     trace::start(&path, trace::MOST_EVENTS).unwrap();
-    own::end();
+    program::end();
     for _ in 0..100 {
-        own::begin("deep");
+        program::begin("deep");
     }
     for _ in 0..100 {
-        own::end();
+        program::end();
     }
-    own::begin(&"long ".repeat(1000));
-    own::end();
-    own::begin("not ended");
+    program::begin(&"long ".repeat(1000));
+    program::end();
+    program::begin("not ended");
     std::thread::spawn(|| {
-        own::begin("of a thread that is gone");
-        own::end();
+        program::begin("of a thread that is gone");
+        program::end();
     })
     .join()
     .unwrap();
     trace::stop().unwrap();
-    own::end();
+    program::end();
     let trace = Trace::read(&path);
     check_nesting(&trace);
     assert_eq!(trace.spans("deep").len(), 64);
@@ -467,7 +470,7 @@ fn spans_of_the_program_need_no_care() {
     assert_eq!(trace.of_phase("X").count(), 66);
     // What was begun in one trace is not ended in the next.
     trace::start(&path, trace::MOST_EVENTS).unwrap();
-    own::end();
+    program::end();
     trace::stop().unwrap();
     assert_eq!(Trace::read(&path).of_phase("X").count(), 0);
 }
@@ -515,8 +518,8 @@ fn what_children_do() {
             // SAFETY: the child does nothing but what is tested, and ends at once.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                own::begin("of the child");
-                own::end();
+                program::begin("of the child");
+                program::end();
                 let off = !observe::trace::is_on() && trace::stop().is_err();
                 // With what runs at the end of a process.
                 std::process::exit(i32::from(!off));

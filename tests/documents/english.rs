@@ -20,7 +20,8 @@ const PHRASES: [&str; 9] = [
     "the middle one",
 ];
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the sources in `folder` and in the folders below it.
+pub fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

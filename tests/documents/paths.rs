@@ -1,6 +1,7 @@
 //! The pages for those who change the library name files and folders that are there.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::root;
 
@@ -47,6 +48,38 @@ fn paths_on_the_pages_of_contributors_lead_to_files() {
         assert!(named.len() >= least, "{page} names {} paths", named.len());
         let absent = named.into_iter().filter(|path| !is_there(path));
         missing.extend(absent.map(|path| format!("{page}: {path}")));
+    }
+    assert!(missing.is_empty(), "no such file: {missing:#?}");
+}
+
+/// Adds the pages in `folder` and in the folders below it.
+fn pages_of_crates(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages_of_crates(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn files_that_pages_in_the_crates_name_exist() {
+    let mut pages = Vec::new();
+    pages_of_crates(&root().join("crates"), &mut pages);
+    assert!(!pages.is_empty());
+    let mut missing = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let quoted = text
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        let files = quoted.filter(|word| word.contains('/') || word.ends_with(".rs"));
+        let folder = page.parent().unwrap();
+        let absent =
+            files.filter(|file| !folder.join(file).exists() && !root().join(file).exists());
+        missing.extend(absent.map(|file| format!("{}: {file}", page.display())));
     }
     assert!(missing.is_empty(), "no such file: {missing:#?}");
 }

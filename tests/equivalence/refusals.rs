@@ -139,7 +139,7 @@ fn tolerances_count() {
     let strict = check(strategy, &step, &batch, gradients, &CheckOptions::default()).unwrap();
     assert!(!strict.equivalent, "{}", strict.text);
     assert!(
-        strict.text.contains("options.relative_tolerance"),
+        strict.text.contains("relative_tolerance"),
         "{}",
         strict.text
     );

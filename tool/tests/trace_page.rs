@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use umbo_core::collectives::ReduceOp;
-use umbo_core::diagnose::trace::{self, own};
+use umbo_core::diagnose::trace::{self, program};
 use umbo_core::input::Dataset;
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::Tensor;
@@ -67,22 +67,22 @@ fn write_trace(path: &Path) {
         .unwrap();
     let iterator = dataset.iterator().unwrap();
     trace::start(path, trace::MOST_EVENTS).unwrap();
-    own::begin("an <epoch>");
+    program::begin("an <epoch>");
     while let Some(batch) = iterator.next().unwrap() {
         let step = |context: &ReplicaContext| {
-            own::begin("forward");
+            program::begin("forward");
             let start = Instant::now();
             while start.elapsed() < Duration::from_micros(400 + 200 * context.replica() as u64) {
                 std::hint::spin_loop();
             }
-            own::end();
+            program::end();
             let one = Value::Tensor(Tensor::scalar(1.0f32)?);
             context.all_reduce(ReduceOp::Sum, one)?;
             Ok(None)
         };
         strategy.run(&step, Some(batch)).unwrap();
     }
-    own::end();
+    program::end();
     trace::stop().unwrap();
 }
 

@@ -107,10 +107,10 @@ pub fn check(
     }
     for (argument, tolerance) in [
         (
-            "options.relative_tolerance",
+            "relative_tolerance",
             options.relative_tolerance.unwrap_or_default(),
         ),
-        ("options.absolute_tolerance", options.absolute_tolerance),
+        ("absolute_tolerance", options.absolute_tolerance),
     ] {
         if !(tolerance.is_finite() && tolerance >= 0.0) {
             let problem = format!("{tolerance}; must be finite and at least 0");

@@ -79,12 +79,12 @@ impl Manager {
     ) -> Result<Arc<Manager>> {
         if options.max_to_keep == 0 {
             return Err(invalid!(
-                "options.max_to_keep",
+                "max_to_keep",
                 "0; at least the newest file is kept"
             ));
         }
         if options.every_steps == Some(0) {
-            return Err(invalid!("options.every_steps", "0; must be at least 1"));
+            return Err(invalid!("every_steps", "0; must be at least 1"));
         }
         folder::make(folder)?;
         let shelf = Arc::new(Shelf::new(Arc::new(HeldFolder::open(folder)?), options));
@@ -245,7 +245,7 @@ impl Manager {
                  checkpoint neither was restored from one of them nor is the first that is saved \
                  there; they would count as one training. To go on from them, restore the newest \
                  or the best first; to start fresh, name another folder, or set \
-                 options.start_fresh, which moves them to a folder of their own",
+                 start_fresh, which moves them to a folder of their own",
                 folder.path().display(),
                 newest.step
             )));

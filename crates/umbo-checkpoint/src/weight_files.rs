@@ -141,12 +141,12 @@ fn wanted_tensors<'a>(
             }
             continue;
         };
-        let own = variable.dtype();
+        let variable_dtype = variable.dtype();
         let dtype = file
             .info(tensor)
             .and_then(|(dtype, _)| dtype_of(dtype))
-            .filter(|dtype| convert_floats && dtype.is_float() && own.is_float())
-            .unwrap_or(own);
+            .filter(|dtype| convert_floats && dtype.is_float() && variable_dtype.is_float())
+            .unwrap_or(variable_dtype);
         let shape = variable.shape();
         let value = file.want(tensor, name, dtype, shape, &mut wanted, &mut mismatches)?;
         values.extend(value.map(|value| (*variable, value)));

@@ -324,7 +324,7 @@ fn fewer_threads(summary: &Summary) -> String {
                  MKL_NUM_THREADS=1 or OMP_NUM_THREADS=1; if they load data, use fewer replicas"
             .into(),
         false => format!(
-            "{} in each of them: set {}, or the number in options.replica_thread_start",
+            "{} in each of them: set {}, or the number in replica_thread_start",
             named.join(" and "),
             variables.join(" and ")
         ),

@@ -54,7 +54,7 @@ impl MetricKind {
                 classes: Some(classes).filter(|&known| known > 0),
             }),
             Err(_) => Err(invalid!(
-                "options.class_count",
+                "class_count",
                 "{classes}; an accuracy has 1 to {} classes, or 0 where it is not known how many",
                 u32::MAX
             )),
@@ -66,7 +66,7 @@ impl MetricKind {
         match u32::try_from(k) {
             Ok(k @ 1..) => Ok(MetricKind::TopK { k }),
             _ => Err(invalid!(
-                "options.top_k",
+                "top_k",
                 "{k}; so many of the highest scores count, 1 or more"
             )),
         }
@@ -77,7 +77,7 @@ impl MetricKind {
         if !(1..=MetricKind::MOST_CLASSES).contains(&classes) {
             let most = MetricKind::MOST_CLASSES;
             let problem = format!("{classes}; a confusion matrix has 1 to {most} classes");
-            return Err(Error::invalid("options.class_count", problem));
+            return Err(Error::invalid("class_count", problem));
         }
         Ok(MetricKind::Confusion {
             classes: classes as u32,
@@ -91,12 +91,9 @@ impl MetricKind {
                 "{bins}; a histogram has 1 to {} bins",
                 MetricKind::MOST_BINS
             );
-            return Err(Error::invalid("options.bin_count", problem));
+            return Err(Error::invalid("bin_count", problem));
         }
-        for (score, argument) in [
-            (lowest, "options.lowest_score"),
-            (highest, "options.highest_score"),
-        ] {
+        for (score, argument) in [(lowest, "lowest_score"), (highest, "highest_score")] {
             if !score.is_finite() {
                 return Err(invalid!(argument, "{score}; must be finite"));
             }
@@ -104,14 +101,14 @@ impl MetricKind {
         // The numbers are written in few digits, also large ones.
         if lowest >= highest {
             let problem = format!("{lowest:?}; must be less than highest_score, {highest:?}");
-            return Err(Error::invalid("options.lowest_score", problem));
+            return Err(Error::invalid("lowest_score", problem));
         }
         if !(highest - lowest).is_finite() {
             let problem = format!(
                 "{highest:?}; must be so near to lowest_score, {lowest:?}, that the difference is \
                  finite, too"
             );
-            return Err(Error::invalid("options.highest_score", problem));
+            return Err(Error::invalid("highest_score", problem));
         }
         Ok(MetricKind::Auc {
             bins: bins as u32,
@@ -177,7 +174,7 @@ impl MetricDefinition {
     pub fn ignoring(kind: MetricKind, label: i64) -> Result<MetricDefinition> {
         if !kind.takes_classes() {
             let problem = format!("{label}; {} takes no labels that are classes", kind.name());
-            return Err(Error::invalid("options.ignore_index", problem));
+            return Err(Error::invalid("ignore_index", problem));
         }
         Ok(MetricDefinition {
             kind,

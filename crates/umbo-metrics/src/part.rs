@@ -248,8 +248,8 @@ impl AddedToEntry {
                     return Err(out_of_range!(
                         "labels",
                         "row {row}: class {label} is the largest {dtype}, which often stands for \
-                         no class; set options.ignore_index to leave such rows out, or \
-                         options.class_count if there is a class {label}"
+                         no class; set ignore_index to leave such rows out, or class_count if \
+                         there is a class {label}"
                     ));
                 }
             }

@@ -25,7 +25,7 @@ fn buffers_that_are_added_to_but_not_zeroed() {
     let finding = of_gradient(&report, "w1");
     let words = [
         "3 elements of replica 0's buffer, element [0] first, are added to",
-        "UMBO_GRADIENT_ADD",
+        "with ADD, which zeroes it",
     ];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(0));
@@ -50,7 +50,7 @@ fn buffers_that_are_not_written_in_full() {
     let finding = of_gradient(&report, "w1");
     let words = [
         "element [2] of replica 0's buffer is not written",
-        "UMBO_GRADIENT_OVERWRITE",
+        "viewed with OVERWRITE",
     ];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(2));

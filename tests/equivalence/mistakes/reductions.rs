@@ -10,43 +10,43 @@ fn reductions_other_than_declared() {
             Mean,
             Sum,
             4.0,
-            "4.000 times too large: the callback writes a sum over its examples, UMBO_LOSS_MEAN \
-             is declared",
+            "4.000 times too large: the callback writes a sum over its examples, but the loss \
+             reduction MEAN is declared",
         ),
         (
             Sum,
             Mean,
             1.0 / 4.0,
-            "4.000 times too small: the callback writes a mean over its examples, UMBO_LOSS_SUM \
-             is declared",
+            "4.000 times too small: the callback writes a mean over its examples, but the loss \
+             reduction SUM is declared",
         ),
         (
             GlobalMean,
             Sum,
             8.0,
-            "8.000 times too large: the callback writes a sum over its examples, \
-             UMBO_LOSS_GLOBAL_MEAN is declared",
+            "8.000 times too large: the callback writes a sum over its examples, but the loss \
+             reduction GLOBAL_MEAN is declared",
         ),
         (
             GlobalMean,
             Mean,
             2.0,
-            "2.000 times too large: the callback writes a mean over its examples, \
-             UMBO_LOSS_GLOBAL_MEAN is declared",
+            "2.000 times too large: the callback writes a mean over its examples, but the loss \
+             reduction GLOBAL_MEAN is declared",
         ),
         (
             Sum,
             GlobalMean,
             1.0 / 8.0,
             "8.000 times too small: the callback divides by the examples of the global batch, \
-             UMBO_LOSS_SUM is declared",
+             but the loss reduction SUM is declared",
         ),
         (
             Mean,
             GlobalMean,
             1.0 / 2.0,
             "2.000 times too small: the callback divides by the examples of the global batch, \
-             UMBO_LOSS_MEAN is declared",
+             but the loss reduction MEAN is declared",
         ),
     ];
     for (declared, written, factor, text) in table {
@@ -67,7 +67,7 @@ fn reductions_other_than_declared() {
             let report = reduced(replicas, count, declared, written);
             let finding = of_gradient(&report, "w1");
             let text = format!(
-                "UMBO_LOSS_{} is declared",
+                "the loss reduction {} is declared",
                 ["SUM", "MEAN", "GLOBAL_MEAN"][declared as usize]
             );
             says(&report, finding, Verdict::WrongReduction, &[&text]);

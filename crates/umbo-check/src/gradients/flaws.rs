@@ -39,14 +39,13 @@ impl GradientCase<'_> {
             let added_to = |element| stale(element) && once[element] != 0.0;
             let text = match (0..once.len()).any(added_to) {
                 true => format!(
-                    "{elements} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
-                     that what an earlier step left there is added in; view it with \
-                     UMBO_GRADIENT_ADD, which zeroes it"
+                    "{elements} added to, though it was viewed with OVERWRITE, so that what an \
+                     earlier step left there is added in; view it with ADD, which zeroes it"
                 ),
                 false => format!(
-                    "{elements} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so \
-                     that what an earlier step left there counts; write all elements, or view it \
-                     with UMBO_GRADIENT_ADD, which zeroes it"
+                    "{elements} not written, though it was viewed with OVERWRITE, so that what \
+                     an earlier step left there counts; write all elements, or view it with ADD, \
+                     which zeroes it"
                 ),
             };
             Some(self.finding(Verdict::NotOverwritten, text).at(first_stale))

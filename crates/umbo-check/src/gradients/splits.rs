@@ -251,18 +251,17 @@ impl GradientCase<'_> {
     fn wrong_reduction(&self, others: &Others, written: LossReduction) -> Finding {
         let right = self.mean(&others.whole, written);
         let (does, name) = match written {
-            LossReduction::Sum => ("writes a sum over its examples", "UMBO_LOSS_SUM"),
-            LossReduction::Mean => ("writes a mean over its examples", "UMBO_LOSS_MEAN"),
-            LossReduction::GlobalMean => (
-                "divides by the examples of the global batch",
-                "UMBO_LOSS_GLOBAL_MEAN",
-            ),
+            LossReduction::Sum => ("writes a sum over its examples", "SUM"),
+            LossReduction::Mean => ("writes a mean over its examples", "MEAN"),
+            LossReduction::GlobalMean => {
+                ("divides by the examples of the global batch", "GLOBAL_MEAN")
+            }
         };
         let (declared, remedy) = match self.declared {
-            LossReduction::Sum => ("UMBO_LOSS_SUM", "do not divide"),
-            LossReduction::Mean => ("UMBO_LOSS_MEAN", "divide by the examples of its own part"),
+            LossReduction::Sum => ("SUM", "do not divide"),
+            LossReduction::Mean => ("MEAN", "divide by the examples of its own part"),
             LossReduction::GlobalMean => (
-                "UMBO_LOSS_GLOBAL_MEAN",
+                "GLOBAL_MEAN",
                 "divide by the examples of this very batch, which the context's batch position \
                  says",
             ),
@@ -275,7 +274,8 @@ impl GradientCase<'_> {
             LossReduction::Mean | LossReduction::GlobalMean => "",
         };
         let text = format!(
-            "{}the callback {does}, {declared} is declared; declare {name}, or {remedy}{fixed}",
+            "{}the callback {does}, but the loss reduction {declared} is declared; declare {name}, \
+             or {remedy}{fixed}",
             self.on_all_replicas(self.proportion(&right))
         );
         self.with_factor(self.finding(Verdict::WrongReduction, text), &right)
@@ -432,7 +432,7 @@ impl GradientCase<'_> {
         };
         let small = (4.0 * self.measure.tolerance.relative).clamp(SMALL.0, SMALL.1);
         let rounding = match found.relative < small {
-            true => "; or rounding, for which there is options.relative_tolerance",
+            true => "; or rounding, for which there is relative_tolerance",
             false => "",
         };
         let sizes = parts.iter().filter(|part| part.examples > 0);

@@ -13,7 +13,7 @@ impl MpiOptions {
             return Ok(());
         }
         let problem = format!("{}; 1 to {longest} are expected", self.max_message_bytes);
-        Err(Error::invalid("options.max_message_bytes", problem))
+        Err(Error::invalid("max_message_bytes", problem))
     }
 }
 

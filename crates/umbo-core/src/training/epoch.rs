@@ -224,7 +224,7 @@ impl Epoch<'_> {
             (self.iterator.distributed_for(), "iterator"),
             (optimizer, "optimizer"),
             (gradients, "gradients"),
-            (self.metrics.map(Metrics::strategy), "options.metrics"),
+            (self.metrics.map(Metrics::strategy), "metrics"),
         ] {
             if strategy.is_some_and(|owner| owner != self.strategy.id()) {
                 return Err(invalid!(

@@ -11,7 +11,7 @@
 
 mod entry;
 mod json;
-pub mod own;
+pub mod program;
 mod row;
 
 use std::cell::RefCell;

@@ -95,9 +95,8 @@ impl Gradients {
                 let variable = &self.variables()[index];
                 return Err(mistake(format!(
                     "replica {replica} submits a gradient of {variable:?} of which it has not \
-                     written {elements}; write all of what is viewed with UMBO_GRADIENT_OVERWRITE \
-                     and of the rows that are added, or view with UMBO_GRADIENT_ADD, which begins \
-                     with zeros"
+                     written {elements}; write all of what is viewed with OVERWRITE and of the \
+                     rows that are added, or view with ADD, which begins with zeros"
                 )));
             }
         }
