@@ -38,8 +38,8 @@ fn block() {
 }
 
 #[test]
-fn no_signal_comes_of_what_nobody_reads() {
-    let true = crate::is_alone(no_signal_comes_of_what_nobody_reads) else {
+fn broken_pipes_raise_no_signal() {
+    let true = crate::is_alone(broken_pipes_raise_no_signal) else {
         return;
     };
     // SAFETY: the signal ends the process, as it does in C.

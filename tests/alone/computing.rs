@@ -45,8 +45,8 @@ fn computes() -> bool {
 }
 
 #[test]
-fn heavy_work_is_the_same_whoever_does_it() {
-    let true = crate::is_alone(heavy_work_is_the_same_whoever_does_it) else {
+fn heavy_work_has_the_same_results_on_every_thread() {
+    let true = crate::is_alone(heavy_work_has_the_same_results_on_every_thread) else {
         return;
     };
     // Without threads, and with fewer than are wanted; the pool's that were started end again.

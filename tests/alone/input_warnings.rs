@@ -153,8 +153,8 @@ const PIPELINES: [Pipeline; 32] = [
 ];
 
 #[test]
-fn rows_that_nothing_has_batched_or_twice_are_told() {
-    let true = crate::is_alone(rows_that_nothing_has_batched_or_twice_are_told) else {
+fn unbatched_and_twice_batched_datasets_are_warned_of() {
+    let true = crate::is_alone(unbatched_and_twice_batched_datasets_are_warned_of) else {
         return;
     };
     listen();
@@ -424,8 +424,8 @@ const PROGRAMS: [Program; 22] = [
 ];
 
 #[test]
-fn parts_that_are_hardly_meant_are_told_once() {
-    let true = crate::is_alone(parts_that_are_hardly_meant_are_told_once) else {
+fn doubtful_uses_of_parts_are_warned_of_once() {
+    let true = crate::is_alone(doubtful_uses_of_parts_are_warned_of_once) else {
         return;
     };
     listen();

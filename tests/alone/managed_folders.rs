@@ -82,8 +82,8 @@ fn a_manager_stays_in_its_folder_when_the_program_changes_its_own() {
 /// An old file that cannot be removed: one warning, however many saves meet it, and the others are
 /// removed.
 #[test]
-fn what_cannot_be_removed_is_one_warning() {
-    let true = crate::is_alone(what_cannot_be_removed_is_one_warning) else {
+fn failed_removals_are_warned_of_once() {
+    let true = crate::is_alone(failed_removals_are_warned_of_once) else {
         return;
     };
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -189,8 +189,8 @@ enum Ending {
 /// Steps of every kind, watched in every way, end as they do unwatched; reports count those that
 /// were committed, and traces stay whole.
 #[test]
-fn what_meets_with_watching_goes_on_as_before() {
-    let true = crate::is_alone(what_meets_with_watching_goes_on_as_before) else {
+fn tracing_and_measuring_change_no_outcome() {
+    let true = crate::is_alone(tracing_and_measuring_change_no_outcome) else {
         return;
     };
     let path = file("crossings");
@@ -358,8 +358,8 @@ fn counters_add_up() {
 }
 
 #[test]
-fn what_is_too_much_is_counted() {
-    let true = crate::is_alone(what_is_too_much_is_counted) else {
+fn events_past_the_limit_are_counted() {
+    let true = crate::is_alone(events_past_the_limit_are_counted) else {
         return;
     };
     let path = file("bounded");

@@ -300,7 +300,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn what_killed_processes_have_left_is_removed() {
+fn partial_files_of_killed_processes_are_removed() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let left = folder.path(".model.123.0.partial");

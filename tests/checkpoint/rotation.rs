@@ -232,7 +232,7 @@ fn sequence(strategy: &Strategy, seed: u64) {
 /// Going back, restarts, files that others remove or that cannot be removed, links that are moved:
 /// the newest is what was saved last, nothing else is removed, and no save fails.
 #[test]
-fn what_is_kept_is_what_a_model_keeps() {
+fn rotation_matches_the_model() {
     let strategy = strategy(1);
     for seed in 0..25 {
         sequence(&strategy, seed);

@@ -269,7 +269,7 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
     }
 }
 
-fn what_does_not_fit_is_refused(machine: &dyn Machine) {
+fn mismatched_operands_are_refused(machine: &dyn Machine) {
     let mut noise = Noise::new(7);
     let launcher = KernelLauncher::new(machine);
     let mut place =
@@ -312,5 +312,5 @@ on_every_machine! {
     conversions_round_once
     every_float16_and_bfloat16_is_converted
     additions_and_subtractions_in_place
-    what_does_not_fit_is_refused
+    mismatched_operands_are_refused
 }

@@ -163,7 +163,7 @@ fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
     }
 }
 
-fn what_does_not_fit_is_refused(machine: &dyn Machine) {
+fn mismatched_operands_are_refused(machine: &dyn Machine) {
     let mut noise = Noise::new(47);
     let rules = rules();
     let pair = (DType::Float32, DType::Float32);
@@ -298,5 +298,5 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
 on_every_machine! {
     every_rule_dtype_size_and_number_of_replicas
     a_list_of_variables_of_all_kinds
-    what_does_not_fit_is_refused
+    mismatched_operands_are_refused
 }

@@ -68,7 +68,7 @@ fn keep(scratch: &Arc<Kept>, gradient: &Arc<Kept>) -> Extras {
 }
 
 #[test]
-fn what_is_read_when_it_is_over_is_no_number() {
+fn memory_is_nan_after_its_lifetime() {
     for setting in settings() {
         let scene = Scene::new(setting);
         let scratch = Arc::new(Kept::default());

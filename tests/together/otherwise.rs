@@ -127,7 +127,7 @@ const WEIGHTS: &str = "the exchange of new weights";
 const GRADIENTS: &str = "the exchange of gradients";
 
 #[test]
-fn ranks_that_update_otherwise_are_told() {
+fn ranks_with_different_updates_are_refused() {
     for (number, (place, [name, odd, usual], change)) in CHANGES.into_iter().enumerate() {
         for in_sync in [0, 5] {
             let wrong = number % 3;

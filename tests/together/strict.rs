@@ -18,7 +18,7 @@ enum Mistake {
 }
 
 #[test]
-fn a_mistake_of_one_rank_fails_the_step_on_all() {
+fn strict_mistake_of_one_rank_fails_the_step_on_all() {
     for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
         for (wrong, all) in (0..size * replicas).flat_map(|wrong| [(wrong, false), (wrong, true)]) {
             let wrong_rank = wrong / replicas;

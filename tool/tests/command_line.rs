@@ -462,7 +462,7 @@ fn outputs_are_files() {
 /// Nothing is written over what a command reads, by whatever name it goes.
 #[cfg(feature = "plot")]
 #[test]
-fn what_is_read_is_not_written_over() {
+fn output_must_differ_from_input() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kept");
     fs::create_dir_all(&folder).unwrap();
     let [file, link, page] = ["kept.svg", "link.svg", "page.svg"].map(|name| {

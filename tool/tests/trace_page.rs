@@ -283,7 +283,7 @@ fn the_doctor_reads_traces() {
 }
 
 #[test]
-fn what_cannot_be_made_into_a_page_is_refused() {
+fn unusable_trace_commands_are_refused() {
     for (arguments, expected) in [
         (&["trace"][..], "which trace?"),
         (&["trace", "a.json"], "--html"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_message_is_no_message_of_its_own() {
+    fn names_in_messages_are_escaped() {
         let name = Text::from("a\u{1b}[31m\numbo: ERROR: \u{9b}");
         assert_eq!(name.to_string(), "a\\u{1b}[31m\\numbo: ERROR: \\u{9b}");
         assert_eq!(format!("{:>3}", Text::from("w\u{e4}")), " w\u{e4}");

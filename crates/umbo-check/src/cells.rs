@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_told_apart_one_by_one() {
+    fn cells_are_compared_one_by_one() {
         assert_eq!(differing(&[1, 2, 2, 7], &[1, 2, 2, 7], 0), 0);
         assert_eq!(differing(&[1, 2, 2, 7], &[2, 2, 7, 9], 0), 1);
         assert_eq!(differing(&[1, 2, 2, 7], &[2, 2, 3, 8], 1), 0);

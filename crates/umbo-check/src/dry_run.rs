@@ -417,7 +417,7 @@ mod tests {
 
     /// Gradients are as before even if only replica 1 has begun.
     #[test]
-    fn replica_0_fails_before_it_begins() {
+    fn gradients_are_kept_if_replica_0_fails_early() {
         let (strategy, variable, gradients) = contributed();
         let observer = Arc::new(Observer::new(Some(Arc::clone(&gradients)), Vec::new()));
         let begun = Barrier::new(2);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn only_failures_of_the_callback_are_its_own() {
+    fn callback_failures_are_told_from_library_failures() {
         let (strategy, _, gradients) = contributed();
         let batch = Tensor::from_slice(&[1.0f32; 4], Shape::new(&[4]).unwrap(), DeviceId::HOST);
         let batch = Value::Tensor(batch.unwrap());

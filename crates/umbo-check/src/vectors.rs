@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_is_a_difference_unless_both_are() {
+    fn nan_differs_from_all_but_nan() {
         let nan = LinearCombination::of([(1.0, &[0.0, f64::NAN][..])]);
         let zero = LinearCombination::default();
         assert!(difference(&nan, &zero, &measure(None)).exceeds);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn proportions_tell_multiples_from_others() {
+    fn proportion_finds_multiples() {
         let one = [1.0, 2.0];
         let other = [2.0, -1.0];
         let a = LinearCombination::of([(3.0, &one[..])]);

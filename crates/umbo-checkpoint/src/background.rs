@@ -200,7 +200,7 @@ mod tests {
 
     /// A caller that makes no copy leaves nothing behind.
     #[test]
-    fn a_copy_that_is_not_made_is_not_waited_for() {
+    fn failed_copies_are_not_waited_for() {
         let (background, begins, end) = slow();
         let failed = background.save(2, || Err(Error::precondition("no copy")));
         assert_eq!(failed.unwrap_err().status(), Status::FailedPrecondition);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_engine_says_of_itself_is_checked() {
+    fn rank_and_size_of_an_engine_are_checked() {
         for (rank, size, node_size, argument) in [
             (1, 1, 1, "rank"),
             (0, 0, 0, "rank"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_counts_reach_no_engine_and_break_nothing() {
+    fn wrong_counts_are_refused_before_the_engine() {
         let communicator = checked(alone()).unwrap();
         let mut to = [0; 2];
         for error in [
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_of_an_engine_that_has_failed() {
+    fn failed_engine_gets_no_more_calls() {
         let communicator = checked(Alone {
             fails_in: Some(1),
             ..alone()
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_without_ones_own_number_is_none() {
+    fn votes_must_include_the_own_number() {
         let communicator = checked(Alone {
             vote_is_off: true,
             ..alone()
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_aborted_is_done() {
+    fn aborted_communicator_refuses_calls() {
         let communicator = checked(alone()).unwrap();
         communicator.abort(&Error::Cancelled("no more".into()));
         assert!(

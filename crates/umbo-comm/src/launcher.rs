@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn mistakes_are_named() {
         for (variables, words) in [
             (
                 &[("PMI_RANK", "x"), ("PMI_SIZE", "2")],

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused_with_its_place() {
+    fn malformed_configurations_are_refused_with_their_position() {
         for (text, place) in [
             ("{\"cluster\":\n  {\"worker\": [}}", "line 2 column 15"),
             ("[]", "the text is []"),

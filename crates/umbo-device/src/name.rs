@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_said_once() {
+    fn repeated_parts_of_names_are_refused() {
         refused("CPU:0/GPU:1", "GPU:1");
         refused("/device:CPU:0/CPU:0", "CPU:0");
         refused("/job:a/job:b", "job:b");

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_is_what_leaves_too_few_processors() {
+    fn machine_is_busy_if_too_few_processors_are_left() {
         let load = |others, processors| Load { others, processors };
         assert!(!load(0.1, 2).is_busy_for(2) && load(0.5, 2).is_busy_for(2));
         assert!(!load(1.0, 2).is_busy_for(1) && load(1.5, 2).is_busy_for(1));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_does_is_not_of_others() {
+    fn own_processor_time_does_not_count_as_other_load() {
         let watch = Watch::begin();
         assert_eq!(watch.load(), None, "too early to say");
         let until = clock::now() + SHORTEST;

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_measures_nothing() {
+    fn nothing_is_measured_while_switched_off() {
         let recorder = Recorder::new(SETUP);
         assert!(!step(&recorder, 0));
         assert!(recorder.summary().is_none());
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_two_runs_is_known_of_every_step_but_the_first() {
+    fn time_between_runs_is_measured_from_the_second_step_on() {
         for steps in [2, 10, 100, 1000] {
             let recorder = Recorder::new(SETUP);
             recorder.start();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn two_strategies_whose_runs_take_turns_know_what_was_between_their_own() {
+    fn time_between_runs_is_measured_per_strategy() {
         let recorders = [Recorder::new(SETUP), Recorder::new(SETUP)];
         recorders.iter().for_each(Recorder::start);
         for _ in 0..3000 {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_nothing() {
+    fn unknown_times_are_not_zero() {
         let recorder = Recorder::new(SETUP);
         recorder.start();
         step(&recorder, 0);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_otherwise_is_left_out() {
+    fn unfinished_runs_are_not_measured() {
         let recorder = Recorder::new(SETUP);
         recorder.start();
         drop(recorder.begin(7));

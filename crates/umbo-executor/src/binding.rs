@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn in_vain_it_is_bound_less_and_less_often() {
+    fn rebinding_backs_off() {
         let mut now = 0;
         let mut ready = 0;
         let mut pace = Pace::new(now, ready);

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_thread_is_not_believed() {
+    fn cost_model_ignores_one_late_thread() {
         let estimates = Estimates::new();
         estimates.woke(1, MICROSECOND, Duration::from_secs(1));
         assert!(estimates.costs().latency < 100 * MICROSECOND);

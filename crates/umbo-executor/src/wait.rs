@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_step_makes_way_for_a_long_operation() {
+    fn waiters_stop_spinning_during_long_operations() {
         let operation = LongOperation::begin();
         assert_eq!(looks(Spin::BOUNDED, usize::MAX), 64);
         // The worker set itself goes on.

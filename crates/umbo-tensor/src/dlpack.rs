@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_not_released() {
+    fn refused_tensors_are_not_released() {
         unsafe extern "C" fn refuse(_managed: *mut DLManagedTensor) {
             panic!("it was refused");
         }

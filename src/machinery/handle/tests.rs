@@ -63,7 +63,7 @@ fn another_kind_is_named() {
 }
 
 #[test]
-fn made_up_handles_are_recognised() {
+fn forged_handles_are_refused() {
     let handle: *mut umbo_tensor = make(tensor(1.0)).unwrap();
     let bits = bits(handle);
     let next_generation = bits + (1 << SLOT_BITS);
@@ -116,7 +116,7 @@ fn a_retired_slot_is_not_used_again() {
 }
 
 #[test]
-fn what_is_lent_is_stale_when_the_call_is_over() {
+fn lent_handles_are_stale_after_the_call() {
     let mut place = LentHandle::<umbo_value>::new().unwrap();
     let first = place.lend(Value::Tensor(tensor(1.0))).unwrap();
     assert!(get(first, "args").is_ok());

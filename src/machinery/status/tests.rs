@@ -159,7 +159,7 @@ fn a_message_that_names_a_function_already_gets_no_second_name() {
 }
 
 #[test]
-fn messages_of_other_failures_are_not_picked_up() {
+fn messages_of_earlier_failures_are_not_reused() {
     set("umbo_device_parse", Error::NotFound("stale".into()));
     let error = callback::run(|| UMBO_STATUS_NOT_FOUND).unwrap_err();
     assert_eq!(
@@ -181,7 +181,7 @@ fn messages_of_other_failures_are_not_picked_up() {
 }
 
 #[test]
-fn what_a_thread_leaves_behind_is_released_by_a_call() {
+fn payloads_of_ended_threads_are_released_by_later_calls() {
     static DESTROYED: AtomicUsize = AtomicUsize::new(0);
     let leave = || {
         std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED))

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_lines_for_one_epoch_the_later_counts() {
+    fn later_line_of_an_epoch_counts() {
         let read = history("epoch,loss\n1,4\n3,2\n2,3\n3,1\n");
         let charts = read.charts(None).unwrap();
         assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn mistakes_are_named() {
         assert!(refused("").contains("names no columns"));
         assert!(refused("epoch,loss\n").contains("no lines"));
         assert!(refused("epoch,loss\n1,0.5\n2,much\n").contains("line 3, column 'loss': 'much'"));

@@ -261,7 +261,7 @@ mod tests {
 
     /// If the process died at any point, everything that it had written is read.
     #[test]
-    fn a_trace_that_ends_anywhere_is_read_that_far() {
+    fn truncated_traces_are_read_as_far_as_they_go() {
         for end in 2..WHOLE.len() {
             let trace = read_text("cut", &WHOLE[..end]).unwrap();
             assert!(trace.spans.len() <= 1 && trace.rows.len() <= 1);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused() {
+    fn files_that_are_no_traces_are_refused() {
         for text in ["", "{}", "[]", "[\nnonsense\n{}\n]\n"] {
             let error = read_text("other", text).unwrap_err().to_string();
             assert!(error.contains("a trace is expected"), "{error}");

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_steps_are_named() {
         let refused = picture(&trace(), Some(9)).unwrap_err();
         assert!(
             refused.contains("no step 9") && refused.contains("1 to 3"),

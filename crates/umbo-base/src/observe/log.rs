@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn no_terminal_obeys_a_message() {
+    fn control_characters_in_messages_are_escaped() {
         assert_eq!(
             without_controls("one\ntwo\r\u{7f}\t"),
             "one\ntwo\\r\\u{7f}\\t"
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_new_once_and_there_are_not_too_many() {
+    fn each_message_is_logged_once_up_to_a_limit() {
         let logged = &mut Vec::new();
         for place in 0..=MOST_LOGGED {
             let text = place.to_string();

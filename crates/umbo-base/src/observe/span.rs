@@ -147,7 +147,7 @@ mod tests {
 
     /// The time of a measured thread belongs only to the innermost span.
     #[test]
-    fn a_span_is_without_those_inside_of_it() {
+    fn self_time_excludes_inner_spans() {
         add_measurer();
         std::thread::spawn(|| {
             let burn = |nanoseconds: u64| {

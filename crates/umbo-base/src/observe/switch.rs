@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_switches_on_and_nothing_else_does() {
+    fn only_1_switches_on() {
         let is_on = |text: Option<&str>| {
             let value = OnceLock::from(text.map(str::to_owned));
             Switch {

@@ -93,7 +93,7 @@ fn notes_are_no_advice() {
 }
 
 #[test]
-fn a_small_step_is_for_one_replica() {
+fn small_steps_get_the_advice_of_one_replica() {
     let mut summary = healthy();
     (summary.period, summary.run, summary.coordination) = (3_100, 3_000, 1_500);
     replica(&mut summary, 0, 1_500);
@@ -123,7 +123,7 @@ fn a_small_step_is_for_one_replica() {
 }
 
 #[test]
-fn replicas_that_take_turns_get_that_advice_alone() {
+fn replicas_that_outnumber_processors_get_one_advice() {
     let mut summary = healthy();
     (
         summary.setup.replicas,

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_leads_where_requests_lead() {
+    fn skipping_equals_requesting() {
         // The library warns of many of the pipelines that are drawn.
         log::set_sink(Level::Warning, Box::new(|_, _| {}));
         let mut whole_rounds = 0;

@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn positions_round_trip() {
         let mut inner = StateWriter::default();
         let mut state = StateWriter::default();
         inner.push(7);

@@ -119,7 +119,7 @@ mod tests {
     use umbo_base::error::Status;
 
     #[test]
-    fn a_thread_is_inside_of_what_it_has_entered() {
+    fn reentrancy_is_tracked_per_thread() {
         let one = IteratorId::new();
         let two = IteratorId::new();
         let ahead = IteratorId::new();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn items_between_failures_are_had_again() {
+    fn replay_restores_items_between_failures() {
         for calls in 0..14 {
             let mut input = NumberSet(0);
             let mut replay = ReplayLog::default();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn items_apart_are_forgotten_one_by_one() {
+    fn replay_forgets_separate_items_in_order() {
         let mut input = NumberSet(1);
         let mut replay = ReplayLog::default();
         let held = |replay: &ReplayLog, input: &NumberSet| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_cannot_be_are_refused() {
+    fn impossible_replay_logs_are_refused() {
         let state = |numbers: &[u64]| {
             let mut state = StateWriter::default();
             numbers.iter().for_each(|&number| state.push(number));

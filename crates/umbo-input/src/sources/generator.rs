@@ -289,7 +289,7 @@ mod tests {
 
     /// A position is a text from outside, and restoring it ends in any case.
     #[test]
-    fn more_than_can_have_been_is_refused() {
+    fn impossible_element_counts_are_refused() {
         let spec = ElementSpec::Leaf(LeafSpec {
             dtype: DType::Int32,
             shape: vec![],

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_found() {
+    fn indices_out_of_range_are_found() {
         for (indices, position) in [([0, 4, -1], 1), ([3, 0, -1], 2), ([i64::MIN, 0, 0], 0)] {
             let wrong = NoSuchRow {
                 position,

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_instruction_sets_do_not_show() {
+    fn threads_and_instruction_sets_keep_the_bits() {
         let baseline = Instructions::of(InstructionSet::Baseline).unwrap();
         let count = workers::count();
         // With no costs, the work is divided between several workers whenever it can be.
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_make_the_bits_of_the_whole() {
+    fn tiles_sum_to_the_bits_of_the_whole() {
         let instructions = Instructions::chosen();
         for elements in [0, 1, 1023, 1024, 1025, 16_384, 16_385, 300_001, 1_100_003] {
             let numbers: Vec<f32> = (0..elements)

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_aside_comes_back_without_contributions() {
+    fn restored_steps_have_no_contributions() {
         for phase in StepPhase::ALL {
             let state = in_phase(phase);
             state.record_shown(3, 2);

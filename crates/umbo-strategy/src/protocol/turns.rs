@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_answered_go_on_in_order() {
+    fn answered_replicas_resume_in_order() {
         let (turns, _) = opened(&[0, 0, 0]);
         (0..3).for_each(|replica| _ = turns.pass(replica));
         turns.want_again(|replica| replica != 0);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gives_up_is_passed_over() {
+    fn replicas_that_give_up_lose_their_turn() {
         let (turns, _) = opened(&[0, 0, 0]);
         let mut rest = Vec::new();
         turns.notify_rest(|replica| rest.push(replica));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_has_answered_asks_for_itself() {
+    fn unanswered_replicas_ask_for_their_turn() {
         let (turns, _) = opened(&[0, 0]);
         assert_eq!(turns.pass(0), next(1, true));
         assert!(!turns.want(0));

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_comes_back() {
+    fn descriptors_round_trip() {
         for text in ["", "a run", &"x".repeat(TEXT)] {
             let sent = descriptor(text);
             assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap(), sent);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_descriptor_is_refused() {
+    fn malformed_descriptors_are_refused() {
         let sent = descriptor("text").encode();
         for at in 0..BYTES {
             let mut bytes = sent;

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_differ_come_first() {
+    fn odd_ranks_are_named_first() {
         let values = |text: &str| -> Vec<(usize, String)> {
             text.chars().map(String::from).enumerate().collect()
         };

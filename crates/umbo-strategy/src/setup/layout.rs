@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_would() {
+    fn impossible_layouts_are_refused_with_advice() {
         let text = |count| {
             ReplicaLayout::of_replicas(cpus(3), count, 1, 2)
                 .unwrap_err()

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_stopped_listening_is_not_woken() {
+    fn removed_listeners_are_not_woken() {
         let token = Cancellation::new();
         let [early, late] = [(); 2].map(|()| Arc::new(WakeCounter::default()));
         drop(token.listen(Arc::clone(&early) as _));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_is_counted_by_those_who_keep_it() {
+    fn clones_of_lent_references_are_counted() {
         let kept = Arc::new(String::from("kept"));
         // SAFETY: `kept` lives longer than both.
         let lent = unsafe { Reference::lent(&kept) };

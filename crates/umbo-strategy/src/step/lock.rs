@@ -274,7 +274,7 @@ mod tests {
     /// A thread that waits for long says whom it waits for, once, and is served all the same. What
     /// is called with its warning cannot wait for it.
     #[test]
-    fn who_waits_for_long_says_so_once() {
+    fn long_waits_for_the_lock_are_logged_once() {
         let patience = Duration::from_millis(20);
         let lock = Arc::new(StepLock {
             patience,

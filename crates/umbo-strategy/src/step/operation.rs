@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_said_in_words() {
+    fn operations_have_descriptions() {
         let by = "by an optimizer with the rule adam";
         for (operation, words) in [
             (
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_words_do_not_tell_apart_is_said() {
+    fn operations_with_equal_descriptions_name_their_difference() {
         for (one, other, difference) in [
             (
                 apply(1, 2, "", 1),

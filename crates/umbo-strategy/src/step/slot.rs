@@ -201,7 +201,7 @@ mod tests {
 
     /// Only the rendezvous synchronises the threads, over several steps with the same slots.
     #[test]
-    fn a_step_and_a_merge_call_go_there_and_back() {
+    fn slots_carry_tasks_and_merge_calls_both_ways() {
         let slots: Vec<ReplicaSlot<Reference<Arc<f64>>>> = (0..REPLICAS)
             .map(|replica| ReplicaSlot::on(replica, DeviceId::HOST, false))
             .collect();

@@ -36,7 +36,7 @@ fn each_byte_of_both_red_zones_is_watched() {
 }
 
 #[test]
-fn what_is_read_is_no_number_and_what_was_left_out_is_found() {
+fn fresh_memory_is_nan_and_unwritten_elements_are_found() {
     let shape = Shape::new(&[5]).unwrap();
     let make = |dtype| GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap();
     assert!(make(DType::Float64).0.to_vec::<f64>().unwrap()[4].is_nan());

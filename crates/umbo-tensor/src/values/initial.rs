@@ -434,7 +434,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn impossible_distributions_are_refused() {
         let refused = |how: Distribution, dtype| {
             let shape = Shape::new(&[2]).unwrap();
             let made = Tensor::made(dtype, shape, DeviceId::HOST, |to| {

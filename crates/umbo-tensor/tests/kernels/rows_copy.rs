@@ -49,7 +49,7 @@ fn strided_rows_arrive_in_row_major_order() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_operands_are_refused() {
     let source = numbers(&[5, 2]);
     let target = capacity(&[2, 2]);
     let read = source.reading().unwrap();
