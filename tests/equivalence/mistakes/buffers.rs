@@ -68,15 +68,15 @@ fn buffers_that_are_not_written_in_full() {
 fn a_leak_that_shows_on_several_replicas_only() {
     let report = checked(2, Sum, &rows(6), |context, gradients| {
         let first = context.batch_position().first_example as usize;
-        let own = part(context);
+        let rows = part(context);
         let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
-        for (place, row) in own.iter().enumerate() {
+        for (place, row) in rows.iter().enumerate() {
             let element = (first + place) / 2;
             write(&buffer.slice(0, element, element + 1, 1)?, &row[..1]);
         }
         write(
             gradients.view_in(context, 1, GradientMode::Overwrite)?,
-            &[own.len() as f32],
+            &[rows.len() as f32],
         );
         Ok(())
     });
@@ -144,9 +144,9 @@ fn replicas_that_do_not_submit() {
     let run = |submits: &(dyn Fn(&ReplicaContext, usize) -> bool + Sync)| {
         let model = Model::new(2, Sum);
         model.check(&batch_of(&rows(8)), |context| {
-            let own = part(context);
-            if submits(context, own.len()) {
-                contribute(context, &model.gradients, sum(&own), 1.0)?;
+            let rows = part(context);
+            if submits(context, rows.len()) {
+                contribute(context, &model.gradients, sum(&rows), 1.0)?;
                 model.gradients.submit_in(context, None)?;
             }
             Ok(None)
@@ -173,9 +173,9 @@ fn replicas_that_do_not_submit() {
 fn numbers_that_are_not_finite() {
     let model = Model::new(2, Mean);
     let report = model.check(&batch_of(&rows(8)), |context| {
-        let own = part(context);
-        let count = own.len() as f32;
-        let mean = sum(&own).map(|element| element / count);
+        let rows = part(context);
+        let count = rows.len() as f32;
+        let mean = sum(&rows).map(|element| element / count);
         write(
             model
                 .gradients
@@ -183,7 +183,7 @@ fn numbers_that_are_not_finite() {
             &mean,
         );
         // Weight 1 also where the mean is NaN.
-        let weight = own.len().max(1) as f64;
+        let weight = rows.len().max(1) as f64;
         context.add_metric(
             "loss",
             Metric {

@@ -25,8 +25,8 @@ fn replicas_that_all_compute_the_whole_batch() {
 fn replicas_that_all_read_the_first_rows() {
     let whole = rows(8);
     let report = checked(4, Sum, &whole, |context, gradients| {
-        let own = &whole[..part(context).len()];
-        contribute(context, gradients, sum(own), 1.0)
+        let rows = &whole[..part(context).len()];
+        contribute(context, gradients, sum(rows), 1.0)
     });
     let words = ["replicas 0 and 1 have different examples and the very same gradient"];
     says(
@@ -42,8 +42,8 @@ fn random_numbers_that_are_not_keyed() {
     let calls = [const { AtomicUsize::new(0) }; 3];
     let report = checked(3, Sum, &rows(9), |context, gradients| {
         let call = calls[context.replica()].fetch_add(1, Ordering::Relaxed);
-        let own = part(context);
-        let kept = own
+        let rows = part(context);
+        let kept = rows
             .iter()
             .enumerate()
             .filter(|(row, _)| (row * 5 + call * 3) % 7 < 4);
@@ -53,7 +53,7 @@ fn random_numbers_that_are_not_keyed() {
             "kept",
             Metric {
                 sum: kept.len() as f64,
-                weight: own.len() as f64,
+                weight: rows.len() as f64,
             },
         )?;
         Ok(())
@@ -83,9 +83,9 @@ fn random_numbers_that_are_not_keyed() {
 fn memory_that_replicas_share() {
     let shared = AtomicUsize::new(0);
     let report = checked(2, Sum, &rows(8), |context, gradients| {
-        let own = part(context);
-        let mut total = sum(&own);
-        if context.replica() == 1 && !own.is_empty() {
+        let rows = part(context);
+        let mut total = sum(&rows);
+        if context.replica() == 1 && !rows.is_empty() {
             total[0] += shared.fetch_add(1, Ordering::Relaxed) as f32;
         }
         contribute(context, gradients, total, 1.0)
@@ -106,8 +106,8 @@ fn memory_that_replicas_share() {
 #[test]
 fn masks_keyed_by_the_row_in_the_part() {
     let report = checked(2, Sum, &rows(8), |context, gradients| {
-        let own = part(context);
-        let kept = own.iter().enumerate().filter(|(row, _)| row % 3 != 0);
+        let rows = part(context);
+        let kept = rows.iter().enumerate().filter(|(row, _)| row % 3 != 0);
         let kept: Vec<Row> = kept.map(|(_, row)| *row).collect();
         contribute(context, gradients, sum(&kept), 1.0)
     });
@@ -131,11 +131,11 @@ fn masks_keyed_by_the_row_in_the_part() {
 #[test]
 fn callbacks_that_cannot_do_with_an_empty_part() {
     let report = checked(2, Sum, &rows(8), |context, gradients| {
-        let own = part(context);
-        if own.is_empty() {
+        let rows = part(context);
+        if rows.is_empty() {
             return Err(Error::invalid("rows", "none at all"));
         }
-        contribute(context, gradients, sum(&own), 1.0)
+        contribute(context, gradients, sum(&rows), 1.0)
     });
     let device = strategy(2).replica_devices()[1];
     let words = [
@@ -151,10 +151,10 @@ fn callbacks_that_cannot_do_with_an_empty_part() {
 fn metrics_with_wrong_weights_and_sums() {
     let model = Model::new(3, Sum);
     let report = model.check(&batch_of(&rows(10)), |context| {
-        let own = part(context);
-        let count = own.len() as f64;
-        let sum = own.iter().map(|row| f64::from(row[0])).sum::<f64>();
-        if !own.is_empty() {
+        let rows = part(context);
+        let count = rows.len() as f64;
+        let sum = rows.iter().map(|row| f64::from(row[0])).sum::<f64>();
+        if !rows.is_empty() {
             context.add_metric(
                 "mean of means",
                 Metric {
@@ -171,7 +171,7 @@ fn metrics_with_wrong_weights_and_sums() {
             },
         )?;
         context.add_metric("right", Metric { sum, weight: count })?;
-        let spread = own.iter().map(|row| f64::from(row[0])).fold(0.0, f64::max);
+        let spread = rows.iter().map(|row| f64::from(row[0])).fold(0.0, f64::max);
         context.add_metric(
             "largest",
             Metric {

@@ -78,9 +78,9 @@ fn reductions_other_than_declared() {
 #[test]
 fn only_the_gradient_that_is_wrong_is_named() {
     let report = checked(2, Mean, &rows(8), |context, gradients| {
-        let own = part(context);
-        let total = sum(&own);
-        let mean = total.map(|element| element / own.len().max(1) as f32);
+        let rows = part(context);
+        let total = sum(&rows);
+        let mean = total.map(|element| element / rows.len().max(1) as f32);
         write(
             gradients.view_in(context, 0, GradientMode::Overwrite)?,
             &mean,
@@ -108,14 +108,14 @@ fn only_the_gradient_that_is_wrong_is_named() {
 fn gradients_that_do_not_depend_on_the_example() {
     for (declared, written) in [(Sum, Mean), (Mean, Sum)] {
         let report = checked(2, declared, &rows(8), |context, gradients| {
-            let own = part(context);
+            let rows = part(context);
             let factor = 1.0 / divisor(written, context);
-            let weights = sum(&own).map(|element| element * factor);
+            let weights = sum(&rows).map(|element| element * factor);
             write(
                 gradients.view_in(context, 0, GradientMode::Overwrite)?,
                 &weights,
             );
-            let offset = own.len() as f32 * factor;
+            let offset = rows.len() as f32 * factor;
             write(
                 gradients.view_in(context, 1, GradientMode::Overwrite)?,
                 &[offset],
@@ -183,16 +183,16 @@ fn weights_that_are_one_for_each_replica() {
     // Also where an empty part submits with 0, and where the split is even.
     let model = Model::new(2, Mean);
     let report = model.check(&batch_of(&rows(8)), |context| {
-        let own = part(context);
+        let rows = part(context);
         contribute(
             context,
             &model.gradients,
-            sum(&own),
+            sum(&rows),
             1.0 / divisor(Mean, context),
         )?;
         model
             .gradients
-            .submit_in(context, Some(if own.is_empty() { 0.0 } else { 1.0 }))?;
+            .submit_in(context, Some(if rows.is_empty() { 0.0 } else { 1.0 }))?;
         Ok(None)
     });
     says(
