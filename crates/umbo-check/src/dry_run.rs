@@ -31,7 +31,7 @@ pub(super) struct DryRun<'a> {
 /// The results of one replica.
 #[derive(Default)]
 pub(super) struct DryRunPart {
-    /// How many examples the replica's part had.
+    /// The number of examples the replica's part had.
     pub examples: usize,
     /// The weight with which it submitted, if it did.
     pub weight: Option<f64>,
@@ -65,7 +65,7 @@ pub(super) struct DryRunOutcome {
     pub written: Vec<WrittenVariable>,
 }
 
-/// Why a run has failed.
+/// The cause of a run's failure.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The callback has failed, or its replicas return or merge values that do not match.

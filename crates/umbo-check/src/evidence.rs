@@ -18,7 +18,7 @@ use umbo_tensor::values::variable::Variable;
 /// The identity of a metric: the number of the metrics to which it belongs, and its name.
 pub(super) type Id = (u64, String);
 
-/// How many examples are measured one by one if something differs.
+/// The number of examples that are measured one by one if something differs.
 const SAMPLE: usize = 16;
 
 /// The observations. For each run, gradients are as large as the buffers of all replicas.

@@ -1,6 +1,6 @@
 //! Options of a check.
 
-/// When two numbers count as equal.
+/// The tolerances within which two numbers count as equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CheckOptions {
     /// The largest difference, as a fraction of the terms whose sum the number is. With `None`,

@@ -21,7 +21,7 @@ pub enum Subject {
         /// Its name.
         name: String,
     },
-    /// This metric.
+    /// The metric of this name.
     Metric {
         /// Its name.
         name: String,
@@ -31,7 +31,7 @@ pub enum Subject {
 /// The result of a check of one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the same, however the batch is split.
+    /// The subject is the same, however the batch is split.
     Equal,
     /// No replica wrote the gradient, so the variable would not be updated.
     NotWritten,
@@ -44,11 +44,11 @@ pub enum Verdict {
     /// Elements of a buffer were not written, or were added to, although the buffer was viewed to
     /// be overwritten.
     NotOverwritten,
-    /// It is not a finite number.
+    /// The subject is not a finite number.
     NotFinite,
     /// Two runs with the same parts differ.
     NotRepeatable,
-    /// It is reduced over the examples in another way than declared.
+    /// The gradient is reduced over the examples in another way than declared.
     WrongReduction,
     /// Each replica's gradient is that of the whole batch.
     WholeBatch,
@@ -58,11 +58,11 @@ pub enum Verdict {
     PartlyWritten,
     /// Each replica adds a term that does not belong to an example.
     TermPerReplica,
-    /// It differs for a reason that the numbers do not show.
+    /// The subject differs for a reason that the numbers do not show.
     Different,
     /// The callback wrote a variable through a view of it. A failing step does not undo this.
     VariableWritten,
-    /// It is the same however a batch is split, but differs for a smaller batch.
+    /// The subject is the same however a batch is split, but differs for a smaller batch.
     SizeDependent,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct ClaimedFolders {
 
 struct Home {
     folder: FolderIdentity,
-    /// When the training was last restored from there, or saved there first.
+    /// The time when the training was last restored from there, or saved there first.
     since: u64,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct CheckpointMetadata {
     /// The version of the library that wrote the file, for people.
     #[serde(default)]
     pub library: String,
-    /// How many steps the strategy has begun.
+    /// The number of steps the strategy has begun.
     pub steps: Count,
     pub objects: BTreeMap<String, SavedObject>,
     /// The tensors of this file itself, not of its parts.

@@ -67,10 +67,10 @@ pub(super) struct StepFile {
 /// The meaning of the number of a save in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// To restore the newest: an operation that the system refuses fails the call, since it may
-    /// succeed later.
+    /// The restoring of the newest: an operation that the system refuses fails the call, since it
+    /// may succeed later.
     Restore,
-    /// To save, which no older file may prevent.
+    /// A save, which no older file may prevent.
     Save,
 }
 

@@ -19,7 +19,7 @@ pub struct Snapshot {
     /// The kinds of objects and their values that are not tensors, by the objects' names. On ranks
     /// after the first, only the values that each rank has for itself.
     pub(super) objects: BTreeMap<String, SavedObject>,
-    /// How many steps the strategy has begun.
+    /// The number of steps the strategy has begun.
     pub(super) steps: u64,
     /// A probable mistake of the program, for a warning.
     pub(super) warning: Option<String>,

@@ -39,11 +39,11 @@ pub struct Vote {
 pub struct RankPlace {
     /// Its rank, from 0.
     pub rank: usize,
-    /// How many ranks there are, at least 1.
+    /// The number of ranks, at least 1.
     pub size: usize,
     /// Its rank among the ranks of its machine, from 0.
     pub node_rank: usize,
-    /// How many ranks are on its machine, at least 1.
+    /// The number of ranks that are on its machine, at least 1.
     pub node_size: usize,
 }
 
@@ -63,7 +63,7 @@ pub type Outgoing<'a> = EngineMemory<&'a [u8], &'a DeviceMemory>;
 pub type Incoming<'a> = EngineMemory<&'a mut [u8], &'a mut DeviceMemory>;
 
 impl<H: Deref<Target = [u8]>, D: Deref<Target = DeviceMemory>> EngineMemory<H, D> {
-    /// How many bytes may be moved from it or into it.
+    /// The number of bytes that may be moved from it or into it.
     pub fn sizes(&self) -> RangeInclusive<usize> {
         match self {
             EngineMemory::Host(bytes) => bytes.len()..=bytes.len(),
@@ -106,7 +106,7 @@ pub enum EngineCall<'a> {
         send: Outgoing<'a>,
         /// The memory for the bytes of all ranks.
         receive: Incoming<'a>,
-        /// How many bytes each rank sends. All ranks pass the same counts.
+        /// The number of bytes each rank sends. All ranks pass the same counts.
         counts: &'a [usize],
     },
     /// Sends `bytes` of rank `root` to all other ranks, where they overwrite as many bytes.
@@ -156,7 +156,7 @@ pub trait Communicator: Send + Sync {
         self.place().rank
     }
 
-    /// How many ranks there are, at least 1.
+    /// The number of ranks, at least 1.
     fn size(&self) -> usize {
         self.place().size
     }

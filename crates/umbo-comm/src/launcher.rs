@@ -12,7 +12,7 @@ use umbo_base::error::{Error, Result};
 pub struct LaunchedRank {
     /// Its rank, from 0.
     pub rank: usize,
-    /// How many processes there are.
+    /// The number of processes.
     pub size: usize,
 }
 

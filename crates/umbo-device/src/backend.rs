@@ -47,9 +47,9 @@ const PART: usize = 4 << 20;
 pub struct Launch<'a> {
     /// The name of the kernel.
     pub kernel: &'a str,
-    /// How many blocks there are.
+    /// The number of blocks.
     pub blocks: u32,
-    /// How many threads each block has.
+    /// The number of threads each block has.
     pub threads: u32,
     /// The kernel's arguments, in order. An argument that is shorter than a word is in the lower
     /// part of its word. Tables of operands are passed by their addresses.

@@ -16,7 +16,7 @@ pub trait AddedKind: Send + Sync {
     /// The kind in the names of devices: upper-case letters, such as `NPU`.
     fn name(&self) -> &'static str;
 
-    /// How many devices there are. The number does not change.
+    /// The number of devices. The number does not change.
     fn count(&self) -> u32;
 
     /// Opens a device that exists. It is called once for each, unless it fails. Meanwhile no other

@@ -106,7 +106,7 @@ impl DeviceId {
     }
 }
 
-/// How much memory a device has.
+/// The memory that a device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// All of the device's memory.

@@ -66,7 +66,7 @@ impl LogicalGpus {
             .map_or(1, |limits| limits.len() as u32)
     }
 
-    /// How many logical GPUs `cards` cards have.
+    /// The number of logical GPUs `cards` cards have.
     pub(super) fn count(&self, cards: u32) -> u32 {
         (0..cards).map(|card| self.of_card(card)).sum()
     }

@@ -28,7 +28,7 @@ impl DeviceMemory {
         self.address
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

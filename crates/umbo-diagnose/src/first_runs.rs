@@ -21,7 +21,7 @@ use umbo_system::{clock, threads};
 /// A run that takes less, in nanoseconds, is not worth watching.
 const LEAST_RUN: u64 = 1_000_000;
 
-/// How long threads are watched, in nanoseconds.
+/// The time for which threads are watched, in nanoseconds.
 const WATCHED: u64 = 100_000_000;
 
 /// The runs after this one are not looked at.
@@ -43,7 +43,7 @@ pub(super) struct FirstRuns {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the current run began.
+    /// The time when the current run began.
     began: u64,
     /// The threads that are watched.
     watch: Option<ThreadWatch>,

@@ -64,7 +64,7 @@ pub struct Library {
     pub kernels: Option<String>,
     /// Whether it has several sets of kernels, of which it has chosen these.
     pub chooses: bool,
-    /// How many threads each call of the calling thread may use.
+    /// The number of threads each call of the calling thread may use.
     pub threads: Option<u32>,
 }
 

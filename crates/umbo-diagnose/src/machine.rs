@@ -7,9 +7,9 @@ use umbo_system::usage::{self, ProcessorTime, RESOLUTION};
 /// The load of other processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// How many processors they used.
+    /// The number of processors they used.
     pub others: f64,
-    /// How many processors this process may use.
+    /// The number of processors this process may use.
     pub processors: u32,
 }
 

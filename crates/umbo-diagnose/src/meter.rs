@@ -5,7 +5,7 @@ use umbo_base::observe::phase::ByPhase;
 use umbo_base::observe::watching::LOCAL;
 use umbo_system::clock;
 
-/// When a measured step was opened, and how its replicas measure themselves.
+/// The time when a measured step was opened, and how its replicas measure themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
     pub(super) at: u64,

@@ -19,7 +19,7 @@ pub struct Other {
     pub thread: u32,
     /// Its name.
     pub name: String,
-    /// How long it was on a processor, in nanoseconds.
+    /// The time for which it was on a processor, in nanoseconds.
     pub nanoseconds: u64,
 }
 

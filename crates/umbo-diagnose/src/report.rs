@@ -27,7 +27,7 @@ use umbo_base::observe::trace::Event;
 use umbo_base::observe::watching;
 use umbo_system::threads;
 
-/// How many steps are kept.
+/// The number of steps that are kept.
 const KEPT: usize = 256;
 
 /// The number of measured steps after which advice is logged for the first time.

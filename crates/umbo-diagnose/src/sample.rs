@@ -46,9 +46,9 @@ pub struct StepSample {
 /// A thread's clocks during a callback, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
-    /// How long the thread was on a processor.
+    /// The time for which the thread was on a processor.
     pub on_processor: u64,
-    /// How long it was ready and had no processor.
+    /// The time for which it was ready and had no processor.
     pub ready: u64,
 }
 

@@ -14,7 +14,7 @@ use umbo_base::observe::phase::{ByPhase, Phase};
 pub struct Summary {
     /// The strategy's configuration.
     pub setup: Setup,
-    /// How many steps were measured.
+    /// The number of steps that were measured.
     pub measured: u64,
     /// The number of all steps in the same time.
     pub seen: u64,
@@ -60,7 +60,7 @@ pub struct ReplicaTimes {
     pub busy: u64,
     /// The time of the callback, without the time in which the thread was kept from a processor.
     pub unhampered: u64,
-    /// How long the callback's thread was ready and had no processor.
+    /// The time for which the callback's thread was ready and had no processor.
     pub ready: Option<u64>,
 }
 

@@ -107,8 +107,8 @@ impl Binding {
 #[derive(Debug)]
 struct Pace {
     is_free: bool,
-    /// When the window began; `ready` is how long the thread had been ready without a processor by
-    /// then.
+    /// The time when the window began; `ready` is how long the thread had been ready without a
+    /// processor by then.
     since: u64,
     ready: u64,
     /// The time until which it stays free.

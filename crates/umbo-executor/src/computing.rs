@@ -60,7 +60,7 @@ thread_local! {
 struct ComputingState {
     /// Each computing thread holds a clone, which is made under the lock.
     threads: Option<Arc<ComputingThreads>>,
-    /// When the system last refused a pool.
+    /// The time when the system last refused a pool.
     refused: Option<Instant>,
 }
 

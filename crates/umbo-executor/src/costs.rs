@@ -70,7 +70,7 @@ pub(super) struct Estimates {
     fixed: [AtomicU64; 2],
     latency: AtomicU64,
     wake: AtomicU64,
-    /// For each class, the time that one thread needs for a mebibyte; 0 if it was not measured.
+    /// The time that one thread needs for a mebibyte of each class; 0 if it was not measured.
     paces: [AtomicU64; CLASSES],
 }
 
@@ -114,8 +114,8 @@ impl Estimates {
         }
     }
 
-    /// How many threads are worth using for work that moves `bytes` bytes, if the other threads
-    /// spin. The calling thread is included, and there are at most `most` in all.
+    /// The number of threads that are worth using for work that moves `bytes` bytes, if the other
+    /// threads spin. The calling thread is included, and there are at most `most` in all.
     pub fn of_spinning(bytes: usize, most: usize) -> usize {
         if bytes < INLINE_BYTES {
             return 1;

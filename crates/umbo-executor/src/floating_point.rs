@@ -113,7 +113,7 @@ pub fn in_default_mode<R>(body: impl FnOnce() -> R) -> R {
 pub(super) struct InheritedMode(u64);
 
 impl InheritedMode {
-    /// That of the calling thread.
+    /// The mode of the calling thread.
     pub(super) fn of_this_thread() -> InheritedMode {
         let programs = PROGRAMS.get();
         InheritedMode(if programs == NONE { mode() } else { programs } & CONTROL)

@@ -40,7 +40,7 @@ impl Division {
         }
     }
 
-    /// How many there are.
+    /// The number of items.
     pub fn count(self) -> u32 {
         self.count
     }

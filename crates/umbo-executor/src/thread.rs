@@ -48,10 +48,10 @@ pub enum Purpose {
     Checkpoint,
 }
 
-/// How many threads of each purpose are alive.
+/// The number of threads of each purpose that are alive.
 static ALIVE: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 
-/// How many threads of this purpose are alive in this process.
+/// The number of threads of this purpose that are alive in this process.
 pub fn alive(purpose: Purpose) -> usize {
     ALIVE[purpose as usize].load(Ordering::Acquire)
 }

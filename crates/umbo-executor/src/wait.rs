@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
 
-/// How long a waiting thread spins before it parks.
+/// The time for which a waiting thread spins before it parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin(Duration);
 
@@ -28,7 +28,7 @@ impl Spin {
         Spin(time)
     }
 
-    /// How long it lasts.
+    /// The time for which it lasts.
     #[cfg(not(loom))]
     pub const fn duration(self) -> Duration {
         self.0
@@ -63,7 +63,7 @@ impl Spin {
     }
 }
 
-/// How many [`LongOperation`]s there are.
+/// The number of [`LongOperation`]s.
 #[cfg(not(loom))]
 static LONG_OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
@@ -184,7 +184,8 @@ fn sleep(_deadline: Option<Instant>) {
 mod tests {
     use super::*;
 
-    /// How often a spin that ends in vain, or after `enough` looks, looks for what it waits for.
+    /// The number of times that a spin that ends in vain, or after `enough` looks, looks for what
+    /// it waits for.
     fn looks(spin: Spin, enough: usize) -> usize {
         let mut looks = 0;
         spin.until(&mut || {

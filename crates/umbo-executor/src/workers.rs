@@ -41,7 +41,7 @@ const ELEMENTS_PER_BLOCK: usize = 64;
 /// How long to spin before parking. It takes about as long to wake a parked thread.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// How long a caller spins for workers that do their last chunk.
+/// The time for which a caller spins for workers that do their last chunk.
 const LAST_SPIN: Duration = Duration::from_micros(100);
 
 /// The function that is called for each range, with the number of the worker. The calling thread's
@@ -57,7 +57,7 @@ static ESTIMATES: Estimates = Estimates::new();
 /// Whether a worker that is done helps the others.
 static STEALING: AtomicBool = AtomicBool::new(true);
 
-/// How often work was shared with threads.
+/// The number of times that work was shared with threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. It is locked by the thread whose operation uses the workers.
@@ -76,7 +76,7 @@ struct WorkerThreads {
     workers: Vec<Worker>,
     /// One for each worker that there was, and before them the calling thread's.
     queues: Vec<ChunkQueue>,
-    /// When the system last refused another thread.
+    /// The time when the system last refused another thread.
     refused: Option<Instant>,
 }
 
@@ -160,7 +160,7 @@ pub fn set_stealing(steals: bool) {
     STEALING.store(steals, Ordering::Relaxed);
 }
 
-/// How many threads of the set have parked. `None` while an operation uses them.
+/// The number of threads of the set that have parked. `None` while an operation uses them.
 pub fn parked() -> Option<usize> {
     let threads = SET.try_lock()?;
     Some(
@@ -172,7 +172,8 @@ pub fn parked() -> Option<usize> {
     )
 }
 
-/// How often this process has shared work between several workers, whatever the amount of work.
+/// The number of times that this process has shared work between several workers, whatever the
+/// amount of work.
 pub fn entries() -> u64 {
     ENTRIES.load(Ordering::Relaxed)
 }

@@ -27,7 +27,7 @@ mod items;
 
 use items::{Declaration, DeclarationKind, Field, items};
 
-/// No line of a header is longer.
+/// The largest width of a line of a header.
 const WIDTH: usize = 100;
 
 /// The field that options and information begin with.

@@ -1,6 +1,6 @@
-//! How many elements a dataset has.
+//! The number of elements a dataset has.
 
-/// How many elements one pass over a dataset yields.
+/// The number of elements one pass over a dataset yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cardinality {
     /// Exactly this number.

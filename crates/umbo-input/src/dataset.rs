@@ -153,7 +153,7 @@ impl Dataset {
         &self.properties().spec
     }
 
-    /// How many elements one pass yields.
+    /// The number of elements one pass yields.
     pub fn cardinality(&self) -> Cardinality {
         self.properties().cardinality
     }

@@ -29,31 +29,31 @@ pub(crate) struct DatasetProperties {
     pub(crate) cardinality: Cardinality,
     /// The rows of a full batch, if the elements are batches and the spec does not contain it.
     pub(crate) batches: Option<usize>,
-    /// How often the elements were batched, as far as that is certain.
+    /// The number of times that the elements were batched, as far as that is certain.
     pub(crate) batched: Option<Batched>,
     /// The files that the elements are read from, if there are any.
     pub(crate) files: Option<Files>,
     /// The arrays whose rows are the elements, if they are rows.
     pub(crate) rows: Option<RowFacts>,
-    /// How they are ordered and kept.
+    /// The order of the elements, and how they are kept.
     pub(crate) order: OrderFacts,
     /// Whether functions of the caller change elements, so that each process may have drawn them
     /// for itself.
     pub(crate) has_functions: bool,
-    /// How many operations are nested, the source included.
+    /// The number of operations that are nested, the source included.
     pub(crate) depth: usize,
-    /// How many operations an iterator has, the sources included. An operation counts as often as
-    /// it is used.
+    /// The number of operations an iterator has, the sources included. An operation counts as often
+    /// as it is used.
     pub(crate) stages: usize,
 }
 
-/// How often elements were batched.
+/// The number of times that elements were batched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Batched {
-    /// They are single rows of arrays.
+    /// The elements are single rows of arrays.
     Never,
     Once,
-    /// They are batches of batches.
+    /// The elements are batches of batches.
     Twice,
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct Files {
     /// A hash of their names, in order.
     pub(crate) names: u64,
     pub(crate) first: Text,
-    /// How many rows a batch has, if that is known from the batches that the elements were made
-    /// of.
+    /// The number of rows a batch has, if that is known from the batches that the elements were
+    /// made of.
     pub(crate) rows: Option<usize>,
     /// The operation that needs the elements of all files, if there is one: over a share of the
     /// files it would not make a share of its elements.
@@ -197,7 +197,8 @@ impl DatasetProperties {
     }
 }
 
-/// How often the elements of all `inputs` were batched, if the answer is the same for all.
+/// The number of times that the elements of all `inputs` were batched, if the answer is the same
+/// for all.
 pub(crate) fn common_batched(inputs: &[&DatasetProperties]) -> Option<Batched> {
     let times = inputs.first()?.batched;
     times.filter(|_| inputs.iter().all(|input| input.batched == times))

@@ -1,4 +1,4 @@
-//! Which instructions the loops use. They are an argument of every kernel; by default they are
+//! The instructions that the loops use. They are an argument of every kernel; by default they are
 //! chosen once per process.
 //!
 //! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
@@ -154,8 +154,8 @@ pub trait Kernel {
     /// compiled once, for the baseline.
     const WIDEST: InstructionSet = InstructionSet::Avx512;
 
-    /// Whether it is never run where there are no [special loops](Instructions::has_special_loops),
-    /// and so need not be compiled for the baseline.
+    /// Whether only processors with [special loops](Instructions::has_special_loops) run this
+    /// kernel, so that it need not be compiled for the baseline.
     const IS_SPECIAL: bool = false;
 
     /// Runs the loop with `instructions`, which are known when the loop is compiled.

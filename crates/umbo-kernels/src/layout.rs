@@ -55,12 +55,12 @@ impl Shape {
         Shape::default()
     }
 
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         usize::from(self.rank)
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.iter().product()
     }
@@ -208,7 +208,7 @@ impl Layout {
             .filter(|&extent| extent <= isize::MAX as usize)
     }
 
-    /// How many elements of memory the layout spans, from its first to its last.
+    /// The number of elements of memory the layout spans, from its first to its last.
     pub fn extent(&self) -> usize {
         self.checked_extent().unwrap_or(0)
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::layout::{Layout, MAX_RANK};
 
-/// How many elements strided loops gather at a time. They fit in the first cache.
+/// The number of elements strided loops gather at a time. They fit in the first cache.
 pub const TILE: usize = 256;
 
 /// Runs an expression in which `$bytes` stands for a type of `$size` bytes, the size of an element.

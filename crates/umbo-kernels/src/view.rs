@@ -70,7 +70,7 @@ impl<Start> Elements<Start, Layout> {
 }
 
 impl<Start> Elements<Start, usize> {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.extent
     }

@@ -4,7 +4,7 @@ use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::{DType, Element, for_float, for_listed};
 use umbo_kernels::view::View;
 
-/// How many rows a view has. It must have one or two dimensions.
+/// The number of rows a view has. It must have one or two dimensions.
 pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
     match *view.layout().shape {
         [rows] | [rows, _] => Ok(rows),
@@ -18,7 +18,7 @@ pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
     }
 }
 
-/// How many columns a view has, if it has two dimensions.
+/// The number of columns a view has, if it has two dimensions.
 pub(super) fn columns(view: &View<'_>) -> Option<usize> {
     match *view.layout().shape {
         [_, columns] => Some(columns),

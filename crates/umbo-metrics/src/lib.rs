@@ -118,7 +118,7 @@ impl Metrics {
         Ok(entries.len() - 1)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn count(&self) -> usize {
         self.entries.lock().len()
     }

@@ -16,7 +16,7 @@ use umbo_tensor::values::variable::Variable;
 pub struct ValueContext {
     /// The replica's id among the replicas that run in sync.
     pub replica_id_in_sync_group: usize,
-    /// How many run in sync.
+    /// The number of replicas that run in sync.
     pub num_replicas_in_sync: usize,
 }
 

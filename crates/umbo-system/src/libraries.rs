@@ -5,9 +5,9 @@ pub use crate::platform::libraries::{Library, file_of, loaded};
 /// A search for the functions of a library by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Also libraries that are loaded later.
+    /// All libraries, also those that are loaded later.
     Everybody,
-    /// Only who has opened it.
+    /// The opener of the library alone.
     Opener,
 }
 

@@ -4,7 +4,7 @@ pub use crate::platform::memory::{
     LARGE_PAGE, LARGE_PAGES_COMMAND, PAGE, Pages, large_pages, size,
 };
 
-/// How much memory the host has, in bytes.
+/// The memory that the host has, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySize {
     /// All of it.

@@ -53,7 +53,7 @@ impl CpuSet {
         (0..MOST).filter(|&processor| self.contains(processor))
     }
 
-    /// How many processors are in the set.
+    /// The number of processors that are in the set.
     #[inline]
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()

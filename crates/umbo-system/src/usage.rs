@@ -4,14 +4,15 @@ pub use crate::platform::usage::{
     RESOLUTION, ThreadTime, load_averages, processors, thread_name, threads,
 };
 
-/// How long the processors that this process may use were busy since the system was started.
+/// The time for which the processors that this process may use were busy since the system was
+/// started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// With anything, other guests of the same host included, in nanoseconds.
+    /// The time for which they were busy, with other guests of the same host too, in nanoseconds.
     pub busy: u64,
-    /// With this process, in nanoseconds.
+    /// The time for which they ran this process, in nanoseconds.
     pub own_time: u64,
-    /// How many processors these are.
+    /// The number of these processors.
     pub processors: u32,
 }
 

@@ -21,7 +21,7 @@ pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
 /// set of the first cache.
 const OFFSET: usize = 4096 + 5 * 64;
 
-/// How many different offsets there are.
+/// The number of different offsets.
 const OFFSETS: usize = 16;
 
 /// The largest number of free blocks that are kept.
@@ -87,7 +87,7 @@ pub fn or_once_more<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
     ask().or_else(|| if release_kept() { ask() } else { None })
 }
 
-/// How many blocks are kept, and how many bytes they have together.
+/// The number of blocks that are kept, and how many bytes they have together.
 pub fn kept() -> (usize, usize) {
     let kept = KEPT.lock();
     (kept.len(), bytes_of(&kept))

@@ -257,7 +257,7 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many examples of a global batch this tensor holds, if it came from a distributed
+    /// The number of examples of a global batch this tensor holds, if it came from a distributed
     /// dataset. (The first dimension usually has this size, but a scalar has no dimension.)
     pub fn examples(&self) -> Option<u64> {
         self.0.share.as_ref().map(|share| share.examples)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The part of a global batch that a tensor holds.
 #[derive(Clone, Debug)]
 pub struct BatchShare {
-    /// How many examples of the batch it holds.
+    /// The number of examples of the batch it holds.
     pub examples: u64,
     /// The batch, if several processes have read it and each took its part.
     pub origin: Option<Origin>,
@@ -16,13 +16,13 @@ pub struct BatchShare {
 #[expect(missing_docs, reason = "names and types say it")]
 pub struct Origin {
     pub source: Arc<BatchSource>,
-    /// How often its pass had started again.
+    /// The number of times that its pass had started again.
     pub round: u64,
     /// Its number in the round, from 0. Batches that failed have a number, too.
     pub element: u64,
     /// The rounds of all shuffles in its pipeline, in one number.
     pub shuffles: u64,
-    /// How many examples the whole batch has.
+    /// The number of examples the whole batch has.
     pub examples: u64,
     /// The checksum of a sample of the tensor in the whole batch, if processes compare it.
     pub checksum: Option<u32>,

@@ -108,7 +108,7 @@ impl Region {
         Arc::ptr_eq(storage, &self.storage) && start == self.start
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -18,9 +18,9 @@ const SMALL: usize = 16 << 10;
 /// tensors cost little.
 const BLOCK: [usize; 2] = [4 << 10, 1 << 20];
 
-/// How many bytes a buffer is shifted against the one before. It is a whole number of cache lines.
-/// All its multiples up to the 64th differ modulo 4 KiB, and up to the 1024th modulo 64 KiB. So the
-/// buffers of one variable, which are all read at once, fall into different cache sets.
+/// The number of bytes a buffer is shifted against the one before. It is a whole number of cache
+/// lines. All its multiples up to the 64th differ modulo 4 KiB, and up to the 1024th modulo 64 KiB.
+/// So the buffers of one variable, which are all read at once, fall into different cache sets.
 pub const CACHE_SHIFT: usize = 4416;
 
 /// A place where small tensors are made. A block is freed with the last tensor in it.

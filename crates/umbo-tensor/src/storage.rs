@@ -162,7 +162,7 @@ impl Storage {
         self.data.as_ptr()
     }
 
-    /// How many bytes it has.
+    /// The number of bytes it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -21,7 +21,7 @@ pub enum Shortage {
     /// A number of bytes.
     #[error("there is not enough memory: {bytes} bytes {purpose}")]
     Bytes {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
         /// The device or the purpose, with a preposition: `on CPU:0`.
         purpose: String,

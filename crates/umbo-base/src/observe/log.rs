@@ -158,7 +158,7 @@ fn print(level: Level, message: &str) {
     streams::write_error(line.as_bytes());
 }
 
-/// How many distinct messages are printed. One more says that it is the last.
+/// The number of distinct messages that are printed. One more says that it is the last.
 const MOST_LOGGED: usize = 64;
 
 /// The number of a message among those in `logged`, hashes of printed messages, to which it is

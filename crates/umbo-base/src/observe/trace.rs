@@ -22,7 +22,7 @@ pub struct Event {
     pub start: u64,
     /// Nanoseconds from the start to the end.
     pub duration: u64,
-    /// How many bytes the work was about; 0 if it was about none.
+    /// The number of bytes the work was about; 0 if it was about none.
     pub bytes: u64,
 }
 

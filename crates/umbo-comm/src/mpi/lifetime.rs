@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::functions::{Functions, THREAD_SERIALIZED};
 use umbo_base::error::{Error, Result};
 
-/// How many communicators there are.
+/// The number of communicators.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Whether this library has initialised MPI.
 static INITIALISED: AtomicBool = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use super::waiting::{Pending, Stakes, WaitKind, give_up, wait};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 
-/// With how many ranks messages are exchanged at a time.
+/// The number of ranks with which messages are exchanged at a time.
 const PEERS: usize = 32;
 
 /// The tag of all messages. Messages between two ranks keep their order.
@@ -23,7 +23,7 @@ pub struct Link {
     pub communicator: MpiObject,
     pub rank: usize,
     pub size: usize,
-    /// How long a call waits; `None` means without a limit.
+    /// The time for which a call waits; `None` means without a limit.
     pub timeout: Option<Duration>,
     pub max_message_bytes: usize,
 }
@@ -213,7 +213,7 @@ impl Link {
     }
 }
 
-/// Where each part begins.
+/// The place where each part begins.
 pub fn starts_of(counts: &[usize]) -> Vec<usize> {
     let starts = counts.iter().scan(0, |at, &count| {
         let start = *at;

@@ -38,7 +38,7 @@ pub type MpiObject = *mut c_void;
 /// Options of a communicator over MPI.
 #[derive(Clone, Debug)]
 pub struct MpiOptions {
-    /// How long a call waits for other ranks; `None` means without a limit.
+    /// The time for which a call waits for other ranks; `None` means without a limit.
     pub timeout: Option<Duration>,
     /// The library to open; `None` means that it is found.
     pub library: Option<String>,

@@ -58,9 +58,9 @@ impl Pending {
 /// The purpose of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stakes {
-    /// For other ranks to come. The processor is left to other threads.
+    /// A wait for other ranks to come. The processor is left to other threads.
     Arrival,
-    /// For bytes that are being moved. They move only while MPI is called.
+    /// A wait for bytes that are being moved. They move only while MPI is called.
     Transfer,
 }
 

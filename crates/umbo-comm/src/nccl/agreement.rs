@@ -7,7 +7,8 @@ use umbo_base::error::{Error, Result, Status};
 /// The number of a rank that has not failed.
 const WHOLE: i64 = i64::MAX;
 
-/// How many bytes describe a failure: the code of its status, the length of the text, and the text.
+/// The number of bytes that describe a failure: the code of its status, the length of the text, and
+/// the text.
 const FAILURE_BYTES: usize = 1024;
 
 /// Returns `outcome` if no rank has failed. All ranks call it. If some ranks have failed, all get
@@ -43,9 +44,9 @@ pub fn agree<T>(base: &dyn Communicator, outcome: Result<T>) -> Result<T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Own,
-    /// It may be another rank's failure: this rank has waited and timed out.
+    /// The failure may be another rank's: this rank has waited and timed out.
     Waited,
-    /// It is another rank's failure.
+    /// The failure is another rank's.
     OfOtherRank,
 }
 

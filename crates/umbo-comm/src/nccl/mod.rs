@@ -33,7 +33,7 @@ pub const VARIABLE: &str = "UMBO_NCCL_LIBRARY";
 /// Options of a communicator over NCCL.
 #[derive(Clone, Debug)]
 pub struct NcclOptions {
-    /// How long a call waits for NCCL; `None` means without a limit.
+    /// The time for which a call waits for NCCL; `None` means without a limit.
     pub timeout: Option<Duration>,
     /// The library to open; `None` means that it is found.
     pub library: Option<String>,

@@ -1,4 +1,4 @@
-//! How much memory the host has.
+//! The memory that the host has.
 
 use umbo_base::error::{Error, Result};
 use umbo_system::memory;

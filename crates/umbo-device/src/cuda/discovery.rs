@@ -16,9 +16,9 @@ use umbo_base::error::{Error, Result};
 use umbo_executor::floating_point::in_program;
 use umbo_executor::fork;
 
-/// How many CUDA devices this process can see, or why there are none. The driver is asked once;
-/// later calls return the first answer. The answer is never zero, and the call never panics. The
-/// first call may take hundreds of milliseconds while the driver starts.
+/// The number of CUDA devices this process can see, or why there are none. The driver is asked
+/// once; later calls return the first answer. The answer is never zero, and the call never panics.
+/// The first call may take hundreds of milliseconds while the driver starts.
 pub fn probe() -> &'static Result<u32, String> {
     static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
     PROBE.get_or_init(|| {
@@ -106,7 +106,7 @@ fn failed(question: &str, ordinal: u32, cause: &str) -> Error {
     Error::Unavailable(format!("the {question} of GPU {ordinal}: {cause}"))
 }
 
-/// Why a function of the driver could not be called.
+/// The reason why a function of the driver could not be called.
 const LACKING: &str = "the CUDA driver library lacks a function that is needed";
 
 #[cfg(test)]

@@ -26,21 +26,21 @@ pub struct Gpu {
     passed: CudaEvent,
     /// The address of the external pool from which its memory comes, if the program has set one.
     pub(super) pool: Option<usize>,
-    /// How many bytes of the card it may use; `None` if only the card limits it.
+    /// The number of bytes of the card it may use; `None` if only the card limits it.
     limit: Option<u64>,
-    /// How many bytes it uses.
+    /// The number of bytes it uses.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
 }
 
-/// Where a logical GPU is: what the registry of devices stores about it.
+/// The place where a logical GPU is: what the registry of devices stores about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuAddress {
     /// Its index among the logical GPUs.
     pub index: u32,
     /// The card's number.
     pub card: u32,
-    /// How many bytes it may use; `None` if it may use all that the card has.
+    /// The number of bytes it may use; `None` if it may use all that the card has.
     pub limit: Option<u64>,
     /// The address of the external stream that it works on, if it has no stream of its own.
     pub stream: Option<usize>,
@@ -145,12 +145,12 @@ impl Gpu {
         self.stream.raw()
     }
 
-    /// How many bytes are allocated on it.
+    /// The number of bytes that are allocated on it.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// How many bytes are allocated on the GPU at a place; 0 if it was not opened.
+    /// The number of bytes that are allocated on the GPU at a place; 0 if it was not opened.
     pub fn used(place: GpuAddress) -> u64 {
         let gpu = OPEN.lock().get(&place.index).copied();
         gpu.map_or(0, Gpu::used_bytes)

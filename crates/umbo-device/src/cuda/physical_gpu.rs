@@ -23,11 +23,11 @@ pub struct PhysicalGpu {
     name: String,
     context: Arc<CudaContext>,
     capability: (u32, u32),
-    /// How many bytes of its memory are in use.
+    /// The number of bytes of its memory that are in use.
     used: AtomicU64,
-    /// How many bytes the pool keeps at most, in use or free.
+    /// The number of bytes the pool keeps at most, in use or free.
     kept: AtomicU64,
-    /// Why the card can no longer be used.
+    /// The reason why the card can no longer be used.
     lost: OnceLock<String>,
     kernels: OnceLock<Kernels>,
 }
@@ -238,7 +238,7 @@ impl PhysicalGpu {
     }
 }
 
-/// How many bytes of free memory a card's pool keeps at least for the next request, instead of
+/// The number of bytes of free memory a card's pool keeps at least for the next request, instead of
 /// freeing them whenever a thread waits for the card. It keeps no more than twice as many. It is
 /// the same number as for the host's memory.
 const KEPT_BYTES: u64 = 256 << 20;

@@ -14,7 +14,7 @@ pub const MAX_LOGICAL_CPUS: u32 = 4096;
 /// Everything that is known about the devices.
 #[derive(Debug)]
 pub struct Registry {
-    /// How many GPUs there are, or why there is none.
+    /// The number of GPUs, or why there is none.
     gpus: fn() -> &'static Result<u32, String>,
     /// The memory of a card.
     card_memory: fn(u32) -> Result<MemoryInfo>,
@@ -26,7 +26,7 @@ pub struct Registry {
 pub(super) struct DeviceState {
     logical_cpus: u32,
     pub(super) gpus: LogicalGpus,
-    /// For each held device, how many holds it has.
+    /// The number of holds of each held device.
     pub(super) holders: BTreeMap<DeviceId, usize>,
 }
 
@@ -67,7 +67,7 @@ impl Registry {
         }
     }
 
-    /// How many logical devices of this kind there are. Their indices are 0 to one less than this
+    /// The number of logical devices of this kind. Their indices are 0 to one less than this
     /// number.
     pub fn logical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
@@ -247,7 +247,7 @@ impl Registry {
         Ok(parsed.device)
     }
 
-    /// How many logical devices of its kind there are. Fails with NOT_FOUND if this device is not
+    /// The number of logical devices of its kind. Fails with NOT_FOUND if this device is not
     /// among them.
     pub fn require(&'static self, device: DeviceId) -> Result<u32> {
         let count = self.logical_count(device.kind);

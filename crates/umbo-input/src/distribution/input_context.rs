@@ -5,9 +5,9 @@ use umbo_base::error::{Error, Result};
 /// The position of an input pipeline among those of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputContext {
-    /// How many input pipelines there are.
+    /// The number of input pipelines.
     pub num_input_pipelines: i64,
-    /// Which of them this is.
+    /// The index of this pipeline.
     pub input_pipeline_id: i32,
     /// The number of replicas of all pipelines together.
     pub num_replicas_in_sync: i64,

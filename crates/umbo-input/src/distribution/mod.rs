@@ -286,7 +286,7 @@ pub struct DistributedDataset {
     way: DistributionMode,
     replicas: LocalReplicas,
     read_ahead: usize,
-    /// In how many steps of each pass ranks that read the same data compare rows, too.
+    /// The number of steps of each pass in which ranks that read the same data compare rows, too.
     compared_steps: u64,
     /// The strategy whose replicas get the elements, if it is known.
     strategy: Option<ElementsFor>,
@@ -377,7 +377,7 @@ impl DistributedDataset {
         })
     }
 
-    /// How many elements one pass yields.
+    /// The number of elements one pass yields.
     pub fn cardinality(&self) -> Cardinality {
         self.cardinality
     }

@@ -6,7 +6,7 @@ use crate::transforms::prefetch::ahead_depth;
 use umbo_base::error::Result;
 use umbo_device::{DeviceId, registry};
 
-/// How many rows of a batch each replica gets.
+/// The number of rows of a batch each replica gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Splitting {
     /// With c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) of each batch, as far as
@@ -45,7 +45,7 @@ pub enum Sharding {
 /// How a dataset is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistributeOptions {
-    /// How many rows of a batch each replica gets.
+    /// The number of rows of a batch each replica gets.
     pub splitting: Splitting,
     /// Whether steps are left out in which some replica lacks its element or a part of its share
     /// of a full batch. If not, they are completed with components without rows (zero, where
@@ -56,10 +56,10 @@ pub struct DistributeOptions {
     pub drop_partial_step: bool,
     /// Whether components stay on CPU:0 instead of going to the compute devices.
     pub keep_on_host: bool,
-    /// How many steps are made ahead, on a thread of the iterator, once the first one has been
-    /// requested. With 0, no step is made ahead. With none, the number depends on the devices.
+    /// The number of steps that are made ahead, on a thread of the iterator, once the first one has
+    /// been requested. With 0, no step is made ahead. With none, the number depends on the devices.
     pub read_ahead: Option<i64>,
-    /// Which rows each rank gets.
+    /// The rows that each rank gets.
     pub sharding: Sharding,
     /// In how many steps of each pass, from its first one on, ranks that read the same batches
     /// ([`Sharding::Data`]) also compare the checksum of a sample of the rows. None: in 16,

@@ -15,7 +15,7 @@ use umbo_tensor::origin::BatchShare;
 use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
 
-/// Which rows of a batch each replica gets. A single replica gets the whole batch.
+/// The rows of a batch that each replica gets. A single replica gets the whole batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shares {
     /// Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows
@@ -226,7 +226,7 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     })
 }
 
-/// How many examples a tensor holds: its number of rows, or 1 for a scalar.
+/// The number of examples a tensor holds: its number of rows, or 1 for a scalar.
 pub(crate) fn examples(tensor: &Tensor) -> u64 {
     tensor.shape().first().map_or(1, |&rows| rows as u64)
 }

@@ -23,8 +23,8 @@ pub(crate) trait Reusable {
 /// several elements.
 const SPARE: usize = 8;
 
-/// How many buffers are inspected at most to find a free one. A pool with fewer buffers inspects
-/// all of them.
+/// The number of buffers that are inspected at most to find a free one. A pool with fewer buffers
+/// inspects all of them.
 const LOOKS: usize = 64;
 
 /// Buffers that are in use, and buffers that can be used again. The pool keeps a bounded number. If
@@ -332,8 +332,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often pools of this thread have inspected a buffer, and how many buffers they have
-        /// made.
+        /// The number of times that pools of this thread have inspected a buffer, and how many
+        /// buffers they have made.
         static LOOKS_SO_FAR: Cell<usize> = const { Cell::new(0) };
         static MADE_SO_FAR: Cell<usize> = const { Cell::new(0) };
     }

@@ -8,7 +8,8 @@ use umbo_tensor::values::Value;
 /// The path to each tensor of an element. Paths are computed once for all elements of a dataset: an
 /// element may have thousands of tensors, and finding one must not walk over all those before it.
 pub(crate) struct Leaves {
-    /// Where the path to each tensor ends in `steps`. It begins where the one before ends.
+    /// The place where the path to each tensor ends in `steps`. It begins where the one before
+    /// ends.
     ends: Vec<usize>,
     /// Positions in tuples and structs, from the outermost to the innermost.
     steps: Vec<usize>,

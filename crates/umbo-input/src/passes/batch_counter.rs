@@ -22,7 +22,7 @@ pub(crate) struct BatchCounter {
     /// The rounds of the input after the elements of which the next one is made, if ranks compare
     /// it.
     rounds: Rounds,
-    /// In how many elements of each round ranks also compare a sample of the rows.
+    /// The number of elements of each round in which ranks also compare a sample of the rows.
     sampled: u64,
 }
 

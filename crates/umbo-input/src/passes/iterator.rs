@@ -52,7 +52,7 @@ struct NextElement {
     told: Option<ThreadId>,
     /// Whether the program was warned that a thread was told it twice.
     is_warned: bool,
-    /// How many requests were made.
+    /// The number of requests that were made.
     asked: u64,
     /// The place of the pass before the element that a step has taken last.
     before: Place,

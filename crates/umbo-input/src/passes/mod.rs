@@ -93,8 +93,8 @@ pub(crate) trait IteratorStage<T>: Send {
         skip_each(self, left, stop)
     }
 
-    /// How many items each whole round has, the present one and later ones, if none of them can
-    /// fail for any reason but lack of memory, and if all that a round changes is a counter of
+    /// The number of items each whole round has, the present one and later ones, if none of them
+    /// can fail for any reason but lack of memory, and if all that a round changes is a counter of
     /// rounds. Otherwise None. Such a pass has [`IteratorStage::skip_rounds`].
     fn certain(&self) -> Option<Cardinality> {
         None

@@ -126,7 +126,7 @@ impl StateWriter {
 #[derive(Default)]
 pub(crate) struct Rounds {
     numbers: StateWriter,
-    /// How many shuffles there are, and their rounds in one number.
+    /// The number of shuffles, and their rounds in one number.
     shuffles: u32,
     of_shuffles: u64,
 }

@@ -109,7 +109,7 @@ impl ReplayLog {
             .map(|first| &first.from)
     }
 
-    /// How many items are held.
+    /// The number of items that are held.
     #[cfg(test)]
     fn items(&self) -> u64 {
         self.segments[..self.used]
@@ -244,7 +244,7 @@ impl<'a> SavedLog<'a> {
         Ok(SavedLog { segments, now })
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub(crate) fn items(&self) -> u64 {
         self.segments.iter().map(|segment| segment.0).sum()
     }

@@ -26,7 +26,7 @@ impl RequestLimits {
         EnforcedLimits(self)
     }
 
-    /// Why the request should end now, if it should.
+    /// The reason why the request should end now, if it should.
     pub(crate) fn exceeded(&self) -> Option<Error> {
         match self.is_bounded.load(Ordering::Relaxed) {
             true => self.limits.lock().exceeded(),

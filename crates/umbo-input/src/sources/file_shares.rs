@@ -60,7 +60,7 @@ pub(crate) fn joined(inputs: &[&DatasetProperties], mixed: &'static str) -> Opti
 }
 
 impl DatasetProperties {
-    /// How many rows a full batch has, if that is known.
+    /// The number of rows a full batch has, if that is known.
     pub(crate) fn rows_of_batches(&self) -> Option<usize> {
         self.batch_size().or_else(|| self.files.as_ref()?.rows)
     }

@@ -38,7 +38,7 @@ pub struct FilesOptions {
     pub element_spec: Option<ElementSpec>,
     /// The number of files from which elements come in turn.
     pub files_at_once: i64,
-    /// How many elements come from one file before the next file's turn.
+    /// The number of elements that come from one file before the next file's turn.
     pub elements_in_turn: i64,
     /// The seed of random orders of the files. Each pass and each round has its own order. Without
     /// a seed, files are read in the order of the list.
@@ -287,7 +287,7 @@ struct FilesPass {
     left: u64,
     /// The number of additional elements downstream for which the pools have reserved memory.
     reserved: usize,
-    /// When the elements are given, once an iterator has the pass.
+    /// The time when the elements are given, once an iterator has the pass.
     given: Option<Given>,
 }
 

@@ -99,13 +99,13 @@ struct GeneratedPass {
 /// The state of a generator.
 #[derive(Clone, Copy, Default)]
 struct Done {
-    /// How often it was reset.
+    /// The number of times that it was reset.
     resets: u64,
-    /// How many elements it has returned since.
+    /// The number of elements it has returned since.
     elements: u64,
-    /// How often it has failed since.
+    /// The number of times that it has failed since.
     failures: u64,
-    /// How often it has failed since it returned the last element.
+    /// The number of times that it has failed since it returned the last element.
     last_failures: u64,
 }
 

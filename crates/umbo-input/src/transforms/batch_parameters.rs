@@ -1,4 +1,4 @@
-//! How many elements make a batch.
+//! The number of elements that make a batch.
 
 use crate::arguments::in_range;
 use crate::elements::spec::ElementSpec;
@@ -38,7 +38,7 @@ impl BatchParameters {
         element.map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))
     }
 
-    /// How many batches `elements` elements make.
+    /// The number of batches `elements` elements make.
     pub(crate) fn batches(&self, elements: u64) -> u64 {
         match self.drop_remainder {
             true => elements / self.size as u64,

@@ -86,7 +86,7 @@ struct CachePass<T> {
     restored: Option<Option<Arc<CachedRound<T>>>>,
     /// A complete round of this pass. The dataset caches it once its end was given.
     complete: Option<Arc<CachedRound<T>>>,
-    /// When the items are given, once an iterator has the pass.
+    /// The time when the items are given, once an iterator has the pass.
     given: Option<Given>,
     cardinality: Cardinality,
     /// The cached round that this round yields, if there is one. It is chosen when the round

@@ -107,7 +107,7 @@ impl Part {
         count: u64::MAX,
     };
 
-    /// How many items this part of `all` has.
+    /// The number of items this part of `all` has.
     fn cardinality(&self, all: Cardinality) -> Cardinality {
         let Part {
             first,
@@ -210,9 +210,9 @@ impl Reorder for PartOf {
 
 struct PartPass<T> {
     part: Part,
-    /// How many items are to be skipped before the next one of this part.
+    /// The number of items that are to be skipped before the next one of this part.
     skip: u64,
-    /// How many items of this part are left, at most.
+    /// The number of items of this part that are left, at most.
     left: u64,
     doubts: PartDoubts,
     /// Whether a request is still to be answered, and now.

@@ -123,7 +123,7 @@ struct Ring {
     depth: usize,
     /// Locked while an element is made, until it waits in the queue.
     input: Mutex<Box<dyn IteratorStage<Value>>>,
-    /// When the input's elements are given.
+    /// The time when the input's elements are given.
     of_input: Given,
     state: Mutex<QueueState>,
     /// The consumer waits here for an element or the end.

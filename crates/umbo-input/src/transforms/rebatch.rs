@@ -129,7 +129,7 @@ struct RebatchPass {
     ended: bool,
     /// The batches that are being cut, and the number of rows of each, which is at least 1.
     batches: VecDeque<(Value, usize)>,
-    /// How many rows of the first batch were already returned.
+    /// The number of rows of the first batch that were already returned.
     start: usize,
     /// The log that leads to these batches. Each has a segment of its own.
     replay: ReplayLog,

@@ -60,7 +60,7 @@ impl Reorder for Repeat {
     }
 }
 
-/// How many elements this number of rounds has.
+/// The number of elements this number of rounds has.
 fn repeated(once: Cardinality, rounds: Option<u64>) -> Cardinality {
     match (once, rounds) {
         (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
@@ -72,8 +72,8 @@ fn repeated(once: Cardinality, rounds: Option<u64>) -> Cardinality {
     }
 }
 
-/// How many whole rounds of `once` items lie before the round of the last of `items` items. There
-/// are `rounds` rounds.
+/// The number of whole rounds of `once` items that lie before the round of the last of `items`
+/// items. There are `rounds` rounds.
 fn whole_before(items: u64, once: u64, rounds: Option<u64>) -> u64 {
     let before = items.saturating_sub(1) / once;
     rounds.map_or(before, |rounds| before.min(rounds.saturating_sub(1)))

@@ -67,8 +67,8 @@ pub(crate) struct Shuffle {
     pub(crate) keep_order: bool,
     /// The largest number of items in the buffer.
     pub(crate) limit: usize,
-    /// How many iterators were made. They are counted when they are made, and not when a round
-    /// begins, so that orders do not depend on how threads interleave.
+    /// The number of iterators that were made. They are counted when they are made, and not when a
+    /// round begins, so that orders do not depend on how threads interleave.
     pub(crate) passes: Arc<AtomicU64>,
 }
 
@@ -160,13 +160,13 @@ struct ShufflePass<T> {
     shuffle: Shuffle,
     /// The number of items expected in the buffer, or 0 if it is unknown.
     expected: usize,
-    /// How many iterators were made before the one of this pass.
+    /// The number of iterators that were made before the one of this pass.
     pass: u64,
     round: u64,
     /// Whether the seed and the two numbers were restored from the position of another pass.
     restored: bool,
     random: ChaCha8Rng,
-    /// How many items of this round were drawn from the buffer.
+    /// The number of items of this round that were drawn from the buffer.
     drawn: u64,
     buffer: Vec<T>,
     /// The log that leads to the items of this round.

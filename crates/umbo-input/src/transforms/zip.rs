@@ -145,7 +145,7 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
     }
 }
 
-/// How many elements come before the first of the datasets ends.
+/// The number of elements that come before the first of the datasets ends.
 fn shortest(inputs: &[&DatasetProperties]) -> Cardinality {
     inputs
         .iter()

@@ -8,7 +8,7 @@
 
 use crate::instruction_set::Instructions;
 
-/// How many elements a block has.
+/// The number of elements a block has.
 pub const BLOCK: usize = 16;
 
 /// One term of a sum: the factor, and a pointer to its first element.
@@ -22,7 +22,7 @@ pub enum Products {
     /// All are exact in float64, and so are the products of the factors and any number of float32.
     /// The products can be added by fused multiply-adds.
     Exact,
-    /// They are exact, and all terms have the same factor, which is positive.
+    /// The products are exact, and all terms have the same factor, which is positive.
     OfOneFactor {
         /// There are at most 2^`doublings` terms.
         doublings: i16,

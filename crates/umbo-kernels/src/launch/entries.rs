@@ -152,7 +152,7 @@ impl<'a> TableEntry<'a> {
     }
 }
 
-/// Where the arrays of an uploaded table are.
+/// The place where the arrays of an uploaded table are.
 pub(super) struct TableArrays {
     table: Address,
     pub(super) variables: Address,

@@ -110,7 +110,7 @@ impl<'q> KernelLauncher<'q> {
     }
 }
 
-/// How many blocks are needed for `items` if each block has `of_block` items.
+/// The number of blocks that are needed for `items` if each block has `of_block` items.
 pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     let blocks = u32::try_from(items.div_ceil(of_block)).ok();
     blocks
@@ -202,7 +202,7 @@ plain! {
 /// How a launch divides its work.
 pub(super) struct LaunchWork {
     blocks: u32,
-    /// Where the chunks are in the table; `None` if there is one item.
+    /// The place where the chunks are in the table; `None` if there is one item.
     chunks: Option<u64>,
     /// Elements of a chunk.
     size: u64,
@@ -217,7 +217,7 @@ impl Table {
         &self.bytes
     }
 
-    /// Where the next array begins.
+    /// The place where the next array begins.
     pub(super) fn end(&self) -> u64 {
         self.bytes.len().next_multiple_of(16) as u64
     }

@@ -21,11 +21,11 @@ plain! {
 pub struct Gradient<'a> {
     /// The variable's type.
     pub dtype: DType,
-    /// How many elements the sum has.
+    /// The number of elements the sum has.
     pub elements: u64,
     /// The type of the contributions: the variable's or a narrower one.
     pub gradient_dtype: DType,
-    /// In replica order.
+    /// The contributions, in replica order.
     pub contributions: &'a [DeviceContribution],
     /// The float64 elements at which the sum starts, as many as it has.
     pub accumulated: Option<Address>,
@@ -40,7 +40,7 @@ pub struct TableRows<'a> {
     pub numbers: &'a [usize],
     /// The elements of one row.
     pub elements: u64,
-    /// How many rows the table has.
+    /// The number of rows the table has.
     pub table_rows: usize,
 }
 

@@ -23,7 +23,7 @@ impl DevicePlace {
         (self.dtype, self.layout.shape)
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> u64 {
         self.layout.shape.elements() as u64
     }

@@ -15,7 +15,7 @@ pub struct DeviceReduction<'a> {
     pub op: ReduceOp,
     /// The inputs, which are added from the first to the last.
     pub inputs: &'a [DevicePlace],
-    /// Where the result is written.
+    /// The destination of the result.
     pub output: DevicePlace,
 }
 

@@ -12,7 +12,7 @@ pub struct RowCopy {
     pub dtype: DType,
     /// The numbers of the rows, each in 64 bits.
     pub numbers: Address,
-    /// How many there are.
+    /// Their number.
     pub rows: u64,
     /// The elements of one row.
     pub width: u64,

@@ -25,13 +25,13 @@ use crate::view::{View, ViewMut};
 use umbo_base::error::Result;
 use umbo_executor::workers;
 
-/// Which axes are reduced.
+/// The axes that are reduced.
 pub type AxisMask = [bool; MAX_RANK];
 
 /// Interleaved sums within a tile: two vectors of float64 for AVX-512.
 const LANES: usize = 16;
 
-/// How many results are computed next to each other.
+/// The number of results that are computed next to each other.
 const COLUMNS: usize = 64;
 
 /// Writes the sum, the mean or an extreme over the `reduced` axes of all `inputs`, and over the
@@ -316,7 +316,7 @@ struct AxesInput<'a> {
     /// The layout with the kept axes first and the reduced axes after them.
     layout: Layout,
     kept_axes: usize,
-    /// How many elements one result has.
+    /// The number of elements one result has.
     count: usize,
     /// The runs, in the order of `walk`.
     runs: Runs,

@@ -6,7 +6,7 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// How many bits of the row numbers one pass of the sort uses.
+/// The number of bits of the row numbers one pass of the sort uses.
 const DIGIT: u32 = 11;
 
 /// Fewer entries than this are sorted by comparisons, which is faster for them than counting
@@ -17,7 +17,7 @@ const FEW: usize = 512;
 #[derive(Debug, Default)]
 pub struct RowOrder {
     entries: Vec<OrderEntry>,
-    /// As many entries again, as memory for sorting.
+    /// Memory for sorting: as many entries again.
     spare: Vec<OrderEntry>,
     /// Where the entries of each row begin, and at the end where those of the last row end.
     bounds: Vec<usize>,
@@ -88,7 +88,7 @@ impl RowOrder {
         Ok(())
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn entries(&self) -> usize {
         self.entries.len()
     }
@@ -132,7 +132,7 @@ impl RowOrder {
         std::mem::swap(&mut self.entries, &mut self.spare);
     }
 
-    /// How many different rows were named. The entries are sorted.
+    /// The number of different rows that were named. The entries are sorted.
     pub fn rows(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }

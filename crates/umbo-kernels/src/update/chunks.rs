@@ -21,7 +21,7 @@ pub const SMALLEST_CHUNK: usize = 16 * TILE;
 /// their number.
 pub(super) type Lanes = [f64; LANES];
 
-/// How many lanes there are.
+/// The number of lanes.
 pub(super) const LANES: usize = BLOCK;
 
 /// The sums of one chunk, as the bits of float64.
@@ -61,7 +61,7 @@ impl Chunks {
         }
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub fn count(self) -> usize {
         self.elements.div_ceil(self.size)
     }

@@ -17,7 +17,7 @@ use crate::update::weighted_sum::{Contribution, Finish, Scale, WeightedSum};
 
 /// A way to make gradients of type `T`.
 pub(super) trait MakeGradients<T>: Copy {
-    /// How many arrays it reads side by side, if they are few.
+    /// The number of arrays it reads side by side, if they are few.
     const ARRAYS: usize = usize::MAX;
 
     /// The `N` elements from `start` on. If it reads many arrays it also prefetches what later

@@ -51,7 +51,7 @@ pub struct UpdatePass<'a> {
     pub(super) not_finite: Option<&'a AtomicBool>,
     /// The index in the variable of the first element.
     pub(super) first: usize,
-    /// Where the sums of each tile are stored if the pass measures.
+    /// The place where the sums of each tile are stored if the pass measures.
     tiles: Option<&'a [AtomicU64]>,
     /// If the pass is a trial: where it writes the new weights, and the index in the variable of
     /// the first.
@@ -240,7 +240,7 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// Where the sums of each tile are stored.
+    /// The place where the sums of each tile are stored.
     pub(super) fn tile_sums(&self) -> Option<&'a [AtomicU64]> {
         self.tiles
     }

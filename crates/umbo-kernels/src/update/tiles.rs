@@ -28,7 +28,7 @@ pub struct Tile<'t> {
     pub dtype: DType,
     /// The index in the variable of the first element.
     pub start: usize,
-    /// How many there are.
+    /// Their number.
     pub elements: usize,
     /// The weights, which this tile alone may write.
     pub weights: *mut u8,

@@ -42,14 +42,14 @@ pub struct ApplyAction {
     /// The warning that is logged once no lock of the commit point is held: the variable and the
     /// step in which a gradient that is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
-    /// Why a device failed to carry out the commit.
+    /// The reason why a device failed to carry out the commit.
     failure: Option<Error>,
 }
 
 /// A prepared apply, which `commit` carries out.
 struct PreparedApply {
     step: u64,
-    /// How many runs it adds to those that are accumulated: one, or none if it only flushes.
+    /// The number of runs it adds to those that are accumulated: one, or none if it only flushes.
     runs: u64,
     /// The weight of this run and of the accumulated runs.
     total_weight: f64,

@@ -102,7 +102,7 @@ pub(crate) struct VariableCopies {
 /// For each variable that is updated: whether its gradient was not finite.
 pub(crate) struct NotFinite {
     pub(crate) flags: Tensor,
-    /// Where the flags are copied to.
+    /// The place where the flags are copied to.
     pub(crate) on_host: Vec<[u8; 4]>,
 }
 

@@ -27,9 +27,9 @@ use umbo_strategy::step::merge::{MergeCall, Operation};
 /// The outcome of an apply.
 #[derive(Clone, Debug)]
 pub enum Applied {
-    /// It is done.
+    /// The apply is done.
     Done(ApplyReport),
-    /// It waits for the commit point of the step that this thread is in.
+    /// The apply waits for the commit point of the step that this thread is in.
     Deferred,
 }
 

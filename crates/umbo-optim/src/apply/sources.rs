@@ -206,7 +206,7 @@ impl<'a> GradientSources<'a> {
             .map(|gradient| unsafe { gradient.held() })
     }
 
-    /// How many elements the gradient of variable `index` has.
+    /// The number of elements the gradient of variable `index` has.
     pub(crate) fn elements(&self, index: usize) -> usize {
         let all = || self.variables()[index].shape().elements();
         self.rows(index)

@@ -41,7 +41,7 @@ pub(crate) struct ApplyWorkspace {
     pub(crate) changes: u64,
     pub(crate) pieces: Pieces,
     pub(crate) sums: Vec<ChunkSums<2>>,
-    /// For each worker, the contributions to the variable that it is at.
+    /// The contributions, for each worker, to the variable that it is at.
     pub(crate) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
     /// Memory of the device that holds the variables, from the apply's preparation to its end.
     pub(crate) ready: Option<ReservedMemory>,
@@ -63,10 +63,10 @@ pub(crate) struct ExchangeMemory {
 pub(crate) struct UpdateGroup {
     /// The index of its first variable among those of the gradients.
     pub(crate) index: usize,
-    /// How many variables it has. They have the same number of elements, and follow each other in
-    /// memory.
+    /// The number of variables it has. They have the same number of elements, and follow each other
+    /// in memory.
     pub(crate) count: usize,
-    /// Where the sums of its chunks are.
+    /// The place where the sums of its chunks are.
     pub(crate) sums: Range<usize>,
     /// Its accumulated sum does not count.
     pub(crate) fresh: bool,

@@ -9,7 +9,7 @@ use umbo_base::error::Result;
 use umbo_strategy::ranks::Gathered;
 use umbo_strategy::ranks::wire::{Reader, Writer};
 
-/// Which replicas of all ranks contributed to which variables.
+/// The variables to which each replica of all ranks contributed.
 #[derive(Clone, Default)]
 pub(crate) struct Participation {
     ranks: Arc<[RankParticipation]>,
@@ -19,9 +19,9 @@ pub(crate) struct Participation {
 pub(crate) struct RankParticipation {
     /// The weight of the runs that it has accumulated.
     weight_before: f64,
-    /// Which variables these wrote.
+    /// The variables that these runs wrote.
     before: Bits,
-    /// In the last run.
+    /// The participation of each replica in the last run.
     pub replicas: Vec<ReplicaParticipation>,
 }
 

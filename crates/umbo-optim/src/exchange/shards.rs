@@ -33,7 +33,7 @@ pub(crate) struct Shards {
     pub(super) participation: Participation,
     pub(super) rank: usize,
     pub(crate) items: Vec<ShardedVariable>,
-    /// For each rank, the ranges of its part, in order; a round has some of them.
+    /// The ranges of each rank's part, in order; a round has some of them.
     pub(super) shard_ranges: Vec<Vec<ShardRange>>,
     pub(super) rounds: usize,
     /// The sums of the tiles of this rank's part.
@@ -43,9 +43,9 @@ pub(crate) struct Shards {
 /// Elements of one variable that are exchanged in one round.
 pub(super) struct ShardRange {
     round: usize,
-    /// Which of the items.
+    /// The index of the item.
     pub item: usize,
-    /// Which of the variable's elements.
+    /// The range of the variable's elements.
     pub range: Range<usize>,
     /// The first of its tiles among all of the rank's part.
     pub first_tile: usize,
@@ -54,10 +54,10 @@ pub(super) struct ShardRange {
 /// One variable.
 pub(crate) struct ShardedVariable {
     pub(super) index: usize,
-    /// Of the variable.
+    /// The element type of the variable.
     pub(super) dtype: DType,
     pub(super) sent: WireForm,
-    /// How its elements are divided over the ranks.
+    /// The division of its elements over the ranks.
     pub(super) sharding: VariableSharding,
     pub(super) elements: usize,
     /// The destination of this rank's part of the gradient, or of the gradients of all parts.
@@ -177,7 +177,7 @@ impl Shards {
         self.of(to, round).iter().map(bytes).sum()
     }
 
-    /// How many bytes this rank sends to each, and receives from each, in a round.
+    /// The number of bytes this rank sends to each, and receives from each, in a round.
     pub(super) fn counts(&self, round: usize) -> (Vec<usize>, Vec<usize>) {
         let ranks = 0..self.shard_ranges.len();
         let send = ranks
@@ -192,8 +192,8 @@ impl Shards {
         )
     }
 
-    /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8
-    /// more.
+    /// The number of bytes each rank sends to all in a round: its part, in a variable's elements,
+    /// and 8 more.
     pub(super) fn gathered_counts(&self, round: usize) -> Vec<usize> {
         let bytes = |shard_range: &ShardRange| {
             padded(shard_range.range.len() * self.items[shard_range.item].dtype.size())
@@ -248,7 +248,7 @@ impl Shards {
         all
     }
 
-    /// How many bytes the sums of the tiles of each rank's part have.
+    /// The number of bytes the sums of the tiles of each rank's part have.
     pub(super) fn sum_counts(&self) -> Vec<usize> {
         let tiles = |shard_range: &ShardRange| shard_range.range.len().div_ceil(TILE);
         let of_ranks = self.shard_ranges.iter();

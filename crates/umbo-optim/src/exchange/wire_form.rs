@@ -1,4 +1,4 @@
-//! In which form ranks send their replicas' contributions.
+//! The form in which ranks send their replicas' contributions.
 
 use crate::apply::sources::GradientSources;
 use umbo_kernels::dtype::DType;
@@ -31,7 +31,7 @@ impl WireForm {
         }
     }
 
-    /// For a row-sparse variable.
+    /// The form for a row-sparse variable.
     pub fn of_rows(sources: &GradientSources<'_>, dtype: DType) -> WireForm {
         match sums_are_sent(sources) {
             true => WireForm::Sum,

@@ -30,7 +30,7 @@ pub(crate) struct Accumulation {
     /// For each variable, the last period in which a run was accumulated while the variable was
     /// frozen.
     left_out: Vec<u64>,
-    /// Which variables are row-sparse.
+    /// The variables that are row-sparse.
     row_sparse: Vec<usize>,
     workspace: Workspace,
     sum_slab: Slab,
@@ -116,7 +116,7 @@ impl Accumulation {
         })
     }
 
-    /// How many runs there are with these contributions, and the sum of their weights.
+    /// The number of runs with these contributions, and the sum of their weights.
     pub(crate) fn with(&self, contributions: Contributions<'_>) -> (u64, f64) {
         (
             self.runs + contributions.runs(),
@@ -201,7 +201,7 @@ impl Accumulation {
         }
     }
 
-    /// Which variables are row-sparse.
+    /// The variables that are row-sparse.
     pub(crate) fn row_sparse(&self) -> impl Iterator<Item = usize> {
         self.row_sparse.iter().copied()
     }

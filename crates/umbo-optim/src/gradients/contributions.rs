@@ -18,7 +18,7 @@ pub(crate) struct Contributions<'a> {
 }
 
 impl<'a> Contributions<'a> {
-    /// No contributions, after `step`.
+    /// The contributions of no replica, after `step`.
     pub(crate) fn none(step: u64) -> Contributions<'a> {
         Contributions {
             replicas: &[],

@@ -35,7 +35,7 @@ pub enum WrittenGradient {
 pub struct ReplicaContribution {
     /// The weight with which it submitted, if it did.
     pub weight: Option<f64>,
-    /// For each variable what it wrote, if it did.
+    /// The gradient that it wrote for each variable, if it did.
     pub written: Vec<Option<WrittenGradient>>,
 }
 

@@ -76,9 +76,9 @@ impl LossReduction {
 /// How a replica uses its gradient buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GradientMode {
-    /// It will write every element; the buffer holds whatever it held before.
+    /// The replica will write every element; the buffer holds whatever it held before.
     Overwrite,
-    /// It will add to the elements; they are zero at its first view in a step.
+    /// The replica will add to the elements; they are zero at its first view in a step.
     Add,
 }
 
@@ -99,7 +99,7 @@ pub struct Gradients {
     is_strict: bool,
     /// A warning was logged about a replica that submitted gradients of which it had written none.
     pub(crate) warned: AtomicBool,
-    /// In which process they were made.
+    /// The process in which they were made.
     pub(crate) devices: Vec<DeviceId>,
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
@@ -222,12 +222,12 @@ impl Gradients {
         self.dtype.unwrap_or(variable)
     }
 
-    /// How many applies make one update.
+    /// The number of applies that make one update.
     pub fn accumulation_steps(&self) -> u64 {
         self.accumulation_steps
     }
 
-    /// How many runs are accumulated and wait for an update.
+    /// The number of runs that are accumulated and wait for an update.
     pub fn accumulated_runs(&self) -> Result<u64> {
         Ok(self.accumulation().runs)
     }

@@ -10,8 +10,8 @@ use umbo_tensor::values::variable::Variable;
 /// Options of gradients.
 #[derive(Clone, Copy, Debug)]
 pub struct GradientsOptions<'a> {
-    /// How many applies make one update, at least 1. An apply updates variables only when it is
-    /// the last of them; those before add to a sum. The update is that of one run with all of
+    /// The number of applies that make one update, at least 1. An apply updates variables only when
+    /// it is the last of them; those before add to a sum. The update is that of one run with all of
     /// the contributions: one weighted sum, divided by the weight of all runs.
     pub accumulation_steps: u64,
     /// The element type of the gradients, if it is not that of their variables: float16 or

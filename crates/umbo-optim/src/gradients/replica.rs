@@ -51,7 +51,7 @@ pub(crate) enum GradientBuffer {
 
 /// One replica's gradient of one variable.
 pub(crate) struct DenseBuffer {
-    /// In the replica's slab, where the replica writes.
+    /// The tensor in the replica's slab, where the replica writes.
     pub(crate) tensor: Tensor,
     /// The copy on the variable's device, if the slab is not in its memory.
     mirror: Option<Tensor>,
@@ -149,8 +149,8 @@ fn held_span(tensor: &Tensor) -> Option<Span<'static>> {
     tensor.span().ok().map(|span| unsafe { span.held() })
 }
 
-/// Which variables a replica viewed in the last step in which it viewed one: a bit for each. Only
-/// the replica's thread changes it, so no bit has to be set atomically.
+/// The variables that a replica viewed in the last step in which it viewed one: a bit for each.
+/// Only the replica's thread changes it, so no bit has to be set atomically.
 pub(crate) struct Viewed {
     step: AtomicU64,
     /// The words of bits, between words that keep them in cache lines of their own.

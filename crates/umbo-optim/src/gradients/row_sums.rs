@@ -168,7 +168,7 @@ impl Merged {
         self.sums.tensor().shape()[1..].iter().product()
     }
 
-    /// For each of the rows the sum, in float64.
+    /// The sum of each of the rows, in float64.
     pub(crate) fn sums(&self) -> Span<'_> {
         self.sums.span()
     }

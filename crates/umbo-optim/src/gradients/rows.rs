@@ -52,7 +52,7 @@ struct RowsPiece {
     /// The memory that the replica writes, if it is not what an apply reads: on a GPU, or between
     /// the red zones of strict mode.
     away: Option<AddedRows>,
-    /// In strict mode the red zones around indices and values that the replica writes.
+    /// The red zones of strict mode, around indices and values that the replica writes.
     guards: Option<[GuardedMemory; 2]>,
 }
 
@@ -60,7 +60,7 @@ struct RowsPiece {
 pub(crate) struct Outside {
     /// The name of that memory.
     pub(crate) part_name: &'static str,
-    /// How many bytes it has.
+    /// The number of bytes it has.
     pub(crate) bytes: usize,
     pub(crate) breach: String,
 }
@@ -163,7 +163,7 @@ impl RowPieces {
         Ok(None)
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum StepPhase {
-    /// There is none, or its contributions have been applied.
+    /// No step has begun, or the contributions of the last one have been applied.
     Applied = 0,
-    /// It is running.
+    /// The step is running.
     InFlight = 1,
     /// It was committed.
     Ready = 2,
-    /// It was rolled back.
+    /// The step was rolled back.
     RolledBack = 3,
 }
 
@@ -67,7 +67,7 @@ fn unpack(word: u64) -> (u64, StepPhase) {
 pub(crate) struct StepState {
     /// The step and its phase, in one word.
     last: AtomicU64,
-    /// By how much the step number that users see is smaller than that of the last step.
+    /// The amount by which the step number that users see is smaller than that of the last step.
     shown_offset: AtomicU64,
     /// An apply has been prepared and is neither committed nor dropped.
     claimed: AtomicBool,

@@ -43,12 +43,12 @@ impl Slot {
 /// A rule uses as many as it needs, from the front.
 pub type Running = [f64; 2];
 
-/// How often a variable was updated, and the rule's running scalars.
+/// The number of times that a variable was updated, and the rule's running scalars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VariableProgress {
     /// The number of updates so far: t - 1 in the formula of the next one, the t-th.
     pub updates: u64,
-    /// Such as powers of beta; a rule uses as many as it needs, from the front.
+    /// Scalars such as powers of beta; a rule uses as many as it needs, from the front.
     pub running: Running,
 }
 
@@ -205,20 +205,20 @@ pub struct CustomUpdate<'a> {
     pub stream: *mut std::ffi::c_void,
     /// The element type of weights, gradient and states.
     pub dtype: DType,
-    /// How many elements there are, 1 or more.
+    /// The number of elements, 1 or more.
     pub elements: usize,
-    /// To be read and written.
+    /// The weights, to be read and written.
     pub weights: Address,
-    /// To be read.
+    /// The gradient, to be read.
     pub gradient: Address,
-    /// To be read and written.
+    /// The states, to be read and written.
     pub slots: &'a [Address],
     /// The address and the number of the row indices, in the order of the elements; none if the
     /// whole variable is updated.
     pub rows: Option<(Address, usize)>,
     /// The rates; the weight decay is what the function itself has to do.
     pub rates: Rates,
-    /// How many updates of this variable came before.
+    /// The number of updates of this variable that came before.
     pub step: u64,
 }
 

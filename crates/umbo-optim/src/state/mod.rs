@@ -57,11 +57,11 @@ pub(crate) struct OptimizerMemory {
     pub(crate) loss_scale: f64,
     /// A run, and the loss scale that it and those before it had; later ones have `loss_scale`.
     earlier_scale: (u64, f64),
-    /// How many updates are prepared and wait for the commit point.
+    /// The number of updates that are prepared and wait for the commit point.
     pub(crate) pending: u64,
     /// How many applies in a row took effect with this loss scale.
     pub(crate) applies_at_scale: u64,
-    /// By [`Variable::key`], with a reference that keeps the key from naming another.
+    /// The positions by [`Variable::key`], with a reference that keeps the key from naming another.
     groups: HashMap<usize, (Variable, VariableGroup)>,
     /// Grows with every group.
     groups_revision: u64,
@@ -259,7 +259,7 @@ impl Optimizer {
         self.lock().last_report.clone()
     }
 
-    /// How many applies have taken effect. One whose total weight was 0 has not.
+    /// The number of applies that have taken effect. One whose total weight was 0 has not.
     pub fn iterations(&self) -> u64 {
         self.lock().iterations
     }

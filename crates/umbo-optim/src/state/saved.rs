@@ -25,7 +25,7 @@ use umbo_tensor::{DType, Tensor};
 pub struct OptimizerState {
     /// The learning rate; while there is a schedule, that of the last apply.
     pub learning_rate: f64,
-    /// How many applies have taken effect.
+    /// The number of applies that have taken effect.
     pub iterations: u64,
     /// The loss scale, if it is dynamic. If it is not, it is a setting.
     pub loss_scale: Option<DynamicLossScale>,
@@ -47,7 +47,7 @@ pub struct DynamicLossScale {
 pub struct VariableState {
     /// The variable.
     pub variable: Variable,
-    /// How often it was updated; more than 0.
+    /// The number of times that it was updated; more than 0.
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,

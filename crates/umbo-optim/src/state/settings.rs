@@ -13,7 +13,7 @@ pub enum NonFinite {
     /// It changes no variable and no state, consumes the gradients, and reports that it was
     /// skipped.
     Skip,
-    /// It fails, naming the variable.
+    /// The apply fails, naming the variable.
     Fail,
 }
 
@@ -21,11 +21,11 @@ pub enum NonFinite {
 /// arithmetic (Micikevicius et al., "Mixed Precision Training", 2018).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaling {
-    /// It stays.
+    /// The scale stays.
     Fixed(f64),
-    /// It grows until a gradient overflows.
+    /// The scale grows until a gradient overflows.
     Dynamic {
-        /// Where it starts.
+        /// Its value at the start.
         initial: f64,
         /// The factor, more than 1, by which it grows once enough applies in a row took effect.
         growth_factor: f64,

@@ -36,7 +36,8 @@ pub(crate) struct Variables {
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
     states: Vec<StoredState>,
-    /// How often each variable was updated; the slots are visible after the first update.
+    /// The number of times that each variable was updated; the slots are visible after the first
+    /// update.
     pub(crate) updates: Vec<u64>,
     pub(crate) running: Vec<Running>,
     /// Whether an update was prepared and is neither committed nor dropped.
@@ -70,7 +71,7 @@ pub(crate) struct LocalSlot {
     pub(crate) variable: Variable,
     /// The whole slot has the variable's shape; a part is contiguous.
     pub(crate) tensor: Tensor,
-    /// Which elements.
+    /// The range of the elements.
     pub(crate) shard_range: Range<usize>,
 }
 
@@ -388,7 +389,7 @@ impl Variables {
 }
 
 impl StoredState {
-    /// How many elements the variable has.
+    /// The number of elements the variable has.
     pub(crate) fn elements(&self) -> usize {
         self.variable.shape().elements()
     }

@@ -56,7 +56,7 @@ impl Strategy {
 }
 
 impl StepExclusion<'_> {
-    /// How many steps the strategy has begun: the number of the last one.
+    /// The number of steps the strategy has begun: the number of the last one.
     pub fn steps(&self) -> u64 {
         self.lock.steps()
     }

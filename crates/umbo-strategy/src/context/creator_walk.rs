@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 pub(super) struct CreatorWalk<C> {
     /// The creators so far, innermost first.
     creators: Vec<C>,
-    /// How many of them are inside of the strategy's outermost context so far.
+    /// The number of these creators inside of the strategy's outermost context so far.
     inside: usize,
-    /// How many creators there were inside of the merge call that the walk came from, until it
-    /// comes to the callback around that.
+    /// The number of creators inside of the merge call that the walk came from, until it reaches
+    /// the callback around that.
     in_merge_call: Option<usize>,
 }
 

@@ -30,7 +30,7 @@ pub fn share(part: f64, whole: f64) -> f64 {
 /// A replica's additions to one metric in a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Added {
-    /// The number of the metrics that it is one of; 0 for those that a step has of its own.
+    /// The number of the metrics to which it belongs; 0 for a metric of the step itself.
     pub owner: u64,
     /// Its name.
     pub name: String,
@@ -41,11 +41,11 @@ pub struct Added {
 /// An addition to a metric, in the form in which additions are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// To one whose mean counts.
+    /// An addition to a metric whose mean counts.
     Mean(Metric),
-    /// To one whose sum counts.
+    /// An addition to a metric whose sum counts.
     Sum(f64),
-    /// To one that counts examples in cells: for each example the number of its cell.
+    /// An addition to a metric that counts examples in cells: the cell number of each example.
     Cells {
         /// The numbers, in any order.
         cells: Vec<u32>,

@@ -85,8 +85,8 @@ impl ReplicaContext {
         self.position
     }
 
-    /// How many examples this replica has. FAILED_PRECONDITION if the run's arguments do not say
-    /// so; `instead` is what can be done then.
+    /// The number of examples this replica has. FAILED_PRECONDITION if the run's arguments do not
+    /// say so; `instead` is what can be done then.
     pub fn local_examples(&self, instead: &str) -> Result<u64> {
         self.batch_position().local_examples.ok_or_else(|| {
             Error::precondition(match self.global_arguments() {

@@ -17,9 +17,9 @@ use umbo_executor::affinity::{CpuSet, ProcessorPart};
 /// A thread that serves as a replica.
 #[derive(Clone)]
 pub struct ReplicaThread {
-    /// Which replica.
+    /// The replica.
     pub replica: usize,
-    /// How many replicas the strategy has.
+    /// The number of replicas the strategy has.
     pub replicas: usize,
     /// The replica's device.
     pub device: DeviceId,

@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use umbo_executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use umbo_executor::wait::{Signal, Spin};
 
-/// Why a waiting replica thread woke.
+/// The reason why a waiting replica thread woke.
 #[derive(Debug)]
 pub enum Wake<J> {
     /// There is a step to take part in.

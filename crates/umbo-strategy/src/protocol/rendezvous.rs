@@ -21,9 +21,9 @@ use umbo_executor::wait::{Signal, Spin};
 /// The phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaPhase {
-    /// In the callback.
+    /// The replica is in the callback.
     Computing,
-    /// In a merge call.
+    /// The replica waits in a merge call.
     Waiting,
     /// The callback has returned.
     Finished,
@@ -74,7 +74,7 @@ pub enum WaitOutcome {
 
 /// The rendezvous of one step.
 pub struct Rendezvous {
-    /// How many replicas compute, how many threads are present, and whether the step was
+    /// The number of replicas that compute, how many threads are present, and whether the step was
     /// abandoned.
     state: CachePadded<AtomicUsize>,
     /// Whether the step was abandoned. Waiting replicas read this flag, because `state` changes

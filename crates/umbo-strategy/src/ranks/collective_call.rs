@@ -16,7 +16,7 @@ use umbo_comm::communicator::{EngineCall, Incoming, Outgoing};
 
 /// A rank's call of a collective.
 pub struct Call<'a> {
-    /// Which collective it is.
+    /// The kind of the collective.
     pub kind: CollectiveKind,
     /// The operation, for messages.
     pub purpose: &'a dyn fmt::Display,
@@ -26,7 +26,7 @@ pub struct Call<'a> {
     pub quantities: &'a Quantities<'a>,
     /// Numbers for the others.
     pub numbers: [u64; 2],
-    /// How many bytes this rank will send to all ([`Collective::all_gather`]).
+    /// The number of bytes this rank will send to all ([`Collective::all_gather`]).
     pub length: usize,
 }
 

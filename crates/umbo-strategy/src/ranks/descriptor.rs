@@ -9,11 +9,11 @@ pub(super) const BYTES: usize = 256;
 /// The first bytes of every descriptor: what it is and how it is laid out.
 const MAGIC: u32 = 0x554d_4203;
 
-/// How many words stand before the text. The last of them is a checksum of all other bytes, so that
-/// damaged values, such as a length, are not used.
+/// The number of words that stand before the text. The last of them is a checksum of all other
+/// bytes, so that damaged values, such as a length, are not used.
 const WORDS: usize = 10;
 
-/// Where the text begins.
+/// The place where the text begins.
 const TEXT_AT: usize = WORDS * size_of::<u64>();
 
 /// How long a text may be.
@@ -74,7 +74,7 @@ pub(crate) struct Descriptor {
     pub agreement: u64,
     /// Numbers for the other ranks; their meaning depends on the kind.
     pub numbers: [u64; 2],
-    /// How many bytes the rank sends to all others if the descriptors agree.
+    /// The number of bytes the rank sends to all others if the descriptors agree.
     pub length: u64,
     /// The rank's operation, or the message of its failure, cut to fit.
     pub text: String,

@@ -17,14 +17,14 @@ pub struct Ranks {
     pub(super) turn: Arc<Mutex<CommunicatorState>>,
     /// A number of the strategy that all ranks have.
     pub(super) tag: u64,
-    /// How many replicas each rank has.
+    /// The number of replicas each rank has.
     pub(super) replicas: Vec<usize>,
     /// Whether the global replica count is fixed, so that the bits of a step must not depend on
     /// how replicas are distributed over ranks.
     pub(super) is_fixed: bool,
     pub(super) series: Mutex<Series>,
     pub(super) totals: Mutex<AllTotals>,
-    /// How many bytes of sharded variables each rank has.
+    /// The number of bytes of sharded variables each rank has.
     pub(super) loads: Mutex<Loads>,
 }
 
@@ -83,17 +83,17 @@ impl Ranks {
         self.engine.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.engine.size()
     }
 
-    /// How many replicas all ranks have together.
+    /// The number of replicas all ranks have together.
     pub fn num_replicas(&self) -> usize {
         self.replicas.iter().sum()
     }
 
-    /// How many replicas each rank has.
+    /// The number of replicas each rank has.
     pub fn replicas(&self) -> &[usize] {
         &self.replicas
     }

@@ -12,7 +12,7 @@ pub enum Quantity<'a> {
     Flag(bool),
     Sizes(&'a [usize]),
     Words(&'a str),
-    /// There is none.
+    /// The rank has no such quantity.
     Nothing,
 }
 

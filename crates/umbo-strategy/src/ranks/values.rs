@@ -67,7 +67,7 @@ impl Ranks {
     }
 }
 
-/// How many per-replica leaves there are, and their components.
+/// The number of per-replica leaves, and their components.
 fn pack(value: &Value, is_excepted: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
     let mut leaves = 0;
     let mut to = Writer::default();

@@ -267,7 +267,7 @@ impl Strategy {
             .get_or_init(|| Ranks::alone(self.num_replicas()))
     }
 
-    /// How many replicas run in sync: those of all ranks.
+    /// The number of replicas that run in sync: those of all ranks.
     pub fn num_replicas_in_sync(&self) -> usize {
         self.ranks().num_replicas()
     }
@@ -332,7 +332,7 @@ impl Strategy {
         self.0.devices.backends[replica]
     }
 
-    /// How many replicas this process has.
+    /// The number of replicas this process has.
     pub fn num_replicas(&self) -> usize {
         self.replica_devices().len()
     }

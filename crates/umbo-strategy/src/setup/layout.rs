@@ -13,8 +13,8 @@ pub(crate) struct ReplicaLayout {
     pub compute_devices: Vec<DeviceId>,
     /// The device of each replica: one of those.
     pub replica_devices: Vec<DeviceId>,
-    /// How many replicas all processes have together, if that was chosen and does not follow from
-    /// their devices.
+    /// The number of replicas all processes have together, if that was chosen and does not follow
+    /// from their devices.
     pub replicas_in_sync: Option<usize>,
 }
 

@@ -25,8 +25,8 @@ pub struct Options {
     pub compute_devices: Option<Vec<String>>,
     /// This many compute devices, `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
     pub cpu_replicas: usize,
-    /// How many replicas run in sync, those of all ranks together, whatever the number of compute
-    /// devices: a step's bits depend on this number alone. Replicas that share a device run
+    /// The number of replicas that run in sync, those of all ranks together, whatever the number of
+    /// compute devices: a step's bits depend on this number alone. Replicas that share a device run
     /// one after the other. 0: one for each compute device.
     pub replicas_in_sync: usize,
     /// Name of the device that holds the variables; `None`: the compute device if there is
@@ -46,7 +46,7 @@ pub struct Options {
     /// merely suspicious is an error. The environment can say so for all strategies; see
     /// [`strict`](umbo_base::observe::strict).
     pub strict: bool,
-    /// After how many steps, again and again, the ranks compare their weights; 0: never.
+    /// The number of steps after which the ranks compare their weights, again and again; 0: never.
     pub fingerprint_interval: u64,
 }
 

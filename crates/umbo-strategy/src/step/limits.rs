@@ -8,7 +8,7 @@ use umbo_base::error::Error;
 /// The limits that may end a run before its callbacks have returned.
 #[derive(Clone, Default)]
 pub struct Limits {
-    /// When it ends at the latest.
+    /// The time when it ends at the latest.
     pub deadline: Option<Instant>,
     /// A token that may end it, too.
     pub cancellation: Option<Cancellation>,
@@ -20,7 +20,7 @@ impl Limits {
         self.deadline.is_some() || self.cancellation.is_some()
     }
 
-    /// Why the run should end now, if it should.
+    /// The reason why the run should end now, if it should.
     pub fn exceeded(&self) -> Option<Error> {
         if self
             .cancellation

@@ -47,7 +47,8 @@ impl StepLockState {
         }
     }
 
-    /// How many steps have been begun, apart from trials and those that have taken no effect.
+    /// The number of steps that have been begun, apart from trials and those that have taken no
+    /// effect.
     fn steps(&self) -> u64 {
         self.step - self.trials
     }
@@ -239,7 +240,8 @@ impl StepGuard<'_> {
         self.0.state.lock().trials += 1;
     }
 
-    /// How many steps have been begun, apart from trials and those that have taken no effect.
+    /// The number of steps that have been begun, apart from trials and those that have taken no
+    /// effect.
     pub(crate) fn steps(&self) -> u64 {
         self.0.state.lock().steps()
     }

@@ -192,7 +192,7 @@ impl StepRecord {
         }
     }
 
-    /// At which operation each replica is, if they do not all wait for the same one.
+    /// The operation at which each replica is, if they do not all wait for the same one.
     fn disagreement(&self, calls: &[&mut MergeCall]) -> Option<String> {
         let (first, others) = calls.split_first()?;
         let agrees = |call: &&mut MergeCall| {

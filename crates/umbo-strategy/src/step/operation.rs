@@ -40,7 +40,7 @@ pub enum Operation {
         rule: Text,
         /// The name of the first variable, for messages.
         first: Text,
-        /// How many variables there are, for messages.
+        /// The number of variables, for messages.
         variables: usize,
     },
 }

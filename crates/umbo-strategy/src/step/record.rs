@@ -73,11 +73,11 @@ pub struct ReplicaContext {
 /// The place of a replica's part in the global batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchPosition {
-    /// How many examples the replicas before this one have.
+    /// The number of examples the replicas before this one have.
     pub first_example: u64,
-    /// How many this one has; `None` if the run's arguments do not say.
+    /// The number of examples that this one has; `None` if the run's arguments do not say.
     pub local_examples: Option<u64>,
-    /// How many all have together; `None` if the run's arguments do not say.
+    /// The number of examples of all replicas; `None` if the run's arguments do not say.
     pub global_examples: Option<u64>,
 }
 
@@ -123,9 +123,9 @@ pub(crate) struct Task {
     pub strategy: Strategy,
     pub callback: Callback,
     pub arguments: Option<Value>,
-    /// Which step, and where in it.
+    /// The step, and the position in it.
     pub place: StepPosition,
-    /// When the run began, for messages about late replicas; such a run has limits.
+    /// The time when the run began, for messages about late replicas; such a run has limits.
     pub opened: Option<Instant>,
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
@@ -181,7 +181,7 @@ pub(crate) struct ReplicaTask {
 pub(crate) struct StepVerdict {
     /// The error of a merge function.
     pub merge_error: Option<Error>,
-    /// At which operation each replica was, if they disagreed.
+    /// The operation at which each replica was, if they disagreed.
     pub disagreement: Option<String>,
 }
 
@@ -208,7 +208,7 @@ pub(crate) struct StepRecord {
     pub spin: Spin,
     /// Whether there are as many processors as devices.
     pub has_processor_each: bool,
-    /// When the coordinator last made way for a replica's thread.
+    /// The time when the coordinator last made way for a replica's thread.
     pub coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,

@@ -36,26 +36,26 @@ pub struct Threading {
     pub stack_bytes: usize,
     /// The program's function for them.
     pub hook: Option<ThreadHook>,
-    /// Which part of the machine's processors is this rank's.
+    /// The part of the machine's processors that is this rank's.
     pub part: ProcessorPart,
 }
 
 pub(crate) struct ReplicaThreads {
     pub how: Threading,
     pub mailboxes: Mailboxes,
-    /// Which replica has which device, if replicas share devices.
+    /// The devices of the replicas, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
     /// The identity of each of them.
     pub serving: Box<[ReplicaThread]>,
     handles: Mutex<Vec<Option<thread::Handle>>>,
-    /// How many processors the threads may use.
+    /// The number of processors the threads may use.
     pub processors: usize,
-    /// How replicas wait in merge calls. Those that share devices leave them to each other at
-    /// once.
+    /// The spin policy of replicas in merge calls. Those that share devices leave them to each
+    /// other at once.
     pub spin: Spin,
-    /// How threads wait whose device is idle.
+    /// The spin policy of threads whose device is idle.
     pub idle_spin: Spin,
-    /// How a caller waits that takes no part in the step itself.
+    /// The spin policy of a caller that takes no part in the step itself.
     pub watching_spin: Spin,
     /// Whether there are as many processors as devices, so that each device's threads can have
     /// theirs.
@@ -63,7 +63,7 @@ pub(crate) struct ReplicaThreads {
 }
 
 impl ReplicaThreads {
-    /// None runs yet.
+    /// No thread runs yet.
     pub fn new(layout: &ReplicaLayout, how: Threading) -> ReplicaThreads {
         let processors = affinity::available().min(how.part.processors().count());
         let at_once = layout.compute_devices.len();
@@ -161,8 +161,8 @@ impl Drop for ReplicaThreads {
     }
 }
 
-/// How the thread of `replica` waits that may spin so while its device is idle: another one that
-/// has the device needs the processor.
+/// The spin policy of the thread of `replica`: `idle` while its device is idle. While another
+/// replica has the device, the thread yields at once, since the other one needs the processor.
 pub(crate) fn spin_beside(turns: Option<&Turns>, replica: usize, idle: Spin) -> Spin {
     if turns.is_some_and(|turns| !turns.is_idle(replica)) {
         Spin::NEVER

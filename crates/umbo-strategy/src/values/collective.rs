@@ -27,7 +27,7 @@ use umbo_tensor::collectives::{self, ReduceOp, ReductionBatch};
 use umbo_tensor::values::Value;
 use umbo_tensor::{Tensor, TensorMut};
 
-/// Where a reduction goes.
+/// The destination of a reduction.
 #[derive(Clone, Debug)]
 pub enum Destination {
     /// One device.

@@ -69,7 +69,7 @@ fn are_same(values: &[Value]) -> bool {
     values.iter().all(|value| value.is_same(&values[0]))
 }
 
-/// Why the very same object on all replicas has no sum.
+/// The reason why the very same object on all replicas has no sum.
 fn same_for_sum(value: &Value, variable: &Variable) -> Error {
     let kind = if matches!(value, Value::IndexedSlices(_)) {
         "slices"

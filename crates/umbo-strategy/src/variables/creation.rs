@@ -20,7 +20,7 @@ use umbo_tensor::values::initial::{Distribution, DrawKey};
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 
-/// Where a variable's initial value comes from.
+/// The source of a variable's initial value.
 pub enum Initial<'a> {
     /// A copy of this tensor.
     Value(&'a Tensor),

@@ -14,7 +14,7 @@ pub(crate) enum Request {
     Made(Variable),
     /// Replica 0 has not made it and cannot before the replicas meet again.
     Missing {
-        /// How many variables of the name the replica has got before.
+        /// The number of variables of the name the replica has got before.
         position: usize,
     },
     /// The replica should not wait any longer.
@@ -25,7 +25,7 @@ pub(crate) enum Request {
 pub(crate) struct Creations {
     state: Mutex<CreationsState>,
     changed: Condvar,
-    /// How many replicas wait, so that those who might wake them need not take the lock.
+    /// The number of replicas that wait, so that those who might wake them need not take the lock.
     waiting: AtomicUsize,
 }
 

@@ -52,7 +52,7 @@ pub struct NewVariable {
 #[derive(Clone)]
 pub struct VariableRequest {
     shared: Arc<SharedRequest>,
-    /// Which link of the chain it is with.
+    /// The link of the chain that has the request.
     position: usize,
 }
 

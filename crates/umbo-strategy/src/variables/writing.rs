@@ -50,12 +50,12 @@ pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> 
     write(variable, Change::Scatter(op), value)
 }
 
-/// How a value changes a variable.
+/// The change that a value makes to a variable.
 #[derive(Clone, Copy)]
 enum Change {
-    /// By a tensor.
+    /// An assignment of a tensor.
     Assign(Assignment),
-    /// By indexed slices.
+    /// A scatter of indexed slices.
     Scatter(ScatterOp),
 }
 

@@ -14,7 +14,7 @@ pub const RESOLUTION: u64 = 10_000_000;
 pub struct ThreadTime {
     /// The system's id of the thread.
     pub thread: u32,
-    /// How long it has been on a processor, in nanoseconds.
+    /// The time for which it has been on a processor, in nanoseconds.
     pub nanoseconds: u64,
 }
 
@@ -54,8 +54,8 @@ pub fn processors() -> Option<ProcessorTime> {
     })
 }
 
-/// How many threads of the machine were ready or on a processor in the last 1, 5 and 15 minutes, if
-/// the system reports it.
+/// The number of threads of the machine that were ready or on a processor in the last 1, 5 and 15
+/// minutes, if the system reports it.
 pub fn load_averages() -> Option<[f64; 3]> {
     averages(&fs::read_to_string("/proc/loadavg").ok()?)
 }

@@ -3,7 +3,7 @@
 use crate::{DType, Shape, Tensor, TensorMut};
 use umbo_base::error::Result;
 
-/// How many bytes the elements of all `components` have.
+/// The number of bytes the elements of all `components` have.
 pub(super) fn bytes_of(components: &[Tensor]) -> u64 {
     components
         .iter()

@@ -43,7 +43,8 @@ pub fn is_readable_as(variable: DType, dtype: DType) -> bool {
 pub(super) struct VariableBuffer {
     elements: OnceLock<Tensor>,
     pub(super) copies: Copies,
-    /// How many writes of the elements have started, without the updates at commit points.
+    /// The number of writes of the elements that have started, without the updates at commit
+    /// points.
     writes: AtomicU64,
     /// Held while a copy is made or brought up to date.
     converting: Mutex<()>,
@@ -80,7 +81,8 @@ impl VariableBuffer {
             .expect("an index is stored only once its buffer exists")
     }
 
-    /// How many writes of the elements have started, without the updates at commit points.
+    /// The number of writes of the elements that have started, without the updates at commit
+    /// points.
     pub(super) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Acquire)
     }

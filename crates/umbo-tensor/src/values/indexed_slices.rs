@@ -58,7 +58,7 @@ impl IndexedSlices {
         &self.values
     }
 
-    /// For each row of the values, the row of the dense tensor to which it belongs.
+    /// The row of the dense tensor to which each row of the values belongs.
     pub fn indices(&self) -> &Tensor {
         &self.indices
     }

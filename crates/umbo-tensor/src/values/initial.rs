@@ -15,7 +15,7 @@ use umbo_base::error::{Error, Result};
 pub enum Distribution {
     /// Zeros, of any dtype.
     Zeros,
-    /// This number.
+    /// A constant.
     Constant(f64),
     /// Uniform from `mean - spread` to `mean + spread`.
     Uniform {
@@ -147,7 +147,7 @@ fn fans(shape: &Shape) -> (f64, f64) {
 pub struct DrawKey {
     /// The name's hash.
     name: u64,
-    /// How many variables of the name came before.
+    /// The number of variables of the name that came before.
     occurrence: u64,
 }
 
@@ -168,7 +168,7 @@ impl DrawKey {
 /// different elements. Two names with one hash are like one name.
 #[derive(Debug, Default)]
 pub struct DrawnNames {
-    /// How many variables there were of each name, by its hash.
+    /// The number of variables of each name, by its hash.
     counts: HashMap<u64, u64>,
 }
 

@@ -34,10 +34,10 @@ pub use view::VariableView;
 /// The name of a nest's lists in messages.
 const ITEMS: &str = "items of a nest";
 
-/// How many leaves of a value are parts of global batches.
+/// The number of leaves of a value that are parts of global batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchContents {
-    /// No leaf is.
+    /// No leaf is such a part.
     None,
     /// Some leaves are, and others are not.
     Some,
@@ -160,7 +160,7 @@ impl Value {
         }
     }
 
-    /// How many leaves it has: tensors, per-replica values, variables, indexed slices.
+    /// The number of leaves it has: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
         if self.is_nest() {
             self.items().iter().map(Value::leaves).sum()
@@ -387,8 +387,8 @@ impl Value {
         });
     }
 
-    /// How many examples of a global batch the part of `replica` holds, if the value came from a
-    /// distributed dataset or has per-replica leaves. The first leaf that has this number
+    /// The number of examples of a global batch the part of `replica` holds, if the value came from
+    /// a distributed dataset or has per-replica leaves. The first leaf that has this number
     /// decides.
     pub fn examples_of(&self, replica: usize) -> Option<u64> {
         let annotated = |leaf: &Value| match leaf {

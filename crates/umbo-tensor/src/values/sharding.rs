@@ -20,7 +20,7 @@ impl VariableSharding {
         self.boundaries[rank]..self.boundaries[rank + 1]
     }
 
-    /// This process's part.
+    /// The part of this process.
     pub fn own(&self) -> Range<usize> {
         self.of(self.rank)
     }

@@ -7,14 +7,14 @@ use crate::red_zone::Region;
 #[derive(Default)]
 pub(super) struct StrictViewLog {
     pub kept: Vec<ShownMemory>,
-    /// How many views there are.
+    /// The number of views.
     pub views: usize,
 }
 
 /// Memory that callbacks see, with its state before them.
 pub(super) struct ShownMemory {
     pub region: Region,
-    /// How often the buffer had been written.
+    /// The number of times that the buffer had been written.
     pub writes: u64,
     /// A copy of the elements.
     pub before: Tensor,

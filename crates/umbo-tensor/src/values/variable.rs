@@ -31,8 +31,9 @@ pub trait Keeper: Send + Sync {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
 }
 
-/// How often a variable that optimizers update has become [plain](Variable::is_single_buffered), or
-/// stopped to be. An apply to thousands of small variables reads this number, and not all of them.
+/// The number of times that a variable that optimizers update has become
+/// [plain](Variable::is_single_buffered), or stopped to be. An apply to thousands of small
+/// variables reads this number, and not all of them.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// A variable. Cloning makes another reference to the same variable.
@@ -223,7 +224,7 @@ impl Variable {
         }
     }
 
-    /// How many writes of a buffer have started, without the updates at commit points.
+    /// The number of writes of a buffer that have started, without the updates at commit points.
     pub fn writes(&self, buffer: usize) -> u64 {
         self.0.buffers[buffer].writes()
     }
@@ -288,7 +289,7 @@ impl Variable {
         Ok(())
     }
 
-    /// How often variables have become plain, or stopped to be, of those for which
+    /// The number of times that variables have become plain, or stopped to be, of those for which
     /// [`Variable::advance_layout_epoch`] was called. Read this before
     /// [`Variable::is_single_buffered`]: while the number stays, so do the answers.
     pub fn layout_epoch() -> u64 {

@@ -22,7 +22,7 @@ use umbo_device::DeviceId;
 pub struct VariableView {
     variable: Variable,
     buffer: usize,
-    /// How often the buffer had been written when the view was made.
+    /// The number of times that the buffer had been written when the view was made.
     writes: u64,
     value: Tensor,
 }
