@@ -15,7 +15,7 @@ static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t columns, const 
 
 /* Scores of which the last row's are ignored, labels, scores of a class, targets. */
 static const float rows[EXAMPLES][CLASSES] = {
-    {0.5f, 0.5f, 0.1f}, {0.1f, 0.2f, 0.3f}, {0.9f, 0.4f, 0.8f}, {0.1f, 0.2f, 0.3f}};
+    {0.5f, 0.5f, 0.1f}, {0.2f, 0.2f, 0.3f}, {0.9f, 0.8f, 0.8f}, {0.1f, 0.2f, 0.3f}};
 static const int32_t labels[EXAMPLES] = {0, 1, 1, -100};
 static const uint8_t sides[EXAMPLES] = {0, 1, 1, 255};
 static const float scores[EXAMPLES] = {0.1f, 0.9f, 0.4f, 7.0f};
@@ -93,7 +93,7 @@ static void ignored_labels(umbo_strategy *strategy, plan *self) {
     CHECK(metric.sum == 1 && metric.weight == 3);
     metric = result_of(self->metrics, AUC);
     CHECK(metric.sum == 2 && metric.weight == 2);
-    /* Of the equal scores of the first row the first is the higher one. */
+    /* Of equal scores the first is the higher one: that of row 1 is the third, of row 2 the second. */
     metric = result_of(self->metrics, TOP);
     CHECK(metric.sum == 2 && metric.weight == 3);
     metric = result_of(self->metrics, ERROR);
@@ -112,7 +112,7 @@ static void weighted_examples(umbo_strategy *strategy, plan *self) {
     metric = result_of(self->metrics, ACCURACY);
     CHECK(metric.sum == 0.5 && metric.weight == 3.5);
     metric = result_of(self->metrics, TOP);
-    CHECK(metric.sum == 1.5 && metric.weight == 3.5);
+    CHECK(metric.sum == 2.5 && metric.weight == 3.5);
     CHECK_OK(umbo_metrics_cells(self->metrics, MATRIX, cells, CLASSES * CLASSES, &count));
     CHECK(cells[0] == 0.5 && cells[3] == 2 && cells[5] == 1 && cells[4] == 0);
     CHECK_OK(umbo_metrics_class_result(self->metrics, MATRIX, 0, &of_class));
