@@ -437,6 +437,12 @@ fn the_generator_refuses_what_it_does_not_understand() {
         "{{declaration thing.rs}}\n",
         "is not known",
     );
+    refused(
+        "function",
+        THING,
+        "{{function umbo_other}}\n",
+        "umbo_other is not there",
+    );
     let elsewhere = "pub const UMBO_X: umbo_elsewhere = 1;\n";
     refused(
         "elsewhere",

@@ -496,9 +496,6 @@ typedef void (*umbo_log_fn)(umbo_log_level level, const char *message, void *use
 /** Gets the version of the loaded library, such as "0.1.0". UMBO_VERSION is that of the header. */
 UMBO_API const char *umbo_version(void);
 
-/** Gets the version of the loaded library: major * 1000000 + minor * 1000 + patch. */
-UMBO_API uint32_t umbo_version_number(void);
-
 /**
  * Sets where log messages go, in place of standard error.
  *
@@ -515,16 +512,6 @@ UMBO_API uint32_t umbo_version_number(void);
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
     umbo_log_level level, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);
-
-/**
- * Sets the number of threads for central work: reductions, updates, copies.
- *
- * @param[in] count 1 to 1024, the calling thread included. By default the number of processors
- *   of the process, or what the quota of its cgroup grants, if that is less.
- *
- * The number holds from the next operation on. Results do not depend on it.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
 /**
  * Ends the threads that no object needs, and frees memory that the library keeps for reuse.

@@ -78,27 +78,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
     int64_t count, const char *const *names, umbo_element_spec *const *items,
     umbo_element_spec **spec);
 
-/** Gets what elements are. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_info(
-    const umbo_element_spec *spec, umbo_element_spec_info *info);
-
-/**
- * Gets a new handle to the spec of an item, field or component.
- *
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
-    const umbo_element_spec *spec, int64_t index, umbo_element_spec **item);
-
-/**
- * Gets the name of a struct's field.
- *
- * @param[out] name The name, which lives as long as the spec.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
-    const umbo_element_spec *spec, int64_t index, const char **name);
-
 /** Makes another handle to the same element spec: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_element_spec_retain(
     const umbo_element_spec *element_spec, umbo_element_spec **retained) {
@@ -126,16 +105,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
     const umbo_value *element, umbo_dataset **dataset);
-
-/**
- * Makes a dataset of tensors: each is an element.
- *
- * @param[in] count How many tensors there are, 1 or more.
- * @param[in] tensors They have the same dtype and number of dimensions. Their sizes may differ,
- *   and are unknown in the element spec.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
-    int64_t count, umbo_tensor *const *tensors, umbo_dataset **dataset);
 
 /**
  * Makes a dataset of int64 scalars: `start`, `start` + `step` and so on, as long as they are
@@ -486,19 +455,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
     const umbo_padding_options *options);
 
 /**
- * Re-splits the rows of all batches into batches of the given numbers of rows.
- *
- * @param[in] row_counts The numbers of rows, 0 or more, not all 0. After the last comes the first
- *   again.
- * @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: it is smaller.
- *
- * New batches within one old batch are views of it; others are copies. Old batches that are joined
- * may differ in nothing but their number of rows, which is the same for all tensors of an element.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
-    umbo_dataset **dataset, int64_t count, const int64_t *row_counts, int32_t drop_remainder);
-
-/**
  * Takes elements apart: each row of their tensors, along dimension 0, becomes an element.
  *
  * The elements are nests of tensors with at least one dimension, and all tensors of an element
@@ -618,10 +574,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_sample(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
     const umbo_dataset *dataset, int64_t *count);
-
-/** Gets a new handle to the spec of the elements. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
-    const umbo_dataset *dataset, umbo_element_spec **spec);
 
 /** Makes an iterator at the beginning of a pass. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
@@ -789,21 +741,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_functi
     umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,
     const umbo_distribute_options *options, umbo_distributed_dataset **distributed);
 
-/**
- * Gets a new handle to the spec of the elements. With several replicas each tensor is a
- * per-replica value.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
-    const umbo_distributed_dataset *distributed, umbo_element_spec **spec);
-
-/**
- * Counts the steps of a pass.
- *
- * @param[out] count The number, UMBO_INFINITE or UMBO_CARDINALITY_UNKNOWN.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
-    const umbo_distributed_dataset *distributed, int64_t *count);
-
 /** Makes an iterator at the beginning of a pass. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
     const umbo_distributed_dataset *distributed, umbo_iterator **iterator);
@@ -853,10 +790,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(
     umbo_iterator *iterator, int32_t *has_ended);
-
-/** Gets a new handle to the spec of the elements. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
-    const umbo_iterator *iterator, umbo_element_spec **spec);
 
 /**
  * Starts a new pass from the beginning.

@@ -6,7 +6,7 @@
  * @file dlpack.h
  * @brief The structs of DLPack 1.0, for programs that have no header of DLPack.
  *
- * tensor.h knows the structs by name only. A program that looks into them includes this header, or
+ * expert.h knows the structs by name only. A program that looks into them includes this header, or
  * that of DLPack (`dlpack/dlpack.h`), or both: the definitions of the first one are used. A later
  * version of DLPack comes first.
  *
@@ -26,7 +26,7 @@
  * ```
  */
 
-#include <umbo/tensor.h>
+#include <umbo/expert.h>
 
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_

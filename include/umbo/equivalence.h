@@ -191,14 +191,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_check_equivalence(
 UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_get_info(
     const umbo_equivalence *equivalence, umbo_equivalence_info *info);
 
-/**
- * Gets one finding.
- *
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such finding.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_at(
-    const umbo_equivalence *equivalence, int64_t index, umbo_equivalence_finding *finding);
-
 /** Makes another handle to the same equivalence: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_equivalence_retain(
     const umbo_equivalence *equivalence, umbo_equivalence **retained) {

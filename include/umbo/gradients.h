@@ -107,43 +107,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
     const umbo_gradients_options *options, umbo_gradients **gradients);
 
-/**
- * Gets what gradients are.
- *
- * @param[in] index Also gets what the gradient of this variable is. UMBO_NONE: of none.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_info(
-    const umbo_gradients *gradients, int64_t index, umbo_gradients_info *info);
-
-/**
- * Gets a new handle to one of the variables.
- *
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
-    const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
-
-/**
- * Gets a new handle to the gradient of a variable that the next apply would use, before clipping
- * and weight decay.
- *
- * @param[in] optimizer Its loss scale is taken out. NULL: there is none.
- * @param[out] value A tensor of the variable's type, or for a row-sparse variable indexed slices
- *   of the rows that were named, ascending, each once. With accumulated runs it is divided by the
- *   weight of the runs so far.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no
- *   replica contributed to it, or it is frozen and runs are accumulated, which leaves it out.
- *   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights
- *   are 0.
- *
- * Nothing is used up. Waits for a run of another thread. Collective: each rank gets the gradient
- * over all ranks, which exchange more than in an apply.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
-    const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
-    umbo_value **value);
-
 /** Makes another handle to the same gradients: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_gradients_retain(
     const umbo_gradients *gradients, umbo_gradients **retained) {
@@ -216,15 +179,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_rows(
     umbo_view *indices, umbo_view *values);
 
 /**
- * Adds copies of the rows of indexed slices, as umbo_gradients_add_rows() does.
- *
- * @param[in] slices Indexed slices of the gradient's dtype and the variable's shape.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another kind of value, dtype or shape.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_indexed_slices(
-    umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, const umbo_value *slices);
-
-/**
  * Submits this replica's gradients, weighted by its number of examples: once in a step, when all
  * are written.
  *
@@ -246,37 +200,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
     umbo_gradients *gradients, umbo_replica_context *ctx, double weight);
-
-/**
- * Attaches memory of the program as this replica's gradient of a variable: it is read from there,
- * without a copy, in place of the buffer of umbo_gradients_view().
- *
- * @param[in] view All elements: of the variable's shape and the gradient's dtype, row-major, in
- *   memory of the replica's device.
- * @param[in] destroy Gets `user_data` when nothing reads the elements any more. NULL: none.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a view that does not fit.
- *   UMBO_STATUS_NOT_FOUND: no such device. UMBO_STATUS_FAILED_PRECONDITION: also if the replica
- *   has viewed or attached this gradient in this step (umbo_gradients_discard() takes that back).
- *
- * The replica writes the elements until it submits. After that nobody writes them until `destroy`
- * is called: after the apply that uses the gradient, a run that fails, or a discard; at the latest
- * when a later step replaces it or the gradients end. The thread that runs or applies may call
- * `destroy` in that call; then it cannot run or change anything of this strategy.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_attach(
-    umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, const umbo_view *view,
-    void *user_data, umbo_destroy_fn destroy);
-
-/**
- * Discards what this replica has contributed to a variable in this step, as if it had not viewed,
- * added or attached anything. It may do so again before it submits.
- *
- * The declaration of a replica that the step does not use a parameter. If no replica contributes
- * to it, an apply leaves the variable alone: no weight decay, no momentum. If others do, this one
- * is zero.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_discard(
-    umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index);
 
 #ifdef __cplusplus
 } /* extern "C" */

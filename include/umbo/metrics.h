@@ -164,22 +164,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
     const umbo_metric_options *options, int64_t *index);
 
 /**
- * Gets what metrics there are.
- *
- * @param[in] index Also gets what this metric is. UMBO_NONE: none.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_get_info(
-    const umbo_metrics *metrics, int64_t index, umbo_metrics_info *info);
-
-/**
- * Finds the metric with a name.
- *
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
-    const umbo_metrics *metrics, const char *name, int64_t *index);
-
-/**
  * Adds a number and its weight to a sum, mean, count, accuracy or error.
  *
  * @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
@@ -230,16 +214,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
     const umbo_metrics *metrics, int64_t index, int64_t class_index, umbo_class_metric *metric);
-
-/**
- * Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
- * negative examples, then those of the positive ones. Each is the weight of the examples in it:
- * their number without weights.
- *
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
-    const umbo_metrics *metrics, int64_t index, double *cells, int64_t capacity, int64_t *length);
 
 /**
  * Resets all metrics to zero.

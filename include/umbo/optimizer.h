@@ -283,140 +283,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_rmsprop(
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
     const umbo_strategy *strategy, const umbo_ftrl_options *options, umbo_optimizer **optimizer);
 
-/**
- * Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count`
- * elements of type `dtype`. Later versions may append fields.
- */
-typedef struct umbo_update_tile {
-  size_t struct_size;
-  /** UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
-  umbo_dtype dtype;
-  /** How many states there are. */
-  int32_t state_count;
-  /** How many elements there are, 1 or more. */
-  int64_t count;
-  /** The position of the first of them in the variable, in row-major order. */
-  int64_t first;
-  /** Read and written. */
-  void *weights;
-  /**
-   * Summed over replicas and runs, without the loss scale, clipped, and with the weight decay
-   * added unless that is decoupled.
-   */
-  const void *gradient;
-  /** Read and written, in the order of umbo_custom_rule_options. */
-  void *const *states;
-  /** With the factor of the variable's group. */
-  double learning_rate;
-  /** The weight decay that the rule has to apply itself; 0 unless it is decoupled. */
-  double weight_decay;
-  /** How often this optimizer has updated the variable before. */
-  int64_t step;
-} umbo_update_tile;
-
-/**
- * Updates weights and states of some elements, each from its own weight, states and gradient
- * alone.
- *
- * @param[in] tile Valid until the function returns.
- *
- * Several threads call it at once, on tiles that have nothing in common. With several ranks it
- * runs twice for each element, first on copies of weights and states, and must do the same both
- * times. It cannot fail, because other tiles are changed already. Functions of the library are
- * UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it
- * may not change for good.
- */
-typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
-
-/**
- * A variable that a GPU holds, or those of its rows that have gradients, which a custom rule is to
- * update. Arrays are copies in the GPU's memory, with `count` elements; `states` itself is in host
- * memory. Later versions may append fields.
- */
-typedef struct umbo_gpu_update {
-  size_t struct_size;
-  /** As in umbo_update_tile, up to `states`. */
-  umbo_dtype dtype;
-  /** How many states there are. */
-  int32_t state_count;
-  /** How many elements there are, 1 or more. */
-  int64_t count;
-  /** Read and written. */
-  void *weights;
-  /** Read. */
-  const void *gradient;
-  /** Read and written. */
-  void *const *states;
-  /** How many rows of the variable the elements are; 0 if they are all of it. */
-  int64_t row_count;
-  /** The numbers of these rows, ascending, in memory of the GPU. NULL if they are all of it. */
-  const int64_t *rows;
-  /** With the factor of the variable's group. */
-  double learning_rate;
-  /** The weight decay that the rule has to apply itself; 0 unless it is decoupled. */
-  double weight_decay;
-  /** How often this optimizer has updated the variable before. */
-  int64_t step;
-  /** The GPU. */
-  umbo_device device;
-  /** The CUstream to queue on; never NULL. */
-  void *stream;
-} umbo_gpu_update;
-
-/**
- * Queues kernels that update weights and states, each from its own weight, states and gradient
- * alone.
- *
- * @param[in] update Valid, with `states`, until the function returns; the arrays until the kernels
- *   are done.
- * @return UMBO_OK, or why it fails: then the apply, or its step, fails and nothing changes.
- *
- * It is called before an apply changes anything, for one variable after the other, with the GPU's
- * primary context current; the library waits for the kernels. Functions of the library, except
- * umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
- */
-typedef umbo_status (*umbo_update_on_gpu_fn)(const umbo_gpu_update *update, void *user_data);
-
-/** Options of a custom rule: its state and its GPU function. */
-typedef struct umbo_custom_rule_options {
-  size_t struct_size;
-  /** For messages and umbo_optimizer_info. NULL: "custom". */
-  const char *name;
-  /** Finite and 0 or more. */
-  double learning_rate;
-  /** Used where umbo_optimizer_configure() gives none; finite and 0 or more. */
-  double weight_decay;
-  /** 1: the rule decays weights itself. 0: weight_decay * w is added to the gradient. */
-  int32_t decoupled_weight_decay;
-  /** How many states the rule keeps for each variable, of its type and shape: 0 to 8. */
-  int64_t state_count;
-  /** Their names, which differ and are not empty. NULL if there are no states. */
-  const char *const *state_names;
-  /** The elements of each state before the first update. NULL: all are 0. */
-  const double *state_initials;
-  /**
-   * Updates variables that a GPU holds, with the same user data. NULL: to update such a variable
-   * is UMBO_STATUS_UNIMPLEMENTED.
-   */
-  umbo_update_on_gpu_fn update_on_gpu;
-} umbo_custom_rule_options;
-
-#define UMBO_CUSTOM_RULE_OPTIONS_INIT \
-  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_custom_rule_options, UMBO_CUSTOM_RULE_OPTIONS_INIT)
-
-/**
- * Makes an optimizer whose rule is a function of the program.
- *
- * @param[in] update The rule, called with `user_data` until the optimizer ends.
- *
- * All else is as for other rules: gradients are reduced and clipped, and come in tiles of some
- * hundred elements while they are in the cache; row-sparse variables are updated by rows.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
-    const umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data,
-    umbo_destroy_fn destroy, const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
-
 /** The treatment of a gradient that is not finite (infinite or NaN). */
 typedef enum umbo_non_finite UMBO_INT32 {
   /**
@@ -657,19 +523,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
     umbo_optimizer *optimizer, double learning_rate);
 
-/**
- * Copies a state that an optimizer keeps for a variable to a new tensor.
- *
- * @param[in] name Such as "momentum"; the creator of the optimizer lists the names.
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
- *   updated the variable yet.
- *
- * Collective, outside of runs: each rank keeps a part of the state.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_read_state(
-    const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
-    umbo_tensor **state);
-
 /** Makes another handle to the same optimizer: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_optimizer_retain(
     const umbo_optimizer *optimizer, umbo_optimizer **retained) {
@@ -706,20 +559,6 @@ UMBO_DEFAULT(umbo_optimizer_info, UMBO_OPTIMIZER_INFO_INIT)
 /** Gets what an optimizer is. It may be called inside a run. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_info(
     const umbo_optimizer *optimizer, umbo_optimizer_info *info);
-
-/**
- * Gets a number that an optimizer is set up with, as it takes effect.
- *
- * @param[in] variable NULL: of the optimizer. Otherwise of how it treats this variable.
- * @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
- *   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
- *   and "non_finite" is never UMBO_NON_FINITE_AUTO.
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
- *   are.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
-    const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
-    double *value);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -291,31 +291,6 @@ UMBO_DEFAULT(umbo_strategy_info, UMBO_STRATEGY_INFO_INIT)
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
     const umbo_strategy *strategy, umbo_strategy_info *info);
 
-/**
- * Hashes all variables of a strategy, so that processes can compare their weights.
- *
- * @param[out] fingerprint A hash of the names, dtypes, shapes and committed values of the
- *   variables in use, in the order in which they were made.
- * @return UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
- *
- * It reads all weights and exchanges nothing. Processes with one version of the library can
- * compare it; see `fingerprint_interval` of umbo_strategy_options.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
-    const umbo_strategy *strategy, uint64_t *fingerprint);
-
-/**
- * Gets a new handle to a variable of a strategy.
- *
- * @param[in] index Its position among those in use, in the order in which they were made. It
- *   changes when one before it ends.
- * @return UMBO_STATUS_OUT_OF_RANGE: no such variable.
- *
- * A loop over all of them adds those of adapters to a checkpoint, too.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_variable(
-    const umbo_strategy *strategy, int64_t index, umbo_variable **variable);
-
 /** Runs in the scope of a strategy, which is lent. */
 typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 
@@ -489,69 +464,6 @@ static inline void umbo_cancellation_release(const umbo_cancellation *cancellati
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **per_replica);
-
-/**
- * Changes a variable, in cross-replica context.
- *
- * @param[in] variable The variable, lent for the call.
- * @param[in] args The arguments, lent for the call, with the first component in place of each
- *   per-replica value. NULL if there are none.
- * @param[out] result NULL on entry. The library takes over a value that is stored there.
- */
-typedef umbo_status (*umbo_update_fn)(
-    umbo_variable *variable, const umbo_value *args, void *user_data, umbo_value **result);
-
-/**
- * Calls a function once that changes a variable for all replicas.
- *
- * @param[in] args May be NULL.
- * @param[out] result What was stored, or NULL. `result` may be NULL, which discards it.
- * @return What `function` returned, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy
- *   is draining.
- *
- * `function` runs on this thread. What it assigns, to any variable of the strategy, becomes
- * central state if it succeeds. In a replica's callback this is a synchronising call
- * (umbo_replica_context_merge_call()): `function` runs on the thread that called
- * umbo_strategy_run(), with the arguments and user data of replica 0, and each replica gets its
- * component of the result. Collective.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
-    umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function,
-    const umbo_value *args, void *user_data, umbo_value **result);
-
-/** The replica for which a value is made. Later versions may append fields. */
-typedef struct umbo_value_context {
-  /** The id of the replica: 0 to `replica_count` less one. */
-  int32_t replica_id;
-  /** The number of replicas of all ranks. */
-  int64_t replica_count;
-} umbo_value_context;
-
-/**
- * Makes the value of one replica.
- *
- * @param[in] context The replica; valid for the call.
- * @param[out] value NULL on entry. A value must be stored there, which the library takes over.
- */
-typedef umbo_status (*umbo_value_fn)(
-    const umbo_value_context *context, void *user_data, umbo_value **value);
-
-/**
- * Makes a per-replica value.
- *
- * @param[in] function Called once for each local replica, in order, on this thread and in its
- *   context.
- * @return What `function` returned, or UMBO_STATUS_INVALID_ARGUMENT: it stored no value, or values
- *   with different structures.
- *
- * Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a
- * per-replica value, with one replica too; the default strategy gives its one value as it is.
- * Components stay on their devices.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_values_from_function(
-    umbo_strategy *strategy, umbo_value_fn function, void *user_data, umbo_value **result);
 
 #ifdef __cplusplus
 } /* extern "C" */

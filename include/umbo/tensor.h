@@ -115,15 +115,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
     umbo_tensor **tensor);
 
 /**
- * Makes a contiguous tensor whose elements are whatever the memory held before.
- *
- * @param[in] device The device that holds the elements; `device` may be NULL.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_uninitialized(
-    umbo_dtype dtype, int32_t ndim, const int64_t *shape, const char *device,
-    umbo_tensor **tensor);
-
-/**
  * Makes a contiguous tensor with a copy of elements in host memory.
  *
  * @param[in] data The elements, in row-major order. `data` may be NULL if there are none.
@@ -159,37 +150,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, u
  * Elements that came from a dataset may be shared between iterators: their views stay read-only.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_mutable_view(umbo_tensor *tensor, umbo_view *view);
-
-/**
- * Makes a tensor of every `step`-th position along one axis, from `start` to before `stop`.
- *
- * @param[in] axis The axis; a negative one counts from the end.
- * @param[in] step 1 or more.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis, or not 0 <= start <= stop <= size.
- *
- * It shares memory with the tensor.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
-    const umbo_tensor *tensor, int32_t axis, int64_t start, int64_t stop, int64_t step,
-    umbo_tensor **slice);
-
-/**
- * Makes a tensor of the same elements in another shape. It shares memory with the tensor.
- *
- * @param[in] tensor A contiguous tensor. umbo_tensor_copy() makes one of any other.
- * @param[in] shape The new shape, of as many elements. `shape` may be NULL if `ndim` is 0.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_reshape(
-    const umbo_tensor *tensor, int32_t ndim, const int64_t *shape, umbo_tensor **reshaped);
-
-/**
- * Makes a tensor with the axes in another order. It shares memory with the tensor.
- *
- * @param[in] axes For each new axis the old one. `axes` may be NULL: the order is reversed.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
-    const umbo_tensor *tensor, const int32_t *axes, umbo_tensor **transposed);
 
 /**
  * Makes a contiguous copy, which shares nothing with the tensor.
@@ -269,95 +229,6 @@ static inline umbo_view umbo_view_of_mutable_memory(umbo_dtype dtype, int32_t nd
   }
   return view;
 }
-
-/**
- * Rounds float32 numbers to float16 or bfloat16, to the nearest, ties to even.
- *
- * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
- * @param[in] from Host memory. `from` may be NULL if there are no numbers.
- * @param[out] to Host memory that does not overlap `from`. `to` may be NULL if there are no
- *   numbers.
- *
- * Numbers that are too large become infinite, and NaN stays NaN.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dtype_convert_from_float(
-    umbo_dtype dtype, int64_t count, const float *from, void *to);
-
-/**
- * Converts float16 or bfloat16 numbers to float32, which is exact.
- *
- * The parameters are those of umbo_dtype_convert_from_float().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dtype_convert_to_float(
-    umbo_dtype dtype, int64_t count, const void *from, float *to);
-
-struct DLManagedTensor;
-struct DLManagedTensorVersioned;
-
-/**
- * Shares a tensor with another library, as DLPack 1 describes it, without a copy.
- *
- * @param[out] managed The tensor. Its deleter is called exactly once, on any thread; until then it
- *   keeps the memory.
- *
- * The call waits for what the library has queued on a GPU. Elements that may only be read have the
- * flag for it.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack(
-    const umbo_tensor *tensor, struct DLManagedTensorVersioned **managed);
-
-/**
- * Shares a tensor with a library that knows DLPack before version 1 only.
- *
- * @param[out] managed As for umbo_tensor_to_dlpack().
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form
- *   cannot say.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
-    const umbo_tensor *tensor, struct DLManagedTensor **managed);
-
-/**
- * Makes a tensor over memory of another library, without a copy.
- *
- * @param[in] managed The tensor as DLPack 1 describes it. If the call fails, it stays the
- *   caller's.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: more than UMBO_MAX_NDIM dimensions, or not a valid tensor.
- * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, another device than a CPU or a GPU
- *   of CUDA, a dtype that Umbo does not have, or a negative stride.
- *
- * The library calls the deleter exactly once, on any thread, when the last tensor over the memory
- * is gone and its own work is done. All elements must be initialised, in the byte order of the
- * machine. If they may only be read, that holds for the tensor too.
- *
- * Memory of a GPU becomes a tensor on the first logical GPU of the card. The other library must
- * have finished what it has queued for the elements.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
-    struct DLManagedTensorVersioned *managed, umbo_tensor **tensor);
-
-/**
- * Makes a tensor over memory of a library that knows DLPack before version 1 only.
- *
- * @param[in] managed As for umbo_tensor_from_dlpack(). The elements count as writable.
- * @return As umbo_tensor_from_dlpack().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack_legacy(
-    struct DLManagedTensor *managed, umbo_tensor **tensor);
-
-/**
- * Shares the memory of a view with another library, without a copy.
- *
- * @param[in] destroy Called when the other library no longer uses the memory. NULL: nothing to
- *   call.
- * @param[out] managed As for umbo_tensor_to_dlpack().
- *
- * The view must stay valid until then: the library does not keep its memory. umbo_variable_read()
- * and umbo_tensor_to_dlpack() give tensors that stay.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_view_to_dlpack(
-    const umbo_view *view, void *user_data, umbo_destroy_fn destroy,
-    struct DLManagedTensorVersioned **managed);
 
 #ifdef __cplusplus
 } /* extern "C" */

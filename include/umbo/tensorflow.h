@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-#include <umbo/umbo.h>
+#include <umbo/expert.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -156,21 +156,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
 
-/**
- * Gets the name of a struct's field.
- *
- * @param[out] name The name, which lives as long as the value.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
-    const umbo_value *value, int64_t index, const char **name);
-
 /** Gets a new handle to the tensor of a value that is a tensor. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
-
-/** Gets a new handle to the variable of a value that is a variable. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
-    const umbo_value *value, umbo_variable **variable);
 
 /**
  * Gets a view of a tensor in a value, for reading.
@@ -209,28 +196,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
     const umbo_value *value, int32_t replica, int64_t *count);
-
-/**
- * Makes indexed slices: some rows of a tensor.
- *
- * @param[in] values The rows: k of them.
- * @param[in] indices Their numbers: an int64 tensor of shape [k]. Row i of `values` is row
- *   `indices[i]` of the tensor.
- * @param[in] ndim The number of dimensions of the tensor, 1 to UMBO_MAX_NDIM.
- * @param[in] dense_shape The shape of the tensor.
- *
- * A row that is named several times stands for the sum. Whether the numbers are in range is
- * checked where the slices are used.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
-    const umbo_tensor *values, const umbo_tensor *indices, int32_t ndim,
-    const int64_t *dense_shape, umbo_value **value);
-
-/**
- * Gets new handles to the tensors of indexed slices; umbo_value_get_info() gets the dense shape.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_indexed_slices(
-    const umbo_value *value, umbo_tensor **values, umbo_tensor **indices);
 
 #ifdef __cplusplus
 } /* extern "C" */

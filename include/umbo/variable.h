@@ -389,41 +389,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_download_flat(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload_flat(
     int64_t count, umbo_variable *const *variables, const void *data, size_t bytes);
 
-/** The operation of a scatter on a row of a variable. Integers wrap. */
-typedef enum umbo_scatter_op UMBO_INT32 {
-  /** Adds the values to the row. */
-  UMBO_SCATTER_ADD = 1101,
-  /** Subtracts the values from the row. */
-  UMBO_SCATTER_SUB = 1102,
-  /** Multiplies the row by the values. */
-  UMBO_SCATTER_MUL = 1103,
-  /** Divides the row by the values. Integers are rounded towards zero. */
-  UMBO_SCATTER_DIV = 1104,
-  /** Takes the smaller element of each pair; NaN, if one of them is NaN. */
-  UMBO_SCATTER_MIN = 1105,
-  /** Takes the larger element of each pair; NaN, if one of them is NaN. */
-  UMBO_SCATTER_MAX = 1106,
-  /** Replaces the row. The only one for bool. */
-  UMBO_SCATTER_UPDATE = 1107
-} umbo_scatter_op;
-
-/**
- * Changes rows of a variable, in the order of the slices. A row that is named several times is
- * changed several times.
- *
- * @param[in] slices Indexed slices of the variable's dtype and shape.
- * @return As umbo_variable_assign(), or:
- * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or an integer divided by 0.
- * - UMBO_STATUS_OUT_OF_RANGE: an index that is no row. No row is changed.
- *
- * In a replica's callback UMBO_AGGREGATION_SUM applies the slices of all replicas in replica
- * order; UMBO_AGGREGATION_MEAN does, with the values divided by the number of replicas, but
- * applies the very same value on all replicas once, as it is; UMBO_AGGREGATION_ONLY_FIRST_REPLICA
- * applies those of replica 0.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter(
-    umbo_variable *variable, const umbo_value *slices, umbo_scatter_op op);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

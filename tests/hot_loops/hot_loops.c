@@ -2,6 +2,7 @@
  * counts the instructions of each. What the second takes more than the first is the loop's alone. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <umbo/expert.h>
 #include <umbo/umbo.h>
 #include <valgrind/callgrind.h>
 

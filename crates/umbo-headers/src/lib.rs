@@ -4,8 +4,9 @@
 //! Each header has a skeleton, `templates/NAME.h.in`, which a person has written: the
 //! introduction, the includes, and where what comes from the sources goes:
 //!
-//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`. A header is a set
-//!   of whole files, and knows types of others by their plain names.
+//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`, but for those that
+//!   another header takes by name. A header knows types of others by their plain names.
+//! - `{{function NAME}}`: one function, which another header would have with its file.
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
 //!   special about a release of the last handle follows, up to `{{end}}`.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
@@ -46,7 +47,7 @@ pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
     let folder = skeletons(root);
     let sources = sources(&root.join("src"))?;
     let zeros = zeros(&sources)?;
-    let mut headers = Vec::new();
+    let mut skeletons = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let file = path
@@ -54,11 +55,19 @@ pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
             .and_then(|name| name.to_str())
             .unwrap_or_default();
         if let Some(name) = file.strip_suffix(".in") {
-            let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
-            let text = header(&read(&path)?, &sources, &zeros)
-                .map_err(|problem| format!("{file}: {problem}"))?;
-            headers.push((format!("{folder}{name}"), text));
+            skeletons.push((name.to_owned(), read(&path)?));
         }
+    }
+    let lines = skeletons.iter().flat_map(|(_, skeleton)| skeleton.lines());
+    let taken: Vec<&str> = lines
+        .filter_map(|line| directive(line, "function "))
+        .collect();
+    let mut headers = Vec::new();
+    for (name, skeleton) in &skeletons {
+        let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
+        let text = header(skeleton, &sources, &zeros, &taken)
+            .map_err(|problem| format!("{name}.in: {problem}"))?;
+        headers.push((format!("{folder}{name}"), text));
     }
     headers.sort();
     Ok(headers)
@@ -175,8 +184,13 @@ fn sources(folder: &Path) -> Result<SourceItems, String> {
     Ok(found)
 }
 
-/// The header of a skeleton.
-fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String, String> {
+/// The header of a skeleton. `taken` names the functions that headers have one by one.
+fn header(
+    skeleton: &str,
+    sources: &SourceItems,
+    zeros: &Zeros,
+    taken: &[&str],
+) -> Result<String, String> {
     let mut text = String::from("/* Generated from src; do not edit. */\n");
     let fields = |name: &str| {
         let mut all = sources.values().flatten().filter(|item| item.name == name);
@@ -196,7 +210,14 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
             let items = sources
                 .get(file)
                 .ok_or_else(|| format!("{file} is not there"))?;
-            declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
+            declare(items, zeros, taken, &mut text)
+                .map_err(|problem| format!("{file}: {problem}"))?;
+        } else if let Some(name) = directive(line, "function ") {
+            let mut items = sources.values().flatten();
+            let item = items.find(|item| item.name == name);
+            let item = item.ok_or_else(|| format!("{name} is not there"))?;
+            comment(&item.documentation, "", &mut text);
+            declare_item(item, &[], zeros, &mut text)?;
         } else if let Some(name) = directive(line, "options ") {
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
         } else if let Some(words) = directive(line, "enum ") {
@@ -319,11 +340,19 @@ fn has_size(fields: &[Field]) -> bool {
         .is_some_and(|field| field.declaration == SIZE)
 }
 
-/// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
-/// stand in it.
-fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<(), String> {
+/// Writes the declarations of a file: its constants, its types, its functions but those that are
+/// taken. An enum's constants stand in it.
+fn declare(
+    items: &[Declaration],
+    zeros: &Zeros,
+    taken: &[&str],
+    text: &mut String,
+) -> Result<(), String> {
     let mut is_first = true;
     for item in items {
+        if taken.contains(&item.name.as_str()) {
+            continue;
+        }
         if let DeclarationKind::Constant {
             enumeration: Some(enumeration),
             ..

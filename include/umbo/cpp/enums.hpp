@@ -13,6 +13,7 @@
 #include <umbo/cpp/mode.hpp>
 #include <umbo/cluster.h>
 #include <umbo/diagnose.h>
+#include <umbo/expert.h>
 #include <umbo/gpu.h>
 #include <umbo/io.h>
 #include <umbo/umbo.h>
