@@ -132,7 +132,7 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_tensor_download(four.get(), &number, sizeof(number)));
          }},
         {"a reduction that there is not", umbo::status::invalid_argument,
-         {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (601) and UMBO_REDUCE_MEAN (602)"},
+         {"umbo_strategy_reduce", "op", "999;", "valid are UMBO_REDUCE_SUM (601) to UMBO_REDUCE_MAX (604)"},
          [] {
              const world at;
              at.strategy.reduce(at.both, static_cast<umbo::reduce_op>(999));
