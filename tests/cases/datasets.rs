@@ -14,6 +14,17 @@ use crate::{operand, values};
 
 type Dataset = Handle<umbo_dataset>;
 
+/// The number that stands for all elements, or no end, in the case language, as in TensorFlow.
+const TENSORFLOW_ALL: i64 = -1;
+
+/// A count of the case language as the library takes it.
+fn all_or(count: i64) -> i64 {
+    match count {
+        TENSORFLOW_ALL => UMBO_ALL,
+        count => count,
+    }
+}
+
 /// An input context as the library takes it: pipelines, this pipeline, replicas.
 pub fn input_context(fields: [i32; 3]) -> umbo_input_context {
     umbo_input_context {
@@ -176,17 +187,20 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
         // SAFETY: the output is a variable.
         "unbatch" => changed(from, |to| unsafe { umbo_dataset_unbatch(to) }),
         "repeat" => {
-            let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
+            let count = match fields::optional_integer(json, "count")? {
+                None | Some(TENSORFLOW_ALL) => UMBO_INFINITE,
+                Some(count) => count,
+            };
             // SAFETY: the output is a variable.
             changed(from, |to| unsafe { umbo_dataset_repeat(to, count) })
         }
         "take" => {
-            let count = fields::integer(json, "count")?;
+            let count = all_or(fields::integer(json, "count")?);
             // SAFETY: the output is a variable.
             changed(from, |to| unsafe { umbo_dataset_take(to, count) })
         }
         "skip" => {
-            let count = fields::integer(json, "count")?;
+            let count = all_or(fields::integer(json, "count")?);
             // SAFETY: the output is a variable.
             changed(from, |to| unsafe { umbo_dataset_skip(to, count) })
         }

@@ -18,7 +18,7 @@ pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut um
         let components = [component];
         let nest = made(|out| umbo_value_create_struct(1, name.as_ptr(), components.as_ptr(), out));
         let source = made(|out| umbo_dataset_from_tensor_slices(nest, out));
-        let endless = changed(source, |out| umbo_dataset_repeat(out, -1));
+        let endless = changed(source, |out| umbo_dataset_repeat(out, UMBO_INFINITE));
         let dataset = changed(endless, |out| umbo_dataset_batch(out, size, 0));
         let distributed =
             made(|out| umbo_strategy_distribute_dataset(strategy, dataset, ptr::null(), out));

@@ -331,7 +331,13 @@ fn cardinality(step: &Json, environment: &Environment<'_>) -> Given {
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
     };
-    count(number?).map(Some)
+    // The case language has TensorFlow's numbers.
+    let number = match number? {
+        UMBO_INFINITE => -1,
+        UMBO_CARDINALITY_UNKNOWN => -2,
+        number => number,
+    };
+    count(number).map(Some)
 }
 
 fn input_context(step: &Json) -> Given {
