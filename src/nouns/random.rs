@@ -164,8 +164,8 @@ unsafe fn memory<'a, T>(
     let all = rows.checked_mul(width).filter(|&all| all <= most);
     let all = all.ok_or_else(|| {
         invalid!(
-            "count",
-            "{width} for each of {rows} examples; no memory holds as many"
+            "example_count",
+            "{rows}, each with a count of {width} numbers; no memory holds as many"
         )
     })?;
     if all == 0 {

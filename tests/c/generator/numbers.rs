@@ -25,6 +25,14 @@ const FRAME: &str = concat!(
 const BY_ARRAYS: &[(&str, &str)] = &[
     ("umbo_dtype_convert_from_float", "count"),
     ("umbo_dtype_convert_to_float", "count"),
+    ("umbo_random_uniform", "example_count"),
+    ("umbo_random_uniform", "count"),
+    ("umbo_random_normal", "example_count"),
+    ("umbo_random_normal", "count"),
+    ("umbo_random_bernoulli", "example_count"),
+    ("umbo_random_bernoulli", "count"),
+    ("umbo_random_integers", "example_count"),
+    ("umbo_random_integers", "count"),
 ];
 
 /// Good arguments that a place needs beside those of the matrix: function, place, argument,

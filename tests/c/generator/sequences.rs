@@ -22,6 +22,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "buffer_capacity", "small(f)"),
     ("", "depth", "small(f)"),
     ("umbo_files_options", "open_file_count", "small(f)"),
+    ("", "example_count", "small(f)"),
     ("umbo_dataset_batch", "element_count", "small(f)"),
     ("umbo_dataset_padded_batch", "element_count", "small(f)"),
     ("umbo_dataset_skip", "count", "small(f)"),
