@@ -15,7 +15,7 @@ BUILD := build/release
 # `make TARGET SMALL=yes` runs a target in a few seconds, if `make test` has run: with the smallest sizes and one round, in
 # folders of its own, and nothing is installed. scripts/targets.sh runs all targets so.
 ifdef SMALL
-export UMBO_INSTALL := no
+export UMBO_SETUP := no
 # INSTALLED=yes: the library is in that prefix already, and what needs it does not install it again.
 PREFIX := build/small/prefix
 WORK := build/small

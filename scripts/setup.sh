@@ -6,7 +6,7 @@
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
 # cannot be had end the script with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
-# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. With UMBO_INSTALL=no
+# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. With UMBO_SETUP=no
 # nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ have_data_set() { [ -e /usr/share/datasets/fashion-mnist ]; }
 movielens=$PWD/build/movielens
 have_movielens() { [ -e "$movielens/ml-100k.inter" ]; }
 
-may_install() { [ "${UMBO_INSTALL:-yes}" != no ]; }
+may_install() { [ "${UMBO_SETUP:-yes}" != no ]; }
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then

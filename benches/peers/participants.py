@@ -36,7 +36,7 @@ def python_with(package, module):
     find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
     if PYTHON.exists() and subprocess.run([PYTHON, "-c", find]).returncode == 0:
         return PYTHON
-    if os.environ.get("UMBO_INSTALL") == "no":
+    if os.environ.get("UMBO_SETUP") == "no":
         raise Unavailable(f"{package} is not installed")
     print(f"installing {package} into build/peers", file=sys.stderr)
     if not PYTHON.exists():

@@ -9,9 +9,9 @@
  * The check runs a step on one batch, split in several ways, and commits nothing. Its result is a
  * list of findings: what differs, and why.
  *
- * With the environment variable UMBO_CHECK=1 umbo_train_epoch(), and umbo_strategy_run() with an
- * element of umbo_iterator_next(), check the first batch of each pass of a distributed dataset and
- * log each verdict once for a strategy. docs/concepts.md says more.
+ * With the environment variable UMBO_CHECK_STEPS=1 umbo_train_epoch(), and umbo_strategy_run() with
+ * an element of umbo_iterator_next(), check the first batch of each pass of a distributed dataset
+ * and log each verdict once for a strategy. docs/concepts.md says more.
  *
  * Threads: umbo_strategy_check_equivalence() is *serialised* with the strategy's steps; functions
  * on its result are *concurrent*.

@@ -1,5 +1,5 @@
-//! The registry for UMBO_CHECK=1 in programs that write their own loop: which element a pass has
-//! begun with, which callbacks were checked, and which gradients a strategy has. Without the
+//! The registry for UMBO_CHECK_STEPS=1 in programs that write their own loop: which element a pass
+//! has begun with, which callbacks were checked, and which gradients a strategy has. Without the
 //! variable nothing is noted.
 
 use std::collections::{BTreeMap, BTreeSet};

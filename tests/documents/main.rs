@@ -49,6 +49,7 @@ fn every_name_of_the_api_is_in_a_header() {
         [
             "UMBO_BUILD_",
             "UMBO_INSTALL",
+            "UMBO_SETUP",
             "UMBO_RUST",
             "UMBO_CARGO",
             "UMBO_FEATURES",

@@ -17,7 +17,7 @@ const KEYWORDS: [&str; 10] = [
 
 /// Names in C that are not C's: environment variables.
 const ENVIRONMENT: [&str; 7] = [
-    "UMBO_CHECK",
+    "UMBO_CHECK_STEPS",
     "UMBO_INSTRUCTION_SET",
     "UMBO_LOG",
     "UMBO_MPI_LIBRARY",

@@ -1,5 +1,5 @@
-//! What UMBO_CHECK=1 says of programs, each in a process of its own, and that it changes nothing
-//! else.
+//! What UMBO_CHECK_STEPS=1 says of programs, each in a process of its own, and that it changes
+//! nothing else.
 
 use std::process::Command;
 use std::ptr;
@@ -313,7 +313,7 @@ fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<Stri
     command
         .env_remove("UMBO_LOG")
         .env_remove("UMBO_STRICT")
-        .env_remove("UMBO_CHECK");
+        .env_remove("UMBO_CHECK_STEPS");
     command
         .env("PROGRAM", program.name)
         .envs(environment.iter().copied());
@@ -327,7 +327,7 @@ fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<Stri
         .find_map(|line| Some(line[line.find("weight ")?..].to_owned()));
     let lines = err
         .lines()
-        .filter(|line| line.contains("UMBO_CHECK"))
+        .filter(|line| line.contains("UMBO_CHECK_STEPS"))
         .map(str::to_owned);
     (
         weight.unwrap_or_else(|| panic!("{}: {out}", program.name)),
@@ -341,30 +341,32 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
         let (plain, nothing) = said(program, &[]);
         assert_eq!(nothing, [""; 0], "{}", program.name);
         assert!(plain.contains("status 0 "), "{}: {plain}", program.name);
-        let (checked, verdicts) = said(program, &[("UMBO_CHECK", "1")]);
+        let (checked, verdicts) = said(program, &[("UMBO_CHECK_STEPS", "1")]);
         assert_eq!(checked, plain, "{}", program.name);
         let expected = match program.name {
             "right" | "wrong later" | "own loop" | "accumulates" | "splits" | "splits once" => {
-                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
+                "umbo: INFO: UMBO_CHECK_STEPS: equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
                  gradient, 0 metrics"
             }
             "wrong" | "wrong in a loop" | "wrong in a split" => {
-                "umbo: WARNING: UMBO_CHECK: not equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
-                 gradient, 0 metrics"
+                "umbo: WARNING: UMBO_CHECK_STEPS: not equivalent: 1 replica and 2, on 3 + 2 \
+                 examples, 1 gradient, 0 metrics"
             }
             "evaluates" => {
-                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 0 \
+                "umbo: INFO: UMBO_CHECK_STEPS: equivalent: 1 replica and 2, on 3 + 2 examples, 0 \
                  gradients, 1 metric"
             }
             "two gradients" => {
-                "umbo: WARNING: UMBO_CHECK: not checked: the strategy has 2 umbo_gradients"
+                "umbo: WARNING: UMBO_CHECK_STEPS: not checked: the strategy has 2 umbo_gradients"
             }
             "more arguments" => {
-                "umbo: WARNING: UMBO_CHECK: not checked: the arguments of a run hold a batch \
+                "umbo: WARNING: UMBO_CHECK_STEPS: not checked: the arguments of a run hold a batch \
                  inside of"
             }
-            "small" => "umbo: WARNING: UMBO_CHECK: not checked: batch: 2 examples; give 3 or more",
-            "one replica" => "umbo: INFO: UMBO_CHECK: equivalent as far as one replica shows",
+            "small" => {
+                "umbo: WARNING: UMBO_CHECK_STEPS: not checked: batch: 2 examples; give 3 or more"
+            }
+            "one replica" => "umbo: INFO: UMBO_CHECK_STEPS: equivalent as far as one replica shows",
             other => panic!("{other}"),
         };
         assert!(
@@ -373,9 +375,9 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
             program.name
         );
         // Each verdict is said once; a later pass may have another.
-        let later: Vec<_> = verdicts[1..].iter().map(|verdict| &verdict[..35]).collect();
+        let later: Vec<_> = verdicts[1..].iter().map(|verdict| &verdict[..41]).collect();
         match program.name {
-            "wrong later" => assert_eq!(later, ["umbo: WARNING: UMBO_CHECK: not equi"]),
+            "wrong later" => assert_eq!(later, ["umbo: WARNING: UMBO_CHECK_STEPS: not equi"]),
             _ => assert_eq!(later, [""; 0], "{}", program.name),
         }
     }
@@ -383,11 +385,11 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
 
 #[test]
 fn a_strict_program_fails_before_the_step_that_is_wrong() {
-    let environment = [("UMBO_CHECK", "1"), ("UMBO_STRICT", "1")];
+    let environment = [("UMBO_CHECK_STEPS", "1"), ("UMBO_STRICT", "1")];
     for program in PROGRAMS {
         let (end, _) = said(program, &environment);
         match program.name {
-            "wrong later" => assert!(end.contains("UMBO_CHECK: not equivalent"), "{end}"),
+            "wrong later" => assert!(end.contains("UMBO_CHECK_STEPS: not equivalent"), "{end}"),
             "wrong" | "wrong in a loop" | "wrong in a split" => {
                 let untouched = format!(
                     "weight {:08x} status {UMBO_STATUS_FAILED_PRECONDITION} ",
@@ -395,7 +397,7 @@ fn a_strict_program_fails_before_the_step_that_is_wrong() {
                 );
                 assert!(end.starts_with(&untouched), "{end}");
                 assert!(
-                    end.contains("strict mode: UMBO_CHECK: not equivalent: 1 replica and 2"),
+                    end.contains("strict mode: UMBO_CHECK_STEPS: not equivalent: 1 replica and 2"),
                     "{end}"
                 );
                 assert_eq!(
@@ -413,10 +415,10 @@ fn a_strict_program_fails_before_the_step_that_is_wrong() {
 fn a_value_that_means_nothing_is_said_and_checks_nothing() {
     let (end, lines) = said(
         PROGRAMS[1],
-        &[("UMBO_CHECK", "yes"), ("UMBO_LOG", "warning")],
+        &[("UMBO_CHECK_STEPS", "yes"), ("UMBO_LOG", "warning")],
     );
     assert!(end.contains("status 0 "), "{end}");
-    let expected = "umbo: WARNING: UMBO_CHECK is 'yes', which means nothing and counts as 0";
+    let expected = "umbo: WARNING: UMBO_CHECK_STEPS is 'yes', which means nothing and counts as 0";
     assert!(
         lines.len() == 1 && lines[0].starts_with(expected),
         "{lines:?}"

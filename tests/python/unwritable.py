@@ -29,4 +29,4 @@ refuses([sys.executable, ROOT / "tests/judges/run.py"], {"JUDGES_DOCUMENTS": NOW
 refuses([ROOT / "scripts/pictures.sh", ROOT, "work", f"{NOWHERE}/pictures"])
 for target in ("bench-peers", "bench-loops", "bench-engines", "judges", "pictures"):
     # Without the tools of the set-up, which would install more of them.
-    refuses(["make", "-C", ROOT, target, f"DOCUMENTS={NOWHERE}"], {"UMBO_INSTALL": "no"}, code=2)
+    refuses(["make", "-C", ROOT, target, f"DOCUMENTS={NOWHERE}"], {"UMBO_SETUP": "no"}, code=2)

@@ -58,7 +58,7 @@ END
     ;;
   nothing)
     echo 'exit 1' >"$work/apt-get.sh"
-    said=$(setup aarch64 UMBO_INSTALL=no)
+    said=$(setup aarch64 UMBO_SETUP=no)
     grep -q "no cross compiler" <<<"$said" || fails "it does not say what is missing: $said"
     [ ! -s "$work/asked" ] || fails "it asked for packages"
     ;;

@@ -69,7 +69,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     (
         "crates/umbo-check/src/first_batch.rs",
         "not checked",
-        Warns("says what UMBO_CHECK cannot do"),
+        Warns("says what UMBO_CHECK_STEPS cannot do"),
     ),
     (
         "crates/umbo-diagnose/src/trace/mod.rs",

@@ -48,7 +48,7 @@ pub fn check_first(
         ),
         Ok(report) if strategy.is_strict() => {
             return Err(strict_callbacks::mistake(format_args!(
-                "UMBO_CHECK: {}",
+                "UMBO_CHECK_STEPS: {}",
                 report.text
             )));
         }
@@ -75,7 +75,7 @@ pub fn not_checked(strategy: &Strategy, why: &str) {
 
 fn say(strategy: &Strategy, level: Level, verdict: FirstBatchVerdict, text: &str) {
     if LOGGED.lock().insert((strategy.id(), verdict)) {
-        log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
+        log::log_anyway(level, &format!("UMBO_CHECK_STEPS: {text}"));
     }
 }
 

@@ -6,7 +6,7 @@ use super::log::{self, Level};
 
 /// Enables a check of the first batch of each pass for equivalence.
 pub static CHECK: Switch = Switch::new(
-    "UMBO_CHECK",
+    "UMBO_CHECK_STEPS",
     "1 checks the first batch of each pass and of each callback for equivalence, 0 checks none",
 );
 
