@@ -15,7 +15,7 @@ static int64_t number_of(const umbo_value *element) {
 }
 
 static umbo_status keep_even(const umbo_value *element, void *user_data, int32_t *keep) {
-    struct choice *const choice = user_data;
+    struct choice *const choice = (struct choice *)user_data;
     const int64_t number = number_of(element);
     choice->calls++;
     if (number % 2 == 0) {
