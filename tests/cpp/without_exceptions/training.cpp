@@ -122,8 +122,8 @@ void functions(const umbo::strategy &strategy) {
         });
     CHECK(ready && ready->assign_add(*umbo::tensor::from_vector(std::vector<float>{1, 2})));
     CHECK((*ready->view_as<float>())[1] == 5);
-    CHECK(ready->write(std::vector<float>{7, 8}) && (*ready->view_as<float>())[1] == 8);
-    CHECK(failed(ready->write(std::vector<double>{7, 8}), umbo::status::invalid_argument, "float32"));
+    CHECK(ready->upload(std::vector<float>{7, 8}) && (*ready->view_as<float>())[1] == 8);
+    CHECK(failed(ready->upload(std::vector<double>{7, 8}), umbo::status::invalid_argument, "float32"));
     CHECK(*(*umbo::value::scalar(1.0f)).item_count() == 1);
     CHECK(umbo::tensorflow::copy(*ready) && umbo::set_log_callback(umbo::log_level::error, [](umbo::log_level, const char *) {}));
 }
