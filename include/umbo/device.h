@@ -99,6 +99,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_get_info(const char *device, umbo
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_processor_count(int64_t *count);
 
+/**
+ * Splits a physical device into logical devices, in place of the split before.
+ *
+ * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
+ * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
+ *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+ *   limits.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
+ *   away, or a GPU that was used would get another ordinal or share. Nothing changes.
+ *
+ * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
+ * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
+ * GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
+ * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
+ * theirs.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
+    umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

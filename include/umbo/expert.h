@@ -51,25 +51,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
     const char *name, const char *defaults, char *buffer, size_t capacity, size_t *length);
 
 /**
- * Splits a physical device into logical devices, in place of the split before.
- *
- * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
- * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
- *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
- *   limits.
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
- *   away, or a GPU that was used would get another ordinal or share. Nothing changes.
- *
- * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
- * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
- * GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
- * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
- * theirs.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
-    umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
-
-/**
  * Makes a contiguous tensor whose elements are whatever the memory held before.
  *
  * @param[in] device The device that holds the elements; `device` may be NULL.
@@ -633,20 +614,6 @@ UMBO_DEFAULT(umbo_custom_rule_options, UMBO_CUSTOM_RULE_OPTIONS_INIT)
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     const umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data,
     umbo_destroy_fn destroy, const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
-
-/**
- * Gets a number that an optimizer is set up with, as it takes effect.
- *
- * @param[in] variable NULL: of the optimizer. Otherwise of how it treats this variable.
- * @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
- *   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
- *   and "non_finite" is never UMBO_NON_FINITE_AUTO.
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
- *   are.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
-    const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
-    double *value);
 
 /**
  * Copies a state that an optimizer keeps for a variable to a new tensor.

@@ -22,7 +22,7 @@
  * static umbo_status measure(umbo_metrics *metrics, umbo_replica_context *ctx, double loss,
  *                            const umbo_view *scores, const umbo_view *labels) {
  *   UMBO_TRY(umbo_metrics_add(metrics, ctx, 0, loss, (double)labels->shape[0]));
- *   return umbo_metrics_add_labels(metrics, ctx, 1, scores, labels);
+ *   return umbo_metrics_add_labels(metrics, ctx, 1, scores, labels, NULL);
  * }
  * ```
  */

@@ -29,6 +29,7 @@
  * ```
  */
 
+#include <umbo/replica_context.h>
 #include <umbo/tensor.h>
 
 #ifdef __cplusplus

@@ -19,10 +19,10 @@ fn in_memory(save: impl Fn(&mut [MaybeUninit<u8>]) -> Result<usize>) -> Vec<u8> 
     assert_eq!(save(&mut short).unwrap(), size);
     let mut memory = vec![MaybeUninit::new(untouched); size + 1];
     assert_eq!(save(&mut memory).unwrap(), size);
-    // SAFETY: all elements were initialised.
     let bytes = |memory: Vec<MaybeUninit<u8>>| -> Vec<u8> {
-        memory
-            .into_iter()
+        let bytes = memory.into_iter();
+        bytes
+            // SAFETY: each was made of a number above, and a save writes numbers over some.
             .map(|byte| unsafe { byte.assume_init() })
             .collect()
     };

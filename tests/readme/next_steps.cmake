@@ -45,7 +45,7 @@ foreach(row IN LISTS rows)
       string(REPLACE "`" "" code "${code}")
       string(REPLACE "<semicolon>" ";" code "${code}")
       math(EXPR pieces "${pieces} + 1")
-      if(code MATCHES "^(UMBO_[A-Z]+=1) \\./first$")
+      if(code MATCHES "^(UMBO_[A-Z_]+=1) \\./first$")
         execute_process(COMMAND "${CMAKE_COMMAND}" -E env "${CMAKE_MATCH_1}" "${WORK_DIR}/first" OUTPUT_QUIET ERROR_QUIET
                         COMMAND_ERROR_IS_FATAL ANY)
         continue()

@@ -204,6 +204,11 @@ const PRELUDES: &[(&str, &str)] = &[
         "good.optimizer = good.fresh_optimizer;",
     ),
     (
+        "umbo_dataset_unbatch",
+        "umbo_dataset_release(dataset), dataset = NULL; \
+         umbo_ignore(umbo_dataset_retain(good.batches, &dataset));",
+    ),
+    (
         "umbo_dataset_rebatch",
         "umbo_dataset_release(dataset), dataset = NULL; \
          umbo_ignore(umbo_dataset_retain(good.batches, &dataset));",
