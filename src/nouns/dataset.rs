@@ -126,7 +126,8 @@ pub fn umbo_dataset_padded_batch(
         value: padding,
         mask: flag(options.mask, "options.mask")?,
     };
-    dataset.padded_batch_with(element_count, drop_remainder, &padding)
+    let batched = dataset.padded_batch_with(element_count, drop_remainder, &padding);
+    batched.map_err(of_options(&["padding"]))
 }
 
 /// Re-splits the rows of all batches into batches of the given numbers of rows.

@@ -68,7 +68,7 @@ fn padded_batches_have_values_and_masks() {
     fails(
         elements.padded_batch_with(3, false, &wrong),
         Status::InvalidArgument,
-        "options.padding: int32 of shape [] for tensor 1 of the elements",
+        "padding: int32 of shape [] for tensor 1 of the elements",
     );
 }
 

@@ -225,7 +225,7 @@ fn mapped_names(
         };
         if let Some(other) = tensors.get(&variable) {
             return Err(invalid!(
-                "options.map_name",
+                "map_name",
                 "it gives '{variable}' for the tensors '{other}' and '{tensor}'; it must give \
                  each tensor another name, or none"
             ));

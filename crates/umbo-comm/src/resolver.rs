@@ -5,8 +5,8 @@
 //!  "task": {"type": "worker", "index": 0}}
 //! ```
 //!
-//! A central storage strategy works on one machine and does not use the cluster. It only keeps a
-//! resolver that it gets, for programs that branch on their task.
+//! A central storage strategy works on one machine and does not use the cluster. The resolver is
+//! for programs that branch on their task.
 
 use std::collections::BTreeMap;
 use std::env;

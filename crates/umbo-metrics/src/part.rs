@@ -139,9 +139,10 @@ impl AddedToEntry {
         let before = (self.sum, self.weight);
         let cells = self.cells.len();
         self.outside = None;
-        let done = match self.kind {
-            MetricKind::SquaredError => self.add_squares(added, count),
-            _ => self.add_classes(added, count),
+        let done = if self.kind == MetricKind::SquaredError {
+            self.add_squares(added, count)
+        } else {
+            self.add_classes(added, count)
         };
         if done.is_err() || (is_strict && self.outside.is_some()) {
             (self.sum, self.weight) = before;

@@ -56,14 +56,14 @@ fn values(value: &Value, spec: &ElementSpec) -> Result<Vec<Tensor>> {
         Value::Tensor(tensor) => Ok(tensor),
         nest => leaves.tensor(nest, leaf).map_err(|_| {
             let problem = format!("a nest that is not like the elements, {spec}");
-            Error::invalid("options.padding", problem)
+            Error::invalid("padding", problem)
         }),
     };
     let scalars = dtypes.into_iter().enumerate().map(|(leaf, dtype)| {
         let scalar = find(leaf)?;
         if scalar.dtype() != dtype || scalar.shape().rank() > 0 {
             return Err(invalid!(
-                "options.padding",
+                "padding",
                 "{} of shape {} for tensor {leaf} of the elements, {spec}; a scalar of dtype \
                  {dtype} is expected",
                 scalar.dtype(),

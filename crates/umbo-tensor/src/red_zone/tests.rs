@@ -144,6 +144,10 @@ macro_rules! of_floats {
     }};
 }
 
+#[expect(
+    clippy::cognitive_complexity,
+    reason = "a macro repeats its body for each dtype"
+)]
 fn changes_of(dtype: DType) -> Vec<Change> {
     match dtype {
         DType::Float16 => of_floats!(half::f16, half::f16::from_f64),

@@ -242,6 +242,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table of distributions is read in one go"
+    )]
     fn distributions_have_their_moments_and_bounds() {
         let shape = [3, 3, 60, 140]; // fans 540 and 1260, 75600 elements
         let uniform = DistributionForm::Uniform;
