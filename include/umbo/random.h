@@ -20,7 +20,7 @@
  *                             float *activations) {
  *   umbo_random_key key = UMBO_RANDOM_KEY_INIT;
  *   void *mask;
- *   UMBO_TRY(umbo_replica_context_scratch(ctx, sizeof(float) * rows * width, &mask));
+ *   UMBO_TRY(umbo_replica_context_scratch(ctx, sizeof(float) * (size_t)(rows * width), &mask));
  *   UMBO_TRY(umbo_replica_context_random_key(ctx, 42, 0, &key));
  *   UMBO_TRY(umbo_random_bernoulli(&key, 0.9, 1 / 0.9, rows, width, UMBO_DTYPE_FLOAT32, mask));
  *   for (int64_t at = 0; at < rows * width; at++) activations[at] *= ((float *)mask)[at];
