@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const OPENERS: [&str; 5] = ["What", "Lets", "Those", "Who", "So"];
 
 /// Phrases that stand in no comment and in no message.
-const PHRASES: [&str; 9] = [
+const PHRASES: [&str; 11] = [
     "whose they are",
     "whose it is",
     "those that there are",
@@ -18,6 +18,8 @@ const PHRASES: [&str; 9] = [
     "goes on growing",
     "does besides",
     "the middle one",
+    "is no error",
+    "are no scalars",
 ];
 
 /// Adds the sources in `folder` and in the folders below it.

@@ -79,7 +79,7 @@ struct Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let count = self.tensor.shape().bytes(self.tensor.dtype()).unwrap();
-        // All bits set is no number in any of the types.
+        // All bits set is not a number in any of the types.
         // SAFETY: nobody else has the memory any more.
         unsafe { std::ptr::write_bytes(self.tensor.address(), 0xff, count) };
         self.ledger.returned.fetch_add(1, Ordering::SeqCst);

@@ -247,7 +247,7 @@ mod tests {
         let (sender, receiver) = channel();
         let background = background_cell.get_or_init(|| {
             Background::new(Box::new(move |_, _| {
-                let background_cell = for_writer.upgrade().expect("its test goes on");
+                let background_cell = for_writer.upgrade().expect("its test still runs");
                 let background = background_cell
                     .get()
                     .expect("it writes, so that it is there");

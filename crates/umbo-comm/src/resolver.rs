@@ -239,7 +239,7 @@ fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), S
         Some(number) => Some(task_number(number.as_u64())),
     };
     match index {
-        Some(None) => Err("task.index is no number of a task: 0 or more is expected".into()),
+        Some(None) => Err("task.index is not the number of a task: 0 or more is expected".into()),
         found => Ok((task_type, found.flatten())),
     }
 }

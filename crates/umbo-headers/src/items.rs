@@ -329,7 +329,7 @@ fn value(expression: &Expr) -> Result<String, String> {
             .get_ident()
             .map(ToString::to_string)
             .ok_or("a path".into()),
-        _ => Err("its value is no number".into()),
+        _ => Err("its value is not a number".into()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! Each header has a skeleton, `templates/NAME.h.in`, which a person has written: the
 //! introduction, the includes, and where what comes from the sources goes:
 //!
-//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`, but for those that
+//! - `{{declarations FILE}}`: all constants, types and functions of `src/FILE`, except those that
 //!   another header takes by name. A header knows types of others by their plain names.
 //! - `{{function NAME}}`: one function, which another header would have with its file.
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
@@ -92,7 +92,7 @@ pub fn constant_names(root: &Path) -> Result<String, String> {
         else {
             continue;
         };
-        let number = number(value).ok_or_else(|| format!("{name}: {value} is no number"))?;
+        let number = number(value).ok_or_else(|| format!("{name}: {value} is not a number"))?;
         if number == 0 || enumeration == "umbo_status" {
             continue;
         }

@@ -52,7 +52,7 @@ impl History {
                 .zip(&record)
                 .map(|(column, text)| {
                     number(text).ok_or_else(|| {
-                        format!("line {line}, column '{column}': '{text}' is no number")
+                        format!("line {line}, column '{column}': '{text}' is not a number")
                     })
                 })
                 .collect::<Result<Vec<f64>, String>>()?;
@@ -148,8 +148,8 @@ fn said(error: csv::Error) -> String {
     }
 }
 
-/// Reads a number. An empty cell is no error: a column may have begun later, or there may have been
-/// no loss.
+/// Reads a number. An empty cell is not an error: a column may have begun later, or there may have
+/// been no loss.
 fn number(text: &str) -> Option<f64> {
     if text.is_empty() {
         Some(f64::NAN)

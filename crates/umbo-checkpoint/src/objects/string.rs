@@ -22,7 +22,7 @@ pub(crate) struct SavedString {
     pub(crate) value: StringValue,
 }
 
-/// A string that is no longer than is allowed and has no NUL, which would end it in C.
+/// A string within the limit of length, and without a NUL, which would end it in C.
 #[derive(Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct StringValue(pub(crate) String);

@@ -29,7 +29,7 @@ pub(crate) struct Padding {
 
 impl Padding {
     /// Checks the options for elements like `spec`. INVALID_ARGUMENT if the value has another
-    /// structure, or tensors that are no scalars of the elements' dtypes.
+    /// structure, or tensors that are not scalars of the elements' dtypes.
     pub(crate) fn new(options: &PaddingOptions, spec: &ElementSpec) -> Result<Padding> {
         let values = match &options.value {
             Some(value) => Some(Arc::new(values(value, spec)?)),

@@ -179,7 +179,7 @@ impl Strategy {
         self.ranks().begin(step);
     }
 
-    /// The common result of all ranks: success only if `outcome` is no error on every rank.
+    /// The common result of all ranks: success only if `outcome` is not an error on any rank.
     pub fn agree(&self, outcome: Result<()>) -> Result<()> {
         self.ranks().vote(outcome, &[]).map(drop)
     }

@@ -58,8 +58,8 @@ impl Ranks {
     }
 
     /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if
-    /// `outcome` is no error. Then all ranks commit. Returns the payloads of all ranks, if there
-    /// are several.
+    /// `outcome` is not an error. Then all ranks commit. Returns the payloads of all ranks, if
+    /// there are several.
     pub(crate) fn vote(&self, outcome: Result<()>, payload: &[u8]) -> Result<Option<Gathered>> {
         if self.is_alone() {
             return outcome.map(|()| None);

@@ -42,7 +42,7 @@ impl Value for f32 {
     fn get(register: u64) -> Self {
         f32::from_bits(register as u32)
     }
-    /// A result that is no number is always the same one, as on a device.
+    /// A result that is not a number is always the same one, as on a device.
     fn put(self) -> u64 {
         if self.is_nan() {
             0x7fff_ffff

@@ -368,7 +368,7 @@ fn number(text: &str) -> Read<u64> {
         Some(("0f" | "0d", digits)) => u64::from_str_radix(digits, 16).ok(),
         _ => text.parse::<i128>().ok().map(|value| value as u64),
     };
-    bits.ok_or_else(|| format!("{text} is no number"))
+    bits.ok_or_else(|| format!("{text} is not a number"))
 }
 
 /// The bytes of the type that a text ends with.
