@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <umbo/cluster.h>
+#include <umbo/expert.h>
 #include <umbo/io.h>
 #include <umbo/umbo.h>
 

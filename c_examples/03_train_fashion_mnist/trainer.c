@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <umbo/expert.h>
 
 
 /* This replica's part of a batch, with its pixels as floats of mean 0 and deviation 1. */
