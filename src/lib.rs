@@ -65,7 +65,12 @@ pub mod machinery;
 pub mod nouns;
 pub mod tensorflow;
 
-pub use machinery::{object::*, status::*, user_data::umbo_destroy_fn};
+pub use machinery::{
+    object::*,
+    options::{UMBO_STRUCT_MARK, struct_size},
+    status::*,
+    user_data::umbo_destroy_fn,
+};
 pub use nouns::{
     apply::*, array_files::*, checkpoint::*, checkpoint_manager::*, checkpoint_weights::*,
     cluster_resolver::*, collective::*, communicator::*, communicator_functions::*,

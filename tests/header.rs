@@ -324,10 +324,10 @@ typedef struct umbo_thing_options {
   uint64_t reserved[2];
 } umbo_thing_options;
 
-#define UMBO_THING_OPTIONS_INIT \
-  { sizeof(umbo_thing_options), UMBO_ENUM_VALUE(umbo_mode, 0), 0.5, UMBO_LEAST, 1 << 30, 4000, \
-    NULL, NULL, { 0, 0 } }
-UMBO_DEFAULT(umbo_thing_options, UMBO_THING_OPTIONS_INIT)
+#define umbo_thing_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_thing_options), UMBO_ENUM_VALUE(umbo_mode, 0), 0.5, UMBO_LEAST, 1 << 30, \
+    4000, NULL, NULL, { 0, 0 }
+#define UMBO_THING_OPTIONS_INIT { umbo_thing_options_defaults }
 
 /**
  * Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it
@@ -362,7 +362,7 @@ pub type umbo_mode = i32;
 pub const UMBO_MODE_WELL: umbo_mode = 0;
 "#;
     let made = made_of("appended", source, "{{declarations thing.rs}}\n").expect("it can be made");
-    let macro_of_c = "{ sizeof(umbo_thing_options), 0.5, 0, UMBO_MODE_WELL, 2.5, NULL }";
+    let macro_of_c = " UMBO_STRUCT_SIZE(umbo_thing_options), 0.5, 0, UMBO_MODE_WELL, 2.5, NULL";
     assert!(made.contains(macro_of_c), "{made}");
     let names = ["options", "conversion", "reading"];
     let skeleton = names
@@ -378,7 +378,7 @@ struct thing_options {
     std::string name = {};
 };
 inline umbo_thing_options raw_options(const thing_options &how) noexcept {
-    auto raw = umbo_thing_options_default();
+    umbo_thing_options raw = UMBO_THING_OPTIONS_INIT;
     raw.rate = how.rate;
     raw.exact = how.exact ? 1 : 0;
     raw.mode = to_c(how.mode);

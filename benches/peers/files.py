@@ -45,7 +45,7 @@ class Umbo:
     """Variables, and a checkpoint of them."""
 
     def __init__(self, arrays):
-        strategy_options = ffi.new("umbo_strategy_options *", lib.umbo_strategy_options_default())
+        strategy_options = ffi.new("umbo_strategy_options *", lib.UMBO_STRATEGY_OPTIONS_INIT)
         strategy_options.cpu_replicas = 2
         self.strategy = made("strategy", lib.umbo_strategy_create, strategy_options)
         self.checkpoint = made("checkpoint", lib.umbo_checkpoint_create, self.strategy)

@@ -148,7 +148,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   umbo::gradients_options mean;
   mean.loss_reduction = umbo::loss_reduction::mean; // as ggml_cross_entropy_loss() has it
   const auto gradients = umbo::gradients::create(strategy, variables, mean);
-  auto how = umbo_custom_rule_options_default();
+  umbo_custom_rule_options how = UMBO_CUSTOM_RULE_OPTIONS_INIT;
   const char *const states[2] = {"m", "v"};
   how.state_count = 2;
   how.state_names = states;

@@ -12,7 +12,7 @@ NUMPY = dict(FLOAT16="f2", FLOAT32="f4", FLOAT64="f8", INT8="i1", INT16="i2", IN
 
 
 class Library:
-    """The library's functions, the enums and constants of its headers, umbo_..._default(), _retain() and _release()."""
+    """The library's functions, the enums and constants of its headers, umbo_..._retain() and _release()."""
     def __init__(self):
         seen = set()
         def included(header):  # each once, behind what it includes
@@ -25,22 +25,19 @@ class Library:
         text = re.sub(r"^#ifdef __cplusplus\n[^#]*#(else|endif)", "", text, flags=re.M)
         # Where a compiler would have a choice, the last definition of a macro is that of plain C.
         self.macros = dict(re.findall(r"^#define (\w+) +(.*)", text, flags=re.M))
-        text = re.sub(r"static inline [^{;]*\{(?:.*\}$|(?:.*\n)*?\})|^#.*|^UMBO_DEFAULT.*|UMBO_API|UMBO_MUST_USE", "", text, flags=re.M)
+        text = re.sub(r"static inline [^{;]*\{(?:.*\}$|(?:.*\n)*?\})|^#.*|UMBO_API|UMBO_MUST_USE", "", text, flags=re.M)
         ffi.cdef(text.replace(" UMBO_INT32 {", " {"))
         self.functions = ffi.dlopen(str(LIBRARY / "libumbo.so"))
 
     def value(self, text):
         """What the C expression of a macro is: numbers, constants and lists of them."""
-        text = re.sub(r"sizeof\((\w+)\)", lambda name: str(ffi.sizeof(name[1])), text.replace("NULL", "ffi.NULL"))
+        text = re.sub(r"\w+_defaults", lambda name: self.macros[name[0]], text).replace("NULL", "ffi.NULL")
+        text = re.sub(r"UMBO_STRUCT_SIZE\((\w+)\)", lambda name: f"UMBO_STRUCT_MARK + {ffi.sizeof(name[1])}", text)
         text = re.sub(r"UMBO_ENUM_VALUE\(\w+, (.*?)\)", r"\1", text).translate({ord("{"): "[", ord("}"): "]"})
         return eval(re.sub(r"[A-Z]+_\w+", lambda name: f"lib.{name[0]}", text))
 
     def __getattr__(self, name):
-        if name.endswith("_default"):
-            kind = name.removesuffix("_default")
-            fields = self.value(self.macros[f"{kind.upper()}_INIT"])
-            made = lambda: ffi.new(f"{kind} *", fields)[0]
-        elif of_type := re.fullmatch(r"umbo_(\w+)_(retain|release)", name):  # inline in C, each over one function
+        if of_type := re.fullmatch(r"umbo_(\w+)_(retain|release)", name):  # inline in C, each over one function
             kind, verb = getattr(self, f"UMBO_HANDLE_{of_type[1].upper()}"), getattr(self, f"umbo_{of_type[2]}")
             made = lambda handle, *retained: verb(handle, kind, *retained)
         else:
@@ -75,7 +72,7 @@ def check(status):
     """Raises what a callback has raised, or what the library says."""
     if not status:
         return
-    info = ffi.new("umbo_error_info *", lib.umbo_error_info_default())
+    info = ffi.new("umbo_error_info *", lib.UMBO_ERROR_INFO_INIT)
     for index in range(lib.umbo_last_error_count()):
         if lib.umbo_last_error_at(index, info) == 0 and info.payload:
             error = ffi.from_handle(info.payload)

@@ -111,8 +111,8 @@ typedef struct umbo_communicator_functions {
 } umbo_communicator_functions;
 
 #define UMBO_COMMUNICATOR_FUNCTIONS_INIT \
-  { sizeof(umbo_communicator_functions), 0, 0, 1, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_communicator_functions, UMBO_COMMUNICATOR_FUNCTIONS_INIT)
+  { UMBO_STRUCT_SIZE(umbo_communicator_functions), 0, 0, 1, 0, 1, NULL, NULL, NULL, NULL, NULL, \
+    NULL }
 
 /** The place of this process among the ranks. */
 typedef struct umbo_communicator_info {
@@ -127,8 +127,7 @@ typedef struct umbo_communicator_info {
   int64_t node_rank_count;
 } umbo_communicator_info;
 
-#define UMBO_COMMUNICATOR_INFO_INIT { sizeof(umbo_communicator_info), 0, 0, 0, 0 }
-UMBO_DEFAULT(umbo_communicator_info, UMBO_COMMUNICATOR_INFO_INIT)
+#define UMBO_COMMUNICATOR_INFO_INIT { UMBO_STRUCT_SIZE(umbo_communicator_info), 0, 0, 0, 0 }
 
 /**
  * Creates a communicator of functions of the program.
@@ -262,8 +261,9 @@ typedef struct umbo_mpi_options {
   void *find_user_data;
 } umbo_mpi_options;
 
-#define UMBO_MPI_OPTIONS_INIT { sizeof(umbo_mpi_options), 600.0, NULL, 1 << 30, NULL, NULL }
-UMBO_DEFAULT(umbo_mpi_options, UMBO_MPI_OPTIONS_INIT)
+#define umbo_mpi_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_mpi_options), 600.0, NULL, 1 << 30, NULL, NULL
+#define UMBO_MPI_OPTIONS_INIT { umbo_mpi_options_defaults }
 
 /**
  * Joins all processes that were started together, or the ranks of a communicator of MPI.
@@ -311,8 +311,8 @@ typedef struct umbo_cluster_resolver_info {
   int64_t rank_count;
 } umbo_cluster_resolver_info;
 
-#define UMBO_CLUSTER_RESOLVER_INFO_INIT { sizeof(umbo_cluster_resolver_info), 0, NULL, 0, 0, 0 }
-UMBO_DEFAULT(umbo_cluster_resolver_info, UMBO_CLUSTER_RESOLVER_INFO_INIT)
+#define UMBO_CLUSTER_RESOLVER_INFO_INIT \
+  { UMBO_STRUCT_SIZE(umbo_cluster_resolver_info), 0, NULL, 0, 0, 0 }
 
 /**
  * Creates a resolver from JSON in the form of TF_CONFIG.

@@ -67,8 +67,8 @@ typedef struct umbo_reduce_options {
   umbo_tensor *output;
 } umbo_reduce_options;
 
-#define UMBO_REDUCE_OPTIONS_INIT { sizeof(umbo_reduce_options), 0, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
+#define umbo_reduce_options_defaults UMBO_STRUCT_SIZE(umbo_reduce_options), 0, NULL, NULL, NULL
+#define UMBO_REDUCE_OPTIONS_INIT { umbo_reduce_options_defaults }
 
 /**
  * Reduces a value over the replicas, leaf by leaf.

@@ -59,12 +59,15 @@
  * same order. If it fails on one, it fails on all; UMBO_STATUS_FAILED_PRECONDITION is then also for
  * ranks that make different calls, UMBO_STATUS_UNAVAILABLE for one that has ended.
  *
- * Options. Structs of options and information begin with `struct_size`, the size of the struct.
- * UMBO_X_INIT sets it, and gives each other field its default; so does umbo_X_default(), as a
- * value. Start from one of them. NULL in place of options means all defaults. Later versions append
- * fields whose default is 0, so a program works with an older or newer library as long as it sets
- * no field that the library does not know. 0 is the number 0, except where it can mean nothing:
- * there it is "not given", and the field's description says so.
+ * Options. NULL in place of options means all defaults. UMBO_OPTIONS() gives options with some
+ * fields changed, in one expression; UMBO_X_INIT begins a variable, of options as of information.
+ * Both set the first field, `struct_size`, to UMBO_STRUCT_SIZE(), which marks a struct that has
+ * its defaults; any other number there, such as a bare sizeof, is
+ * UMBO_STATUS_INVALID_ARGUMENT. Structs without an INIT macro are made by the library alone, for
+ * callbacks; their `struct_size` is their plain size in the library. Later versions append fields
+ * whose default is 0, so a program works with an older or newer library as long as it sets no
+ * field that the library does not know. 0 is the number 0, except where it can mean nothing: there
+ * it is "not given", and the field's description says so.
  *
  * Memory. If there is not enough memory for what has a size that the caller decides (tensors,
  * gradients, state, buffers, lists, files), the call fails and nothing is lost. The library's own
@@ -154,12 +157,37 @@
 #define UMBO_ENUM_VALUE(type, number) ((type)(number))
 #endif
 
-/** Defines umbo_x_default(), which gives UMBO_X_INIT as a value. */
-#define UMBO_DEFAULT(type, initializer)     \
-  static inline type type##_default(void) { \
-    type value = initializer;               \
-    return value;                           \
-  }
+/** The first field, `struct_size`, of a struct that has its defaults: its size and a mark. */
+#define UMBO_STRUCT_SIZE(type) (UMBO_STRUCT_MARK + sizeof(type))
+
+#if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L) || \
+    (defined(_MSC_VER) && !defined(__cplusplus))
+#if defined(__GNUC__) && !defined(__TINYC__)
+/* Around fields that are given twice, which is the purpose here: no warning. */
+#define UMBO_FIELDS_BEGIN                                    \
+  __extension__({                                            \
+    _Pragma("GCC diagnostic push")                           \
+    _Pragma("GCC diagnostic ignored \"-Woverride-init\"") 0; \
+  })
+#define UMBO_FIELDS_END __extension__({ _Pragma("GCC diagnostic pop") 0; })
+#else
+#define UMBO_FIELDS_BEGIN 0
+#define UMBO_FIELDS_END 0
+#endif
+
+/**
+ * Options in one expression of C99: the defaults, with the named fields changed. For example,
+ * &UMBO_OPTIONS(umbo_adamw, .learning_rate = 1e-3, .beta1 = 0.8) is an argument of
+ * umbo_optimizer_create_adamw().
+ *
+ * `name` is the type without `_options`. The expression is an lvalue, which lives until the end of
+ * the block around it, and so do arrays that are written in it: .axes = (int32_t[]){0}. In C++, the
+ * structs of umbo.hpp have the defaults.
+ */
+#define UMBO_OPTIONS(name, ...)                                                       \
+  (((void)UMBO_FIELDS_BEGIN, &(name##_options){name##_options_defaults, __VA_ARGS__}) \
+       [UMBO_FIELDS_END])
+#endif
 
 /** Makes a call and, if it fails, returns its status from the calling function. */
 #define UMBO_TRY(call)                                      \
@@ -191,6 +219,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** The mark that UMBO_STRUCT_SIZE() adds to the size of a struct. */
+#define UMBO_STRUCT_MARK (1431109632)
 
 /** All that there are: steps, elements, the elements that are shuffled together. */
 #define UMBO_ALL (-11)
@@ -277,8 +308,8 @@ typedef struct umbo_error_info {
   umbo_destroy_fn payload_destroy;
 } umbo_error_info;
 
-#define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), UMBO_OK, 0, NULL, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_error_info, UMBO_ERROR_INFO_INIT)
+#define UMBO_ERROR_INFO_INIT \
+  { UMBO_STRUCT_SIZE(umbo_error_info), UMBO_OK, 0, NULL, NULL, NULL, NULL }
 
 /**
  * Gets the name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for an undefined number.

@@ -52,9 +52,8 @@ typedef struct umbo_element_spec_info {
 } umbo_element_spec_info;
 
 #define UMBO_ELEMENT_SPEC_INFO_INIT \
-  { sizeof(umbo_element_spec_info), UMBO_ENUM_VALUE(umbo_value_kind, 0), UMBO_DTYPE_NONE, 0, 0, { \
-    0, 0, 0, 0, 0, 0, 0, 0 } }
-UMBO_DEFAULT(umbo_element_spec_info, UMBO_ELEMENT_SPEC_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_element_spec_info), UMBO_ENUM_VALUE(umbo_value_kind, 0), \
+    UMBO_DTYPE_NONE, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 } }
 
 /**
  * Makes the spec of a tensor.
@@ -163,8 +162,8 @@ typedef struct umbo_files_options {
   int32_t shuffle_files;
 } umbo_files_options;
 
-#define UMBO_FILES_OPTIONS_INIT { sizeof(umbo_files_options), NULL, 1, 1, 0, 0 }
-UMBO_DEFAULT(umbo_files_options, UMBO_FILES_OPTIONS_INIT)
+#define umbo_files_options_defaults UMBO_STRUCT_SIZE(umbo_files_options), NULL, 1, 1, 0, 0
+#define UMBO_FILES_OPTIONS_INIT { umbo_files_options_defaults }
 
 /**
  * Makes a dataset of the elements of files.
@@ -243,8 +242,7 @@ typedef struct umbo_generator {
   umbo_generator_end_fn end;
 } umbo_generator;
 
-#define UMBO_GENERATOR_INIT { sizeof(umbo_generator), NULL, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_generator, UMBO_GENERATOR_INIT)
+#define UMBO_GENERATOR_INIT { UMBO_STRUCT_SIZE(umbo_generator), NULL, NULL, NULL, NULL }
 
 /**
  * Makes an element from an element.
@@ -271,8 +269,8 @@ typedef struct umbo_map_options {
   int64_t parallel_call_count;
 } umbo_map_options;
 
-#define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 1 }
-UMBO_DEFAULT(umbo_map_options, UMBO_MAP_OPTIONS_INIT)
+#define umbo_map_options_defaults UMBO_STRUCT_SIZE(umbo_map_options), NULL, 1
+#define UMBO_MAP_OPTIONS_INIT { umbo_map_options_defaults }
 
 /**
  * Says whether an element is kept.
@@ -346,8 +344,8 @@ typedef struct umbo_shuffle_options {
   int32_t keep_order_each_pass;
 } umbo_shuffle_options;
 
-#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_ALL, 0, 0 }
-UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
+#define umbo_shuffle_options_defaults UMBO_STRUCT_SIZE(umbo_shuffle_options), UMBO_ALL, 0, 0
+#define UMBO_SHUFFLE_OPTIONS_INIT { umbo_shuffle_options_defaults }
 
 /** How elements that differ in shape are padded. Start from UMBO_PADDING_OPTIONS_INIT. */
 typedef struct umbo_padding_options {
@@ -361,8 +359,8 @@ typedef struct umbo_padding_options {
   int32_t mask;
 } umbo_padding_options;
 
-#define UMBO_PADDING_OPTIONS_INIT { sizeof(umbo_padding_options), NULL, 0 }
-UMBO_DEFAULT(umbo_padding_options, UMBO_PADDING_OPTIONS_INIT)
+#define umbo_padding_options_defaults UMBO_STRUCT_SIZE(umbo_padding_options), NULL, 0
+#define UMBO_PADDING_OPTIONS_INIT { umbo_padding_options_defaults }
 
 /** How elements are drawn from several datasets. Start from UMBO_SAMPLE_OPTIONS_INIT. */
 typedef struct umbo_sample_options {
@@ -381,8 +379,8 @@ typedef struct umbo_sample_options {
   int32_t stop_on_empty;
 } umbo_sample_options;
 
-#define UMBO_SAMPLE_OPTIONS_INIT { sizeof(umbo_sample_options), 0, 0, 0 }
-UMBO_DEFAULT(umbo_sample_options, UMBO_SAMPLE_OPTIONS_INIT)
+#define umbo_sample_options_defaults UMBO_STRUCT_SIZE(umbo_sample_options), 0, 0, 0
+#define UMBO_SAMPLE_OPTIONS_INIT { umbo_sample_options_defaults }
 
 /**
  * Joins datasets: element i consists of element i of each.
@@ -672,10 +670,10 @@ typedef struct umbo_distribute_options {
   int64_t compared_steps;
 } umbo_distribute_options;
 
-#define UMBO_DISTRIBUTE_OPTIONS_INIT \
-  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, UMBO_SHARDING_DATA, \
-    UMBO_AUTO }
-UMBO_DEFAULT(umbo_distribute_options, UMBO_DISTRIBUTE_OPTIONS_INIT)
+#define umbo_distribute_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, UMBO_SHARDING_DATA, \
+    UMBO_AUTO
+#define UMBO_DISTRIBUTE_OPTIONS_INIT { umbo_distribute_options_defaults }
 
 /** For which input pipeline a function makes a dataset. */
 typedef struct umbo_input_context {
@@ -688,8 +686,7 @@ typedef struct umbo_input_context {
   int64_t replica_count;
 } umbo_input_context;
 
-#define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0 }
-UMBO_DEFAULT(umbo_input_context, UMBO_INPUT_CONTEXT_INIT)
+#define UMBO_INPUT_CONTEXT_INIT { UMBO_STRUCT_SIZE(umbo_input_context), 0, 0, 0 }
 
 /**
  * Makes the dataset of an input pipeline.

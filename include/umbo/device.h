@@ -75,8 +75,8 @@ typedef struct umbo_device_info {
 } umbo_device_info;
 
 #define UMBO_DEVICE_INFO_INIT \
-  { sizeof(umbo_device_info), { UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL, 0, 0, 0, 0 }
-UMBO_DEFAULT(umbo_device_info, UMBO_DEVICE_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_device_info), { UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL, 0, 0, \
+    0, 0 }
 
 /**
  * Gets what is known of a device, and how many devices of its type there are.

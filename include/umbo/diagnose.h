@@ -92,8 +92,7 @@ typedef struct umbo_step_times {
 } umbo_step_times;
 
 #define UMBO_STEP_TIMES_INIT \
-  { sizeof(umbo_step_times), 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_step_times, UMBO_STEP_TIMES_INIT)
+  { UMBO_STRUCT_SIZE(umbo_step_times), 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
 
 /** The options of a trace. */
 typedef struct umbo_trace_options {
@@ -105,8 +104,8 @@ typedef struct umbo_trace_options {
   int64_t max_events;
 } umbo_trace_options;
 
-#define UMBO_TRACE_OPTIONS_INIT { sizeof(umbo_trace_options), 4000000 }
-UMBO_DEFAULT(umbo_trace_options, UMBO_TRACE_OPTIONS_INIT)
+#define umbo_trace_options_defaults UMBO_STRUCT_SIZE(umbo_trace_options), 4000000
+#define UMBO_TRACE_OPTIONS_INIT { umbo_trace_options_defaults }
 
 /**
  * Starts or stops to measure the steps of a strategy.

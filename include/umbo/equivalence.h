@@ -106,8 +106,8 @@ typedef struct umbo_equivalence_options {
   double absolute_tolerance;
 } umbo_equivalence_options;
 
-#define UMBO_EQUIVALENCE_OPTIONS_INIT { sizeof(umbo_equivalence_options), UMBO_AUTO, 0.0 }
-UMBO_DEFAULT(umbo_equivalence_options, UMBO_EQUIVALENCE_OPTIONS_INIT)
+#define umbo_equivalence_options_defaults UMBO_STRUCT_SIZE(umbo_equivalence_options), UMBO_AUTO, 0.0
+#define UMBO_EQUIVALENCE_OPTIONS_INIT { umbo_equivalence_options_defaults }
 
 /** The result of a check as a whole. */
 typedef struct umbo_equivalence_info {
@@ -123,8 +123,7 @@ typedef struct umbo_equivalence_info {
   int64_t finding_count;
 } umbo_equivalence_info;
 
-#define UMBO_EQUIVALENCE_INFO_INIT { sizeof(umbo_equivalence_info), 0, NULL, 0 }
-UMBO_DEFAULT(umbo_equivalence_info, UMBO_EQUIVALENCE_INFO_INIT)
+#define UMBO_EQUIVALENCE_INFO_INIT { UMBO_STRUCT_SIZE(umbo_equivalence_info), 0, NULL, 0 }
 
 /** One finding of a check. */
 typedef struct umbo_equivalence_finding {
@@ -151,9 +150,8 @@ typedef struct umbo_equivalence_finding {
 } umbo_equivalence_finding;
 
 #define UMBO_EQUIVALENCE_FINDING_INIT \
-  { sizeof(umbo_equivalence_finding), UMBO_ENUM_VALUE(umbo_equivalence_subject, 0), \
+  { UMBO_STRUCT_SIZE(umbo_equivalence_finding), UMBO_ENUM_VALUE(umbo_equivalence_subject, 0), \
     UMBO_ENUM_VALUE(umbo_equivalence_verdict, 0), 0, 0, 0.0, 0.0, NULL, NULL }
-UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
 
 /**
  * Checks that a step does the same on one replica as on all. It is for tests, and for the first

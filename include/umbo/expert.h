@@ -599,9 +599,9 @@ typedef struct umbo_custom_rule_options {
   umbo_update_on_gpu_fn update_on_gpu;
 } umbo_custom_rule_options;
 
-#define UMBO_CUSTOM_RULE_OPTIONS_INIT \
-  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_custom_rule_options, UMBO_CUSTOM_RULE_OPTIONS_INIT)
+#define umbo_custom_rule_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL
+#define UMBO_CUSTOM_RULE_OPTIONS_INIT { umbo_custom_rule_options_defaults }
 
 /**
  * Makes an optimizer whose rule is a function of the program.

@@ -69,8 +69,8 @@ typedef struct umbo_nccl_options {
   const char *library;
 } umbo_nccl_options;
 
-#define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300.0, NULL }
-UMBO_DEFAULT(umbo_nccl_options, UMBO_NCCL_OPTIONS_INIT)
+#define umbo_nccl_options_defaults UMBO_STRUCT_SIZE(umbo_nccl_options), 300.0, NULL
+#define UMBO_NCCL_OPTIONS_INIT { umbo_nccl_options_defaults }
 
 /**
  * Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.

@@ -71,9 +71,9 @@ typedef struct umbo_gradients_options {
   umbo_dtype dtype;
 } umbo_gradients_options;
 
-#define UMBO_GRADIENTS_OPTIONS_INIT \
-  { sizeof(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE }
-UMBO_DEFAULT(umbo_gradients_options, UMBO_GRADIENTS_OPTIONS_INIT)
+#define umbo_gradients_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE
+#define UMBO_GRADIENTS_OPTIONS_INIT { umbo_gradients_options_defaults }
 
 /** The properties of gradients, and of the gradient of one variable. */
 typedef struct umbo_gradients_info {
@@ -91,8 +91,7 @@ typedef struct umbo_gradients_info {
 } umbo_gradients_info;
 
 #define UMBO_GRADIENTS_INFO_INIT \
-  { sizeof(umbo_gradients_info), 0, 0, UMBO_LOSS_UNSET, UMBO_DTYPE_NONE, 0 }
-UMBO_DEFAULT(umbo_gradients_info, UMBO_GRADIENTS_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_gradients_info), 0, 0, UMBO_LOSS_UNSET, UMBO_DTYPE_NONE, 0 }
 
 /**
  * Makes gradient buffers, one for each variable and replica.

@@ -271,9 +271,9 @@ typedef struct umbo_load_weights_options {
   void *report_user_data;
 } umbo_load_weights_options;
 
-#define UMBO_LOAD_WEIGHTS_OPTIONS_INIT \
-  { sizeof(umbo_load_weights_options), 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL }
-UMBO_DEFAULT(umbo_load_weights_options, UMBO_LOAD_WEIGHTS_OPTIONS_INIT)
+#define umbo_load_weights_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_load_weights_options), 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL
+#define UMBO_LOAD_WEIGHTS_OPTIONS_INIT { umbo_load_weights_options_defaults }
 
 /** Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
@@ -347,9 +347,9 @@ typedef struct umbo_checkpoint_manager_options {
   int32_t start_fresh;
 } umbo_checkpoint_manager_options;
 
-#define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
-  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 0, 1, UMBO_INFINITE, 0 }
-UMBO_DEFAULT(umbo_checkpoint_manager_options, UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT)
+#define umbo_checkpoint_manager_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_checkpoint_manager_options), 5, 0, 0, 0, 1, UMBO_INFINITE, 0
+#define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT { umbo_checkpoint_manager_options_defaults }
 
 /**
  * Makes a manager, which keeps the newest checkpoints of one training in a folder, and the best by
@@ -600,8 +600,7 @@ typedef struct umbo_variable_progress {
   double second_running;
 } umbo_variable_progress;
 
-#define UMBO_VARIABLE_PROGRESS_INIT { sizeof(umbo_variable_progress), 0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_variable_progress, UMBO_VARIABLE_PROGRESS_INIT)
+#define UMBO_VARIABLE_PROGRESS_INIT { UMBO_STRUCT_SIZE(umbo_variable_progress), 0, 0.0, 0.0 }
 
 /**
  * Sets a state that an optimizer keeps for a variable, as if an update had left it.

@@ -104,8 +104,9 @@ typedef struct umbo_metric_options {
   int32_t has_ignore_index;
 } umbo_metric_options;
 
-#define UMBO_METRIC_OPTIONS_INIT { sizeof(umbo_metric_options), 0, 200, 0.0, 1.0, 5, 0, 0 }
-UMBO_DEFAULT(umbo_metric_options, UMBO_METRIC_OPTIONS_INIT)
+#define umbo_metric_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_metric_options), 0, 200, 0.0, 1.0, 5, 0, 0
+#define UMBO_METRIC_OPTIONS_INIT { umbo_metric_options_defaults }
 
 /** The number of metrics, and the properties of one of them. */
 typedef struct umbo_metrics_info {
@@ -119,8 +120,7 @@ typedef struct umbo_metrics_info {
 } umbo_metrics_info;
 
 #define UMBO_METRICS_INFO_INIT \
-  { sizeof(umbo_metrics_info), 0, NULL, UMBO_ENUM_VALUE(umbo_metric_kind, 0) }
-UMBO_DEFAULT(umbo_metrics_info, UMBO_METRICS_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_metrics_info), 0, NULL, UMBO_ENUM_VALUE(umbo_metric_kind, 0) }
 
 /** How a class was predicted. */
 typedef struct umbo_class_metric {
@@ -139,8 +139,7 @@ typedef struct umbo_class_metric {
   double f1;
 } umbo_class_metric;
 
-#define UMBO_CLASS_METRIC_INIT { sizeof(umbo_class_metric), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_class_metric, UMBO_CLASS_METRIC_INIT)
+#define UMBO_CLASS_METRIC_INIT { UMBO_STRUCT_SIZE(umbo_class_metric), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
 
 /**
  * Makes metrics, none yet, to which the replicas of a strategy add in its runs.

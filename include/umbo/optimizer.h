@@ -17,12 +17,10 @@
  * ```c
  * // Adam with weight decay and clipping.
  * static umbo_status make_optimizer(umbo_strategy *strategy, umbo_optimizer **optimizer) {
- *   umbo_adamw_options rule = umbo_adamw_options_default();
- *   umbo_optimizer_options settings = umbo_optimizer_options_default();
- *   rule.learning_rate = 1e-3;
- *   settings.global_clip_norm = 1.0;
- *   UMBO_TRY(umbo_optimizer_create_adamw(strategy, &rule, optimizer));
- *   return umbo_optimizer_configure(*optimizer, &settings);
+ *   UMBO_TRY(umbo_optimizer_create_adamw(
+ *       strategy, &UMBO_OPTIONS(umbo_adamw, .learning_rate = 1e-3), optimizer));
+ *   return umbo_optimizer_configure(
+ *       *optimizer, &UMBO_OPTIONS(umbo_optimizer, .global_clip_norm = 1.0));
  * }
  * ```
  */
@@ -40,8 +38,8 @@ typedef struct umbo_sgd_options {
   double learning_rate;
 } umbo_sgd_options;
 
-#define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.01 }
-UMBO_DEFAULT(umbo_sgd_options, UMBO_SGD_OPTIONS_INIT)
+#define umbo_sgd_options_defaults UMBO_STRUCT_SIZE(umbo_sgd_options), 0.01
+#define UMBO_SGD_OPTIONS_INIT { umbo_sgd_options_defaults }
 
 /** Options of gradient descent with momentum. */
 typedef struct umbo_momentum_options {
@@ -59,8 +57,8 @@ typedef struct umbo_momentum_options {
   double dampening;
 } umbo_momentum_options;
 
-#define UMBO_MOMENTUM_OPTIONS_INIT { sizeof(umbo_momentum_options), 0.01, 0.9, 0, 0.0 }
-UMBO_DEFAULT(umbo_momentum_options, UMBO_MOMENTUM_OPTIONS_INIT)
+#define umbo_momentum_options_defaults UMBO_STRUCT_SIZE(umbo_momentum_options), 0.01, 0.9, 0, 0.0
+#define UMBO_MOMENTUM_OPTIONS_INIT { umbo_momentum_options_defaults }
 
 /** Options of Adam. */
 typedef struct umbo_adam_options {
@@ -77,8 +75,8 @@ typedef struct umbo_adam_options {
   int32_t amsgrad;
 } umbo_adam_options;
 
-#define UMBO_ADAM_OPTIONS_INIT { sizeof(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8, 0 }
-UMBO_DEFAULT(umbo_adam_options, UMBO_ADAM_OPTIONS_INIT)
+#define umbo_adam_options_defaults UMBO_STRUCT_SIZE(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8, 0
+#define UMBO_ADAM_OPTIONS_INIT { umbo_adam_options_defaults }
 
 /** Options of AdamW. */
 typedef struct umbo_adamw_options {
@@ -97,8 +95,9 @@ typedef struct umbo_adamw_options {
   int32_t amsgrad;
 } umbo_adamw_options;
 
-#define UMBO_ADAMW_OPTIONS_INIT { sizeof(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01, 0 }
-UMBO_DEFAULT(umbo_adamw_options, UMBO_ADAMW_OPTIONS_INIT)
+#define umbo_adamw_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01, 0
+#define UMBO_ADAMW_OPTIONS_INIT { umbo_adamw_options_defaults }
 
 /** Options of LAMB. */
 typedef struct umbo_lamb_options {
@@ -115,8 +114,9 @@ typedef struct umbo_lamb_options {
   double weight_decay;
 } umbo_lamb_options;
 
-#define UMBO_LAMB_OPTIONS_INIT { sizeof(umbo_lamb_options), 0.001, 0.9, 0.999, 1e-6, 0.01 }
-UMBO_DEFAULT(umbo_lamb_options, UMBO_LAMB_OPTIONS_INIT)
+#define umbo_lamb_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_lamb_options), 0.001, 0.9, 0.999, 1e-6, 0.01
+#define UMBO_LAMB_OPTIONS_INIT { umbo_lamb_options_defaults }
 
 /** Options of Adagrad. */
 typedef struct umbo_adagrad_options {
@@ -131,8 +131,8 @@ typedef struct umbo_adagrad_options {
   double learning_rate_decay;
 } umbo_adagrad_options;
 
-#define UMBO_ADAGRAD_OPTIONS_INIT { sizeof(umbo_adagrad_options), 0.01, 0.0, 1e-10, 0.0 }
-UMBO_DEFAULT(umbo_adagrad_options, UMBO_ADAGRAD_OPTIONS_INIT)
+#define umbo_adagrad_options_defaults UMBO_STRUCT_SIZE(umbo_adagrad_options), 0.01, 0.0, 1e-10, 0.0
+#define UMBO_ADAGRAD_OPTIONS_INIT { umbo_adagrad_options_defaults }
 
 /** Options of RMSprop. */
 typedef struct umbo_rmsprop_options {
@@ -149,8 +149,9 @@ typedef struct umbo_rmsprop_options {
   int32_t centered;
 } umbo_rmsprop_options;
 
-#define UMBO_RMSPROP_OPTIONS_INIT { sizeof(umbo_rmsprop_options), 0.01, 0.99, 0.0, 1e-8, 0 }
-UMBO_DEFAULT(umbo_rmsprop_options, UMBO_RMSPROP_OPTIONS_INIT)
+#define umbo_rmsprop_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_rmsprop_options), 0.01, 0.99, 0.0, 1e-8, 0
+#define UMBO_RMSPROP_OPTIONS_INIT { umbo_rmsprop_options_defaults }
 
 /** Options of FTRL-Proximal. `beta`, `l2` and `initial_accumulator` must not all be 0. */
 typedef struct umbo_ftrl_options {
@@ -167,8 +168,8 @@ typedef struct umbo_ftrl_options {
   double initial_accumulator;
 } umbo_ftrl_options;
 
-#define UMBO_FTRL_OPTIONS_INIT { sizeof(umbo_ftrl_options), 0.1, 1.0, 0.0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_ftrl_options, UMBO_FTRL_OPTIONS_INIT)
+#define umbo_ftrl_options_defaults UMBO_STRUCT_SIZE(umbo_ftrl_options), 0.1, 1.0, 0.0, 0.0, 0.0
+#define UMBO_FTRL_OPTIONS_INIT { umbo_ftrl_options_defaults }
 
 /**
  * Makes an optimizer: gradient descent. It keeps no state.
@@ -361,10 +362,10 @@ typedef struct umbo_optimizer_options {
   int32_t maximize;
 } umbo_optimizer_options;
 
-#define UMBO_OPTIMIZER_OPTIONS_INIT \
-  { sizeof(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, UMBO_NON_FINITE_AUTO, \
-    UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0 }
-UMBO_DEFAULT(umbo_optimizer_options, UMBO_OPTIMIZER_OPTIONS_INIT)
+#define umbo_optimizer_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
+    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0
+#define UMBO_OPTIMIZER_OPTIONS_INIT { umbo_optimizer_options_defaults }
 
 /** How an optimizer treats the variables of a group. */
 typedef struct umbo_group_options {
@@ -377,8 +378,8 @@ typedef struct umbo_group_options {
   int32_t frozen;
 } umbo_group_options;
 
-#define UMBO_GROUP_OPTIONS_INIT { sizeof(umbo_group_options), 1.0, UMBO_AUTO, 0 }
-UMBO_DEFAULT(umbo_group_options, UMBO_GROUP_OPTIONS_INIT)
+#define umbo_group_options_defaults UMBO_STRUCT_SIZE(umbo_group_options), 1.0, UMBO_AUTO, 0
+#define UMBO_GROUP_OPTIONS_INIT { umbo_group_options_defaults }
 
 /**
  * Replaces all settings of an optimizer, from the next apply on.
@@ -414,8 +415,8 @@ typedef struct umbo_apply_options {
   int32_t measure_norm;
 } umbo_apply_options;
 
-#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0 }
-UMBO_DEFAULT(umbo_apply_options, UMBO_APPLY_OPTIONS_INIT)
+#define umbo_apply_options_defaults UMBO_STRUCT_SIZE(umbo_apply_options), 0, 0
+#define UMBO_APPLY_OPTIONS_INIT { umbo_apply_options_defaults }
 
 /** The outcome of an apply. */
 typedef struct umbo_apply_report {
@@ -462,8 +463,7 @@ typedef struct umbo_apply_report {
 } umbo_apply_report;
 
 #define UMBO_APPLY_REPORT_INIT \
-  { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
-UMBO_DEFAULT(umbo_apply_report, UMBO_APPLY_REPORT_INIT)
+  { UMBO_STRUCT_SIZE(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
 
 /**
  * Combines the submitted gradients and updates the variables. Call it once for each run.
@@ -553,8 +553,7 @@ typedef struct umbo_optimizer_info {
   double loss_scale;
 } umbo_optimizer_info;
 
-#define UMBO_OPTIMIZER_INFO_INIT { sizeof(umbo_optimizer_info), NULL, 0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_optimizer_info, UMBO_OPTIMIZER_INFO_INIT)
+#define UMBO_OPTIMIZER_INFO_INIT { UMBO_STRUCT_SIZE(umbo_optimizer_info), NULL, 0, 0.0, 0.0 }
 
 /** Gets what an optimizer is. It may be called inside a run. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_info(

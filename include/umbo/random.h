@@ -49,8 +49,7 @@ typedef struct umbo_random_key {
   int64_t first_example;
 } umbo_random_key;
 
-#define UMBO_RANDOM_KEY_INIT { sizeof(umbo_random_key), 0, 0, 0, 0 }
-UMBO_DEFAULT(umbo_random_key, UMBO_RANDOM_KEY_INIT)
+#define UMBO_RANDOM_KEY_INIT { UMBO_STRUCT_SIZE(umbo_random_key), 0, 0, 0, 0 }
 
 /**
  * Gets the key of the examples that this replica has in this step.

@@ -70,8 +70,7 @@ typedef struct umbo_replica_context_info {
 } umbo_replica_context_info;
 
 #define UMBO_REPLICA_CONTEXT_INFO_INIT \
-  { sizeof(umbo_replica_context_info), 0, 0, 0, NULL, NULL, 0, 0, 0, 0 }
-UMBO_DEFAULT(umbo_replica_context_info, UMBO_REPLICA_CONTEXT_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_replica_context_info), 0, 0, 0, NULL, NULL, 0, 0, 0, 0 }
 
 /** Gets a replica, its device, and its part of the global batch. Cheap: it allocates nothing. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_get_info(

@@ -144,9 +144,10 @@ typedef struct umbo_strategy_options {
   int64_t fingerprint_interval;
 } umbo_strategy_options;
 
-#define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), 0, NULL, 0, NULL, 0, 1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0 }
-UMBO_DEFAULT(umbo_strategy_options, UMBO_STRATEGY_OPTIONS_INIT)
+#define umbo_strategy_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_strategy_options), 0, NULL, 0, NULL, 0, 1, 0, NULL, NULL, NULL, NULL, \
+    NULL, 0, 0
+#define UMBO_STRATEGY_OPTIONS_INIT { umbo_strategy_options_defaults }
 
 /** The total of a metric over all replicas. */
 typedef struct umbo_metric {
@@ -159,8 +160,7 @@ typedef struct umbo_metric {
   double mean;
 } umbo_metric;
 
-#define UMBO_METRIC_INIT { sizeof(umbo_metric), 0.0, 0.0, 0.0 }
-UMBO_DEFAULT(umbo_metric, UMBO_METRIC_INIT)
+#define UMBO_METRIC_INIT { UMBO_STRUCT_SIZE(umbo_metric), 0.0, 0.0, 0.0 }
 
 /**
  * Creates a strategy.
@@ -284,8 +284,7 @@ typedef struct umbo_strategy_info {
 } umbo_strategy_info;
 
 #define UMBO_STRATEGY_INFO_INIT \
-  { sizeof(umbo_strategy_info), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
-UMBO_DEFAULT(umbo_strategy_info, UMBO_STRATEGY_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_strategy_info), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
 
 /** Gets a strategy's replicas, devices and state. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
@@ -378,8 +377,8 @@ typedef struct umbo_run_options {
   umbo_destroy_fn user_data_destroy;
 } umbo_run_options;
 
-#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), UMBO_INFINITE, NULL, NULL }
-UMBO_DEFAULT(umbo_run_options, UMBO_RUN_OPTIONS_INIT)
+#define umbo_run_options_defaults UMBO_STRUCT_SIZE(umbo_run_options), UMBO_INFINITE, NULL, NULL
+#define UMBO_RUN_OPTIONS_INIT { umbo_run_options_defaults }
 
 /**
  * Calls a function on all replicas at the same time and waits for them.

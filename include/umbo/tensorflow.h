@@ -115,9 +115,8 @@ typedef struct umbo_variable_request_info {
 } umbo_variable_request_info;
 
 #define UMBO_VARIABLE_REQUEST_INFO_INIT \
-  { sizeof(umbo_variable_request_info), NULL, NULL, 0, UMBO_AGGREGATION_NONE, \
+  { UMBO_STRUCT_SIZE(umbo_variable_request_info), NULL, NULL, 0, UMBO_AGGREGATION_NONE, \
     UMBO_SYNCHRONIZATION_AUTO }
-UMBO_DEFAULT(umbo_variable_request_info, UMBO_VARIABLE_REQUEST_INFO_INIT)
 
 /**
  * Enters a scope in which a creator is called for each new variable of this thread.
@@ -175,8 +174,7 @@ typedef struct umbo_destination {
   const umbo_variable *variable;
 } umbo_destination;
 
-#define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
-UMBO_DEFAULT(umbo_destination, UMBO_DESTINATION_INIT)
+#define UMBO_DESTINATION_INIT { UMBO_STRUCT_SIZE(umbo_destination), NULL, NULL, NULL }
 
 /**
  * Reduces a value over the replicas onto a destination, as umbo_strategy_reduce() does without

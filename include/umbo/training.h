@@ -97,10 +97,10 @@ typedef struct umbo_train_epoch_options {
   int32_t keep_metrics;
 } umbo_train_epoch_options;
 
-#define UMBO_TRAIN_EPOCH_OPTIONS_INIT \
-  { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_INFINITE, NULL, UMBO_ALL, 1, 1, NULL, \
-    0 }
-UMBO_DEFAULT(umbo_train_epoch_options, UMBO_TRAIN_EPOCH_OPTIONS_INIT)
+#define umbo_train_epoch_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_INFINITE, NULL, UMBO_ALL, 1, \
+    1, NULL, 0
+#define UMBO_TRAIN_EPOCH_OPTIONS_INIT { umbo_train_epoch_options_defaults }
 
 /** The outcome of an epoch. */
 typedef struct umbo_train_epoch_report {
@@ -119,8 +119,8 @@ typedef struct umbo_train_epoch_report {
   int32_t pass_ended;
 } umbo_train_epoch_report;
 
-#define UMBO_TRAIN_EPOCH_REPORT_INIT { sizeof(umbo_train_epoch_report), 0, 0, 0, 0, 0.0, 0 }
-UMBO_DEFAULT(umbo_train_epoch_report, UMBO_TRAIN_EPOCH_REPORT_INIT)
+#define UMBO_TRAIN_EPOCH_REPORT_INIT \
+  { UMBO_STRUCT_SIZE(umbo_train_epoch_report), 0, 0, 0, 0, 0.0, 0 }
 
 /**
  * Trains, or evaluates, over a pass of an iterator: until there are no more elements it takes one,

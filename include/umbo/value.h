@@ -129,9 +129,8 @@ typedef struct umbo_value_info {
 } umbo_value_info;
 
 #define UMBO_VALUE_INFO_INIT \
-  { sizeof(umbo_value_info), UMBO_ENUM_VALUE(umbo_value_kind, 0), UMBO_DTYPE_NONE, 0, 0, { 0, 0, \
-    0, 0, 0, 0, 0, 0 } }
-UMBO_DEFAULT(umbo_value_info, UMBO_VALUE_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_value_info), UMBO_ENUM_VALUE(umbo_value_kind, 0), UMBO_DTYPE_NONE, 0, 0, \
+    { 0, 0, 0, 0, 0, 0, 0, 0 } }
 
 /** Gets what a value is. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_info(

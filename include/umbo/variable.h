@@ -115,10 +115,10 @@ typedef struct umbo_variable_options {
   uint64_t initial_seed;
 } umbo_variable_options;
 
-#define UMBO_VARIABLE_OPTIONS_INIT \
-  { sizeof(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_AUTO, \
-    UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0.0, 0.05, 0 }
-UMBO_DEFAULT(umbo_variable_options, UMBO_VARIABLE_OPTIONS_INIT)
+#define umbo_variable_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_AUTO, \
+    UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0.0, 0.05, 0
+#define UMBO_VARIABLE_OPTIONS_INIT { umbo_variable_options_defaults }
 
 /** The properties of a variable. Start from UMBO_VARIABLE_INFO_INIT. */
 typedef struct umbo_variable_info {
@@ -142,9 +142,8 @@ typedef struct umbo_variable_info {
 } umbo_variable_info;
 
 #define UMBO_VARIABLE_INFO_INIT \
-  { sizeof(umbo_variable_info), NULL, NULL, UMBO_DTYPE_NONE, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, \
-    UMBO_AGGREGATION_NONE, 0 }
-UMBO_DEFAULT(umbo_variable_info, UMBO_VARIABLE_INFO_INIT)
+  { UMBO_STRUCT_SIZE(umbo_variable_info), NULL, NULL, UMBO_DTYPE_NONE, 0, { 0, 0, 0, 0, 0, 0, 0, 0 \
+    }, 0, UMBO_AGGREGATION_NONE, 0 }
 
 /**
  * Makes a variable on a strategy's parameter device. Collective; the value is that of rank 0.

@@ -62,7 +62,8 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     for field in fields.iter_mut() {
         checks.extend(check_of_array(field)?);
     }
-    let size = format!(" sizeof({name}).");
+    let size = format!(" UMBO_STRUCT_SIZE({name}).");
+    let text = name.to_string();
     fields.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
     let set = defaults
         .iter()
@@ -73,6 +74,8 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
         #item
 
         unsafe impl crate::machinery::options::Extensible for #name {
+            const NAME: &'static str = #text;
+
             fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                 #checks
                 Ok(())
@@ -82,7 +85,7 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
         impl Default for #name {
             fn default() -> Self {
                 let mut options: Self = unsafe { ::std::mem::zeroed() };
-                options.struct_size = size_of::<Self>();
+                options.struct_size = crate::machinery::options::struct_size::<Self>();
                 #(#set)*
                 options
             }
@@ -185,13 +188,15 @@ mod tests {
             #[derive(Clone, Copy)]
             #[repr(C)]
             pub struct umbo_x {
-                #[doc = " sizeof(umbo_x)."]
+                #[doc = " UMBO_STRUCT_SIZE(umbo_x)."]
                 pub struct_size: usize,
                 pub keep: i64,
                 pub rest: f64,
             }
 
             unsafe impl crate::machinery::options::Extensible for umbo_x {
+                const NAME: &'static str = "umbo_x";
+
                 fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                     Ok(())
                 }
@@ -200,7 +205,7 @@ mod tests {
             impl Default for umbo_x {
                 fn default() -> Self {
                     let mut options: Self = unsafe { ::std::mem::zeroed() };
-                    options.struct_size = size_of::<Self>();
+                    options.struct_size = crate::machinery::options::struct_size::<Self>();
                     options.keep = 5;
                     options
                 }

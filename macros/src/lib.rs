@@ -66,9 +66,9 @@ pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
 }
 
 /// Makes a struct one of those that begin with their size and may grow (`ffi::options`): it is
-/// `repr(C)` and has a first field `struct_size: usize`. The attribute names the defaults that are
-/// not zero: `#[c_struct(keep = 5)]`. The generator of the headers also reads it, for
-/// `UMBO_..._INIT` and the structs of C++.
+/// `repr(C)` and has a first field `struct_size: usize`, the size with a mark. The attribute names
+/// the defaults that are not zero: `#[c_struct(keep = 5)]`. The generator of the headers also reads
+/// it, for `UMBO_..._INIT` and the structs of C++.
 ///
 /// A field that is an array (a pointer to numbers or to pointers) says where the number of its
 /// elements is. `#[counted_by(FIELD)]` refuses an array without elements, and elements without an

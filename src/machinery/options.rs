@@ -1,5 +1,8 @@
 //! Structs that may grow: `size_t struct_size` first, set by the caller.
 //!
+//! The size carries a mark, so that a struct whose defaults nobody has set is refused: one of
+//! zeros, of garbage, or with its bare sizeof.
+//!
 //! A caller that was built with an older header has a shorter struct: the fields it does not know
 //! have their defaults. One that was built with a newer header has a longer one: that is fine as
 //! long as what this library does not know is zero. What a caller did set counts as it is; zero is
@@ -16,8 +19,16 @@ pub(crate) use umbo_macros::c_struct;
 use super::pointers::{Count, check};
 use umbo_core::error::{Error, Result};
 
+/// The mark that UMBO_STRUCT_SIZE() adds to the size of a struct.
+pub const UMBO_STRUCT_MARK: usize = 0x554D_0000;
+
 /// No struct will be longer; a size past this was not set.
 const LONGEST: usize = 4096;
+
+/// The `struct_size` of a struct that has its defaults.
+pub const fn struct_size<T>() -> usize {
+    UMBO_STRUCT_MARK + size_of::<T>()
+}
 
 /// A struct of options or of results. The `Default` of one that comes in is what its
 /// `UMBO_..._INIT` says.
@@ -26,6 +37,9 @@ const LONGEST: usize = 4096;
 /// The type is `repr(C)`, its first field is the `usize` called `struct_size`, and all its fields
 /// are numbers, pointers or optional functions.
 pub(crate) unsafe trait Extensible: Copy {
+    /// The name of the type in C.
+    const NAME: &'static str;
+
     /// Refuses an array without its count, and a count without its array. `argument` is the struct.
     fn check_arrays(&self, argument: &'static str) -> Result<()>;
 }
@@ -221,23 +235,34 @@ impl<T: Extensible> ExtensibleOut<T> {
     }
 }
 
-/// The size that the caller has put into the struct's first field.
+/// The size of the struct by its first field, without the mark.
 ///
 /// # Safety
 /// `pointer` is not NULL and leads at least to a `struct_size`.
-unsafe fn size_of_struct<T>(pointer: *const T, argument: &'static str) -> Result<usize> {
+unsafe fn size_of_struct<T: Extensible>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<usize> {
     check(pointer, argument, "a struct is expected")?;
     // SAFETY: promised, and the alignment of the struct, just checked, is at least the field's.
-    let size = unsafe { pointer.cast::<usize>().read() };
-    if (size_of::<usize>()..=LONGEST).contains(&size) {
-        return Ok(size);
+    let marked = unsafe { pointer.cast::<usize>().read() };
+    match marked.checked_sub(UMBO_STRUCT_MARK) {
+        Some(size) if (size_of::<usize>()..=LONGEST).contains(&size) => Ok(size),
+        _ => Err(invalid!(
+            argument,
+            "struct_size is {marked}, so nothing has set the defaults; start from {}",
+            beginning(T::NAME)
+        )),
     }
-    Err(invalid!(
-        argument,
-        "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the \
-         UMBO_..._INIT macro does",
-        size_of::<T>()
-    ))
+}
+
+/// The macros that a struct of this name begins with.
+fn beginning(name: &str) -> String {
+    let initial = format!("{}_INIT", name.to_uppercase());
+    match name.strip_suffix("_options") {
+        Some(noun) => format!("{initial} or UMBO_OPTIONS({noun}, ...)"),
+        None => initial,
+    }
 }
 
 #[cfg(test)]
@@ -254,6 +279,8 @@ mod tests {
 
     // SAFETY: `repr(C)`, `struct_size` first, numbers.
     unsafe impl Extensible for Example {
+        const NAME: &'static str = "umbo_example_options";
+
         fn check_arrays(&self, argument: &'static str) -> Result<()> {
             // What is 13 is an array.
             check_array(
@@ -271,7 +298,7 @@ mod tests {
     impl Default for Example {
         fn default() -> Example {
             Example {
-                struct_size: size_of::<Example>(),
+                struct_size: struct_size::<Example>(),
                 first: 3,
                 second: 0.5,
             }
@@ -286,8 +313,10 @@ mod tests {
     #[test]
     fn an_array_and_its_count_belong_together() {
         let array = 13_f64.to_bits() as usize;
-        assert!(read_words(&[24, 2, array]).is_ok());
-        let problem = read_words(&[24, 0, array]).unwrap_err().to_string();
+        assert!(read_words(&[UMBO_STRUCT_MARK + 24, 2, array]).is_ok());
+        let problem = read_words(&[UMBO_STRUCT_MARK + 24, 0, array])
+            .unwrap_err()
+            .to_string();
         assert!(
             problem.starts_with("options.first: is 0, but options.array is given"),
             "{problem}"
@@ -321,32 +350,50 @@ mod tests {
 
     #[test]
     fn shorter_structs_miss_fields() {
-        let options = read_words(&[16, 7, usize::MAX]).unwrap();
+        let options = read_words(&[UMBO_STRUCT_MARK + 16, 7, usize::MAX]).unwrap();
         assert_eq!((options.first, options.second), (7, 0.5));
     }
 
     #[test]
     fn zero_is_zero() {
-        let options = read_words(&[24, 0, 0]).unwrap();
+        let options = read_words(&[UMBO_STRUCT_MARK + 24, 0, 0]).unwrap();
         assert_eq!((options.first, options.second), (0, 0.0));
     }
 
     #[test]
     fn longer_structs_are_fine_while_the_rest_is_zero() {
-        assert_eq!(read_words(&[48, 7, 0, 0, 0, 0]).unwrap().first, 7);
-        let problem = read_words(&[48, 7, 0, 0, 0, 256]).unwrap_err().to_string();
+        assert_eq!(
+            read_words(&[UMBO_STRUCT_MARK + 48, 7, 0, 0, 0, 0])
+                .unwrap()
+                .first,
+            7
+        );
+        let problem = read_words(&[UMBO_STRUCT_MARK + 48, 7, 0, 0, 0, 256])
+            .unwrap_err()
+            .to_string();
         assert!(problem.starts_with("options: byte 41 is set"), "{problem}");
     }
 
     #[test]
     fn sizes_that_were_not_set_are_refused() {
-        for size in [0, 7, LONGEST + 1, usize::MAX] {
+        let sizes = [0, 7, LONGEST + 1];
+        let marked = sizes.map(|size| UMBO_STRUCT_MARK + size);
+        let others = [0, 7, size_of::<Example>(), UMBO_STRUCT_MARK - 1, usize::MAX];
+        for size in marked.into_iter().chain(others) {
             let problem = read_words(&[size, 0, 0, 0]).unwrap_err().to_string();
-            assert!(
-                problem.contains(&format!("struct_size is {size};")),
-                "{problem}"
+            let expected = format!(
+                "options: struct_size is {size}, so nothing has set the defaults; start from \
+                 UMBO_EXAMPLE_OPTIONS_INIT or UMBO_OPTIONS(umbo_example, ...)"
             );
+            assert_eq!(problem, expected);
         }
+        assert_eq!(beginning("umbo_x_info"), "UMBO_X_INFO_INIT");
+    }
+
+    #[test]
+    fn a_mark_fits_into_32_bits() {
+        assert!(u32::try_from(UMBO_STRUCT_MARK + LONGEST).is_ok());
+        assert!(UMBO_STRUCT_MARK > LONGEST);
     }
 
     #[test]
@@ -356,17 +403,19 @@ mod tests {
             first: 5,
             second: 1.0,
         };
-        let mut words = [16usize, 0, 9, 9, 9, 9];
+        let shorter = UMBO_STRUCT_MARK + 16;
+        let mut words = [shorter, 0, 9, 9, 9, 9];
         // SAFETY: the array is longer than the sizes it states.
         unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }
             .unwrap()
             .write(value);
-        assert_eq!(words, [16, 5, 9, 9, 9, 9]);
-        words[0] = LONGEST;
+        assert_eq!(words, [shorter, 5, 9, 9, 9, 9]);
+        let longer = UMBO_STRUCT_MARK + LONGEST;
+        words[0] = longer;
         // SAFETY: only what the library knows, three words, is touched.
         unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }
             .unwrap()
             .write(value);
-        assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
+        assert_eq!(words, [longer, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
     }
 }

@@ -173,7 +173,7 @@ pub fn umbo_strategy_distribute_datasets_from_function(
     let options = distribute_options(&options)?;
     let call = |context: &InputContext| -> Result<Dataset> {
         let context = umbo_input_context {
-            struct_size: size_of::<umbo_input_context>(),
+            struct_size: struct_size::<umbo_input_context>(),
             pipeline_count: context.num_input_pipelines,
             pipeline_index: context.input_pipeline_id,
             replica_count: context.num_replicas_in_sync,

@@ -129,7 +129,7 @@ impl CheckedStep {
             Subject::Metric { .. } => (UMBO_EQUIVALENCE_OF_METRIC, UMBO_NONE),
         };
         Some(umbo_equivalence_finding {
-            struct_size: size_of::<umbo_equivalence_finding>(),
+            struct_size: struct_size::<umbo_equivalence_finding>(),
             subject,
             verdict: finding.verdict.to_c(),
             variable_index,

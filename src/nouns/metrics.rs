@@ -280,7 +280,7 @@ pub fn umbo_metrics_class_result(
 ) {
     let counts = metrics.class(index, class_index)?;
     metric.write(umbo_class_metric {
-        struct_size: size_of::<umbo_class_metric>(),
+        struct_size: struct_size::<umbo_class_metric>(),
         true_positives: counts.true_positives,
         false_positives: counts.false_positives,
         false_negatives: counts.false_negatives,

@@ -43,7 +43,7 @@ pub fn umbo_optimizer_variable_progress(
 ) {
     let found = optimizer.variable_progress(&variable)?;
     progress.write(umbo_variable_progress {
-        struct_size: size_of::<umbo_variable_progress>(),
+        struct_size: struct_size::<umbo_variable_progress>(),
         update_count: found.updates as i64,
         first_running: found.running[0],
         second_running: found.running[1],

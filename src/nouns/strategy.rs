@@ -174,7 +174,7 @@ pub(crate) fn metric_of(found: &Metric) -> umbo_metric {
     let weight = found.weight;
     let mean = found.mean();
     umbo_metric {
-        struct_size: size_of::<umbo_metric>(),
+        struct_size: struct_size::<umbo_metric>(),
         sum,
         weight,
         mean,

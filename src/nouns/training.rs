@@ -193,7 +193,7 @@ pub fn umbo_train_epoch(
     );
     let done = done.map_err(of_options(&["metrics"]))?;
     report.write(umbo_train_epoch_report {
-        struct_size: size_of::<umbo_train_epoch_report>(),
+        struct_size: struct_size::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,
         example_count: done.examples as i64,
         update_count: done.applied as i64,

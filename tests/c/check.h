@@ -73,7 +73,7 @@ static CHECK_MAYBE_UNUSED void expect_no_messages(void) {
 #define ZEROED(type, name)            \
     type name;                        \
     memset(&name, 0, sizeof(name));   \
-    name.struct_size = sizeof(name)
+    name.struct_size = UMBO_STRUCT_SIZE(type)
 
 /* No handle may be left at the end of a test. */
 static CHECK_MAYBE_UNUSED int finish(void) {

@@ -148,7 +148,7 @@ static results results_of(const umbo_metrics *metrics) {
     int64_t index, count = 0;
     memset(&all, 0, sizeof(all));
     for (index = 0; index < KINDS; index++) {
-        all.of[index].struct_size = sizeof(umbo_metric);
+        all.of[index].struct_size = UMBO_STRUCT_SIZE(umbo_metric);
         CHECK_OK(umbo_metrics_result(metrics, index, &all.of[index]));
     }
     CHECK_OK(umbo_metrics_cells(metrics, MATRIX, all.matrix, CLASSES * CLASSES, &count));

@@ -38,7 +38,7 @@ static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer
 /* Creates an optimizer of a rule with the default options. */
 #define CREATE(rule)                                                                              \
     static umbo_status create_##rule(umbo_strategy *strategy, umbo_optimizer **optimizer) {       \
-        const umbo_##rule##_options options = umbo_##rule##_options_default();                    \
+        const umbo_##rule##_options options = {umbo_##rule##_options_defaults};                   \
         return umbo_optimizer_create_##rule(strategy, &options, optimizer);                       \
     }
 CREATE(sgd)

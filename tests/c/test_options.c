@@ -11,12 +11,12 @@ static void sizes(void) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     longer_options longer;
     umbo_strategy *strategy = NULL;
-    CHECK(options.struct_size == sizeof(options));
+    CHECK(options.struct_size == UMBO_STRUCT_SIZE(umbo_strategy_options));
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     umbo_strategy_release(strategy);
 
     memset(&longer, 0, sizeof(longer));
-    longer.known.struct_size = sizeof(longer);
+    longer.known.struct_size = UMBO_STRUCT_SIZE(longer_options);
     longer.known.cpu_replicas = 2;
     CHECK_OK(umbo_strategy_create(&longer.known, &strategy)); /* the rest is 0 */
     CHECK(info_of(strategy).replica_count == 2);
@@ -30,7 +30,7 @@ static void sizes(void) {
     /* Shorter: what is missing has its default, whatever lies there. */
     options.cpu_replicas = 2;
     options.parameter_device = "no such device";
-    options.struct_size = offsetof(umbo_strategy_options, parameter_device);
+    options.struct_size = UMBO_STRUCT_MARK + offsetof(umbo_strategy_options, parameter_device);
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     umbo_strategy_release(strategy);
     strategy = NULL;

@@ -76,13 +76,13 @@ static void test_refused_options(void) {
         } given;
         shared_init(&user_data);
         memset(&given, 0, sizeof(given));
-        given.options.struct_size = sizeof(given.options);
+        given.options.struct_size = UMBO_STRUCT_SIZE(umbo_run_options);
         given.options.timeout_seconds = UMBO_INFINITE;
         given.options.user_data_destroy = shared_destroy;
         switch (number) {
             case 0: given.options.timeout_seconds = -2; break;
             case 1: given.options.timeout_seconds = 0.0 - 1e-9; break;
-            case 2: given.options.struct_size = sizeof(given), given.newer = 1; break;
+            case 2: given.options.struct_size = UMBO_STRUCT_SIZE(given), given.newer = 1; break;
             case 3: given.options.cancellation = (const umbo_cancellation *)(const void *)strategy; break;
             case 4: of = NULL; break;
             case 5: function = NULL; break;
@@ -98,7 +98,7 @@ static void test_refused_options(void) {
         shared_init(&user_data);
         memset(&options, 0, sizeof(options));
         options.timeout_seconds = UMBO_INFINITE;
-        options.struct_size = offsetof(umbo_run_options, user_data_destroy);
+        options.struct_size = UMBO_STRUCT_MARK + offsetof(umbo_run_options, user_data_destroy);
         options.user_data_destroy = shared_destroy;
         CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, &user_data, &options, NULL));
         CHECK(destroyed(&user_data) == 0);

@@ -83,7 +83,7 @@ pub fn check(status: umbo_status) -> Result<()> {
     for index in 0..umbo_last_error_count() {
         // SAFETY: all bytes zero is a value of the struct.
         let mut info: umbo_error_info = unsafe { std::mem::zeroed() };
-        info.struct_size = size_of::<umbo_error_info>();
+        info.struct_size = struct_size::<umbo_error_info>();
         // SAFETY: the struct is a variable of the size that it states.
         if unsafe { umbo_last_error_at(index, &raw mut info) } != UMBO_OK {
             return wrong(format!(

@@ -40,7 +40,7 @@ inline void judge(const std::vector<mistake> &mistakes) {
         } catch (...) {
             // What a callable throws comes out as it is; the library's words are the last error.
             umbo_error_info info{};
-            info.struct_size = sizeof(info);
+            info.struct_size = UMBO_STRUCT_SIZE(umbo_error_info);
             if (umbo_last_error_at(umbo_last_error_count() - 1, &info) == UMBO_OK) status = umbo::status{info.status};
             message = umbo_last_error_message();
         }

@@ -314,12 +314,11 @@ std::vector<mistake> mistakes() {
                  at.strategy, [](context &, const value &) {}, input, 2);
          }},
         {"a step with a struct from another header", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "options", "struct_size is 0", "set it to the struct's sizeof"},
+         {"umbo_strategy_run", "options", "struct_size is 0", "UMBO_RUN_OPTIONS_INIT or UMBO_OPTIONS(umbo_run, ...)"},
          [] {
              const world at;
              umbo_run_options options{};
              umbo_value *out = nullptr;
-             options.struct_size = 0;
              umbo::check(umbo_strategy_run(
                  at.strategy.get(),
                  [](umbo_replica_context *, const umbo_value *, void *, umbo_value **) -> umbo_status {

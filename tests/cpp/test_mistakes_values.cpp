@@ -222,11 +222,10 @@ std::vector<mistake> mistakes() {
                                    tensor::from_vector<float>({0}), {8, 2});
          }},
         {"options without their size", umbo::status::invalid_argument,
-         {"umbo_strategy_check_equivalence", "options", "struct_size is 0", "_INIT macro"},
+         {"umbo_strategy_check_equivalence", "options", "struct_size is 0", "UMBO_EQUIVALENCE_OPTIONS_INIT or UMBO_OPTIONS(umbo_equivalence, ...)"},
          [] {
              const world at;
-             auto options = umbo::detail::sized<umbo_equivalence_options>();
-             options.struct_size = 0;
+             umbo_equivalence_options options{};
              umbo_equivalence *out = nullptr;
              umbo::check(umbo_strategy_check_equivalence(
                  at.strategy.get(),

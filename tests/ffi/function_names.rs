@@ -13,7 +13,7 @@ use super::calls::{last_message, made, ok, refused};
 fn strategy() -> *mut umbo_strategy {
     // SAFETY: all bytes zero is a value of the struct.
     let mut options: umbo_strategy_options = unsafe { std::mem::zeroed() };
-    options.struct_size = size_of::<umbo_strategy_options>();
+    options.struct_size = struct_size::<umbo_strategy_options>();
     options.cpu_replicas = 2;
     // SAFETY: the options are there, and the output is a variable.
     made(|out| unsafe { umbo_strategy_create(&options, out) })
@@ -37,7 +37,7 @@ fn first_record() -> String {
     // lives until the next failure.
     unsafe {
         let mut info: umbo_error_info = std::mem::zeroed();
-        info.struct_size = size_of::<umbo_error_info>();
+        info.struct_size = struct_size::<umbo_error_info>();
         ok(umbo_last_error_at(0, &mut info));
         std::ffi::CStr::from_ptr(info.message)
             .to_string_lossy()

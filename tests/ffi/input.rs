@@ -92,7 +92,7 @@ unsafe extern "C-unwind" fn destroy(user_data: *mut c_void) {
 }
 
 const GENERATOR: umbo_generator = umbo_generator {
-    struct_size: size_of::<umbo_generator>(),
+    struct_size: struct_size::<umbo_generator>(),
     begin: Some(begin),
     next: Some(next),
     reset: None,
@@ -226,7 +226,7 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
             &["function"],
         );
         let options = umbo_map_options {
-            struct_size: size_of::<umbo_map_options>(),
+            struct_size: struct_size::<umbo_map_options>(),
             element_spec: ptr::null(),
             parallel_call_count: 5000,
         };
@@ -289,7 +289,7 @@ unsafe extern "C-unwind" fn nothing(
 }
 
 const OPTIONS: umbo_distribute_options = umbo_distribute_options {
-    struct_size: size_of::<umbo_distribute_options>(),
+    struct_size: struct_size::<umbo_distribute_options>(),
     split: UMBO_SPLIT_CEIL,
     drop_partial_step: 0,
     host_only: 0,
@@ -304,7 +304,7 @@ fn distribution_from_a_function_and_its_options() {
     let state = Calls::default();
     // SAFETY: an options struct of zeros means all defaults but its size.
     let mut strategy_options: umbo_strategy_options = unsafe { std::mem::zeroed() };
-    strategy_options.struct_size = size_of::<umbo_strategy_options>();
+    strategy_options.struct_size = struct_size::<umbo_strategy_options>();
     strategy_options.cpu_replicas = 2;
     // SAFETY: handles are live, callbacks fit their user data.
     unsafe {

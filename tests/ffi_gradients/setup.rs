@@ -31,7 +31,7 @@ pub fn sized<T>() -> T {
     // SAFETY: the structs of the C API consist of numbers, pointers and optional functions.
     let mut value: T = unsafe { mem::zeroed() };
     // SAFETY: all of them start with their size.
-    unsafe { (&raw mut value).cast::<usize>().write(size_of::<T>()) };
+    unsafe { (&raw mut value).cast::<usize>().write(struct_size::<T>()) };
     value
 }
 

@@ -23,7 +23,7 @@ SHAPES = [(), (0,), (3,), (2, 0, 3), (2, 3), (1, 4, 2)]
 class Model:
     """A checkpoint of variables, of zeros in the beginning, with names, types and shapes of arrays."""
     def __init__(self, arrays):
-        options = ffi.new("umbo_strategy_options *", lib.umbo_strategy_options_default())
+        options = ffi.new("umbo_strategy_options *", lib.UMBO_STRATEGY_OPTIONS_INIT)
         options.cpu_replicas = 1
         strategy = made("strategy", lib.umbo_strategy_create, options)
         self.checkpoint = made("checkpoint", lib.umbo_checkpoint_create, strategy)
@@ -43,7 +43,7 @@ class Model:
         names = [ffi.new("char[]", name.encode()) for name in names or ()]
         try:
             array = ffi.new("char *[]", names) if names else ffi.NULL
-            options = ffi.new("umbo_load_weights_options *", lib.umbo_load_weights_options_default())
+            options = ffi.new("umbo_load_weights_options *", lib.UMBO_LOAD_WEIGHTS_OPTIONS_INIT)
             options.count, options.names = len(names), array
             check(lib.umbo_checkpoint_load_weights(self.checkpoint, os.fsencode(path), options))
         except RuntimeError as why:

@@ -20,7 +20,7 @@ from binding import Exported, array_of, check, ffi, lib, made, on_replicas, rais
 
 
 def strategy_of(replicas):
-    options = ffi.new("umbo_strategy_options *", lib.umbo_strategy_options_default())
+    options = ffi.new("umbo_strategy_options *", lib.UMBO_STRATEGY_OPTIONS_INIT)
     options.cpu_replicas = replicas
     return made("strategy", lib.umbo_strategy_create, options)
 
@@ -30,11 +30,11 @@ def train(rows, targets, epochs):
     strategy = strategy_of(2)
     weights = made("variable", lib.umbo_variable_create, strategy, b"weights",
                    tensor_of(np.zeros(rows.shape[1], np.float32)), ffi.NULL)
-    options = ffi.new("umbo_gradients_options *", lib.umbo_gradients_options_default())
+    options = ffi.new("umbo_gradients_options *", lib.UMBO_GRADIENTS_OPTIONS_INIT)
     options.loss_reduction = lib.UMBO_LOSS_MEAN
     gradients = made("gradients", lib.umbo_gradients_create, strategy, 1, [weights], options)
     optimizer = made("optimizer", lib.umbo_optimizer_create_adam, strategy, ffi.new(
-        "umbo_adam_options *", lib.umbo_adam_options_default()))
+        "umbo_adam_options *", lib.UMBO_ADAM_OPTIONS_INIT))
     check(lib.umbo_optimizer_set_learning_rate(optimizer, 0.1))
     fields = [made("value", lib.umbo_value_from_tensor, tensor_of(array)) for array in (rows, targets)]
     names = [ffi.new("char[]", name) for name in (b"x", b"y")]

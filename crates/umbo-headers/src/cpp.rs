@@ -88,8 +88,8 @@ pub fn options(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, St
 pub fn conversion(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
     let cpp_name = name.trim_start_matches("umbo_");
     let mut text = format!(
-        "inline {name} raw_options(const {cpp_name} &how) noexcept {{\n    auto raw = \
-         {name}_default();\n"
+        "inline {name} raw_options(const {cpp_name} &how) noexcept {{\n    {name} raw = {}_INIT;\n",
+        name.to_uppercase()
     );
     for field in &fields[1..] {
         let (name, [_, _, converted, _]) = member(field, zeros)?;

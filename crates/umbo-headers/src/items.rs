@@ -152,7 +152,7 @@ fn with_size(mut item: ItemStruct) -> ItemStruct {
     if attribute(&item.attrs, "c_struct").is_some()
         && let Fields::Named(fields) = &mut item.fields
     {
-        let size = format!(" sizeof({}).", item.ident);
+        let size = format!(" UMBO_STRUCT_SIZE({}).", item.ident);
         fields
             .named
             .insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));

@@ -16,8 +16,8 @@
 //!   constants begin with.
 //!
 //! A struct with `#[c_struct]`, which the caller begins, gets a macro `UMBO_X_INIT`, with the
-//! defaults that the attribute says and zeros for the rest, and `umbo_x_default()`, which gives the
-//! same as a value.
+//! defaults that the attribute says and zeros for the rest. Of `umbo_x_options` the values without
+//! the braces are a macro of their own, `umbo_x_options_defaults`, for `UMBO_OPTIONS(umbo_x, ...)`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -402,7 +402,7 @@ fn declare_item(
         DeclarationKind::Struct(fields) => {
             structure(name, fields, text);
             if item.is_begun {
-                initial_value(name, &initialiser(name, fields, zeros)?, text);
+                text.push_str(&initialiser(name, fields, zeros)?);
             }
         }
         DeclarationKind::Callback {
@@ -494,16 +494,33 @@ fn initial(field: &Field, zeros: &Zeros) -> Result<String, String> {
     }))
 }
 
-/// The macro that begins a struct with its size and its defaults.
+/// The macros that begin a struct with its size and its defaults.
 fn initialiser(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
-    let mut values = vec![format!("sizeof({name})")];
+    let mut values = vec![format!("UMBO_STRUCT_SIZE({name})")];
     for field in &fields[1..] {
         values.push(initial(field, zeros).map_err(|problem| format!("{name}: {problem}"))?);
     }
-    let start = format!("#define {}_INIT", name.to_uppercase());
-    let value = format!("{{ {} }}", values.join(", "));
+    let values = values.join(", ");
+    let macro_name = format!("{}_INIT", name.to_uppercase());
+    if !name.ends_with("_options") {
+        return Ok(format!(
+            "\n{}",
+            define(&macro_name, &format!("{{ {values} }}"))
+        ));
+    }
+    let defaults = format!("{name}_defaults");
+    let list = define(&defaults, &values);
+    Ok(format!(
+        "\n{list}{}",
+        define(&macro_name, &format!("{{ {defaults} }}"))
+    ))
+}
+
+/// The definition of a macro, in as few lines as it fits into.
+fn define(name: &str, value: &str) -> String {
+    let start = format!("#define {name}");
     if start.len() + 1 + value.len() <= WIDTH {
-        return Ok(format!("{start} {value}\n"));
+        return format!("{start} {value}\n");
     }
     let mut text = start;
     let mut line = String::new();
@@ -516,13 +533,7 @@ fn initialiser(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, St
         line.push(' ');
         line.push_str(word);
     }
-    Ok(text + &line + "\n")
-}
-
-/// The macro with the initial value of a struct, and the function that gives it.
-fn initial_value(name: &str, initialiser: &str, text: &mut String) {
-    let initial = format!("{}_INIT", name.to_uppercase());
-    text.push_str(&format!("\n{initialiser}UMBO_DEFAULT({name}, {initial})\n"));
+    text + &line + "\n"
 }
 
 /// A comment that documents what comes next.

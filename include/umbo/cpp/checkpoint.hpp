@@ -241,7 +241,7 @@ private:
             names.push_back(pair.first.c_str());
             tensors.push_back(pair.second.c_str());
         }
-        auto options = umbo_load_weights_options_default();
+        umbo_load_weights_options options = UMBO_LOAD_WEIGHTS_OPTIONS_INIT;
         if (!names.empty()) {
             options.count = detail::count_of(names.size());
             options.names = names.data();

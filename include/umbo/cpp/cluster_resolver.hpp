@@ -30,7 +30,7 @@ public:
 
     // All that the functions for one field get, in one call.
     returned<umbo_cluster_resolver_info> info() const {
-        auto out = umbo_cluster_resolver_info_default();
+        umbo_cluster_resolver_info out = UMBO_CLUSTER_RESOLVER_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_cluster_resolver_get_info(get(), &out));
         return out;
     }

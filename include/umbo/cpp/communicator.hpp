@@ -104,7 +104,7 @@ public:
     // MPI_Comm of an MPI with the standard ABI, or as `find` of the options takes it. umbo_mpi.c sets that for any
     // mpi.h.
     static returned<communicator> create_mpi(void *mpi_communicator = nullptr, const mpi_options &how = {}) {
-        auto options = umbo_mpi_options_default();
+        umbo_mpi_options options = UMBO_MPI_OPTIONS_INIT;
         options.timeout_seconds = how.timeout_seconds;
         options.library = how.library.empty() ? nullptr : how.library.c_str();
         options.max_message_bytes = how.max_message_bytes;
@@ -128,7 +128,7 @@ public:
     }
 
     returned<communicator_info> info() const {
-        auto found = umbo_communicator_info_default();
+        umbo_communicator_info found = UMBO_COMMUNICATOR_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_communicator_get_info(get(), &found));
         communicator_info out;
         out.rank = found.rank;

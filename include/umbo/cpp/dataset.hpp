@@ -180,7 +180,7 @@ namespace detail {
 
 // The C form of `files_options`; lives no longer than they do.
 inline umbo_files_options raw_options(const files_options &how) noexcept {
-    auto raw = umbo_files_options_default();
+    umbo_files_options raw = UMBO_FILES_OPTIONS_INIT;
     raw.element_spec = how.element_spec.get();
     raw.open_file_count = how.open_file_count;
     raw.consecutive_count = how.consecutive_count;
@@ -210,7 +210,7 @@ umbo_status file_trampoline(const char *path, std::int64_t index, void *callable
 
 // The C form of `padded_batch_options`; lives no longer than they do.
 inline umbo_padding_options raw_options(const padded_batch_options &how) noexcept {
-    auto raw = umbo_padding_options_default();
+    umbo_padding_options raw = UMBO_PADDING_OPTIONS_INIT;
     raw.padding = how.padding.get();
     raw.mask = how.mask ? 1 : 0;
     return raw;
@@ -218,7 +218,7 @@ inline umbo_padding_options raw_options(const padded_batch_options &how) noexcep
 
 // The C form of `map_options`; lives no longer than they do.
 inline umbo_map_options raw_options(const map_options &how) noexcept {
-    auto raw = umbo_map_options_default();
+    umbo_map_options raw = UMBO_MAP_OPTIONS_INIT;
     raw.element_spec = how.element_spec.get();
     raw.parallel_call_count = how.parallel_call_count;
     return raw;
@@ -311,7 +311,7 @@ public:
     template <class Begin>
     static returned<dataset> from_generator(const umbo::element_spec &spec, Begin begin) {
         using pass = detail::generator_pass<Begin>;
-        auto functions = umbo_generator_default();
+        umbo_generator functions = UMBO_GENERATOR_INIT;
         functions.begin = &pass::begin;
         functions.next = &pass::next;
         functions.end = &pass::end;

@@ -47,7 +47,7 @@ public:
 
     // All that the functions below say, in one call.
     returned<umbo_element_spec_info> info() const {
-        auto out = umbo_element_spec_info_default();
+        umbo_element_spec_info out = UMBO_ELEMENT_SPEC_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_element_spec_get_info(get(), &out));
         return out;
     }

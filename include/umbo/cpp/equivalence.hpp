@@ -16,13 +16,13 @@ public:
 
     // Whether the step does the same on one replica as on all, and all that was found as text.
     returned<equivalence_info> info() const {
-        auto out = umbo_equivalence_info_default();
+        umbo_equivalence_info out = UMBO_EQUIVALENCE_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_equivalence_get_info(get(), &out));
         return detail::from_c(out);
     }
 
     returned<equivalence_finding> at(std::int64_t index) const {
-        auto out = umbo_equivalence_finding_default();
+        umbo_equivalence_finding out = UMBO_EQUIVALENCE_FINDING_INIT;
         UMBO_DETAIL_TRY(umbo_equivalence_at(get(), index, &out));
         return detail::from_c(out);
     }

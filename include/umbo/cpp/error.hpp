@@ -56,8 +56,7 @@ inline std::vector<error_record> last_error_records() {
     std::vector<error_record> records;
     const std::int64_t count = umbo_last_error_count();
     for (std::int64_t index = 0; index < count; ++index) {
-        umbo_error_info info{};
-        info.struct_size = sizeof(info);
+        umbo_error_info info = UMBO_ERROR_INFO_INIT;
         if (umbo_last_error_at(index, &info) != UMBO_OK) break;
         error_record record;
         record.status = status{info.status};
@@ -157,14 +156,6 @@ inline std::int32_t ndim_of(std::size_t dimensions) noexcept {
 // A C string that may be left out.
 inline const char *optional_text(const std::string &text) noexcept {
     return text.empty() ? nullptr : text.c_str();
-}
-
-// A struct of the C API, zeroed, that knows its size.
-template <class Struct>
-Struct sized() noexcept {
-    Struct made{};
-    made.struct_size = sizeof(Struct);
-    return made;
 }
 
 } // namespace detail

@@ -24,7 +24,7 @@ namespace detail {
 // The C form of `gradients_options` with these choices of rows; lives no longer than they do.
 inline umbo_gradients_options raw_options(const gradients_options &how,
                                           const std::vector<std::int32_t> &row_sparse) noexcept {
-    auto raw = umbo_gradients_options_default();
+    umbo_gradients_options raw = UMBO_GRADIENTS_OPTIONS_INIT;
     raw.loss_reduction = to_c(how.loss_reduction);
     raw.accumulation_steps = how.accumulation_steps;
     raw.row_sparse = row_sparse.empty() ? nullptr : row_sparse.data();
@@ -58,7 +58,7 @@ public:
 
     // Of all of them, and of that of one variable.
     returned<gradients_info> info(std::int64_t index = UMBO_NONE) const {
-        auto out = umbo_gradients_info_default();
+        umbo_gradients_info out = UMBO_GRADIENTS_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_gradients_get_info(get(), index, &out));
         return detail::from_c(out);
     }

@@ -122,7 +122,7 @@ struct device_info {
 };
 
 inline returned<device_info> device_get_info(const std::string &device = {}) {
-    auto raw = umbo_device_info_default();
+    umbo_device_info raw = UMBO_DEVICE_INFO_INIT;
     UMBO_DETAIL_TRY(umbo_device_get_info(detail::optional_text(device), &raw));
     return device_info{umbo::device{device_type{raw.device.type}, raw.device.ordinal},
                        raw.name == nullptr ? "" : raw.name,

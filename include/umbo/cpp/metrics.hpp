@@ -33,7 +33,7 @@ public:
 
     // How many there are, and what one of them is.
     returned<metrics_info> info(std::int64_t index = UMBO_NONE) const {
-        auto out = umbo_metrics_info_default();
+        umbo_metrics_info out = UMBO_METRICS_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_metrics_get_info(get(), index, &out));
         return detail::from_c(out);
     }
@@ -62,13 +62,13 @@ public:
     }
 
     returned<metric> result(std::int64_t index) const {
-        auto out = umbo_metric_default();
+        umbo_metric out = UMBO_METRIC_INIT;
         UMBO_DETAIL_TRY(umbo_metrics_result(get(), index, &out));
         return detail::from_c(out);
     }
 
     returned<class_metric> class_result(std::int64_t index, std::int64_t class_index) const {
-        auto out = umbo_class_metric_default();
+        umbo_class_metric out = UMBO_CLASS_METRIC_INIT;
         UMBO_DETAIL_TRY(umbo_metrics_class_result(get(), index, class_index, &out));
         return detail::from_c(out);
     }

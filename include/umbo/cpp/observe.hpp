@@ -27,7 +27,7 @@ struct trace_account {
 };
 
 inline returned<void> trace_start(const std::string &path, std::int64_t max_events = 4000000) {
-    auto options = umbo_trace_options_default();
+    umbo_trace_options options = UMBO_TRACE_OPTIONS_INIT;
     options.max_events = max_events;
     return check(umbo_trace_start(path.c_str(), &options));
 }

@@ -115,7 +115,7 @@ public:
 
     // Its rule, iterations, learning rate and loss scale.
     returned<optimizer_info> info() const {
-        auto out = umbo_optimizer_info_default();
+        umbo_optimizer_info out = UMBO_OPTIMIZER_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_optimizer_get_info(get(), &out));
         return detail::from_c(out);
     }
@@ -142,14 +142,14 @@ public:
     // Combines what the replicas submitted and updates the variables.
     returned<apply_report> apply(const gradients &submitted, const apply_options &how = {}) const {
         const auto options = detail::raw_options(how);
-        auto out = umbo_apply_report_default();
+        umbo_apply_report out = UMBO_APPLY_REPORT_INIT;
         UMBO_DETAIL_TRY(umbo_optimizer_apply(get(), submitted.get(), &options, &out));
         return detail::from_c(out);
     }
 
     // What the last apply did that was carried out.
     returned<apply_report> last_report() const {
-        auto out = umbo_apply_report_default();
+        umbo_apply_report out = UMBO_APPLY_REPORT_INIT;
         UMBO_DETAIL_TRY(umbo_optimizer_last_report(get(), &out));
         return detail::from_c(out);
     }
@@ -165,7 +165,7 @@ public:
 
     // How often a variable was updated, and what the rule carries along.
     returned<umbo::variable_progress> variable_progress(const variable &of) const {
-        auto out = umbo_variable_progress_default();
+        umbo_variable_progress out = UMBO_VARIABLE_PROGRESS_INIT;
         UMBO_DETAIL_TRY(umbo_optimizer_variable_progress(get(), of.get(), &out));
         return detail::from_c(out);
     }
@@ -212,7 +212,7 @@ private:
                                  std::to_string(how.state_names.size()) + " states");
         }
         const auto names = detail::raw_texts(how.state_names);
-        auto options = umbo_custom_rule_options_default();
+        umbo_custom_rule_options options = UMBO_CUSTOM_RULE_OPTIONS_INIT;
         options.name = how.name.c_str();
         options.learning_rate = how.learning_rate;
         options.weight_decay = how.weight_decay;

@@ -244,13 +244,13 @@ struct equivalence_finding {
 namespace detail {
 
 inline umbo_sgd_options raw_options(const sgd_options &how) noexcept {
-    auto raw = umbo_sgd_options_default();
+    umbo_sgd_options raw = UMBO_SGD_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     return raw;
 }
 
 inline umbo_momentum_options raw_options(const momentum_options &how) noexcept {
-    auto raw = umbo_momentum_options_default();
+    umbo_momentum_options raw = UMBO_MOMENTUM_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.momentum = how.momentum;
     raw.nesterov = how.nesterov ? 1 : 0;
@@ -259,7 +259,7 @@ inline umbo_momentum_options raw_options(const momentum_options &how) noexcept {
 }
 
 inline umbo_adam_options raw_options(const adam_options &how) noexcept {
-    auto raw = umbo_adam_options_default();
+    umbo_adam_options raw = UMBO_ADAM_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.beta1 = how.beta1;
     raw.beta2 = how.beta2;
@@ -269,7 +269,7 @@ inline umbo_adam_options raw_options(const adam_options &how) noexcept {
 }
 
 inline umbo_adamw_options raw_options(const adamw_options &how) noexcept {
-    auto raw = umbo_adamw_options_default();
+    umbo_adamw_options raw = UMBO_ADAMW_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.beta1 = how.beta1;
     raw.beta2 = how.beta2;
@@ -280,7 +280,7 @@ inline umbo_adamw_options raw_options(const adamw_options &how) noexcept {
 }
 
 inline umbo_lamb_options raw_options(const lamb_options &how) noexcept {
-    auto raw = umbo_lamb_options_default();
+    umbo_lamb_options raw = UMBO_LAMB_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.beta1 = how.beta1;
     raw.beta2 = how.beta2;
@@ -290,7 +290,7 @@ inline umbo_lamb_options raw_options(const lamb_options &how) noexcept {
 }
 
 inline umbo_adagrad_options raw_options(const adagrad_options &how) noexcept {
-    auto raw = umbo_adagrad_options_default();
+    umbo_adagrad_options raw = UMBO_ADAGRAD_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.initial_accumulator = how.initial_accumulator;
     raw.epsilon = how.epsilon;
@@ -299,7 +299,7 @@ inline umbo_adagrad_options raw_options(const adagrad_options &how) noexcept {
 }
 
 inline umbo_rmsprop_options raw_options(const rmsprop_options &how) noexcept {
-    auto raw = umbo_rmsprop_options_default();
+    umbo_rmsprop_options raw = UMBO_RMSPROP_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.rho = how.rho;
     raw.momentum = how.momentum;
@@ -309,7 +309,7 @@ inline umbo_rmsprop_options raw_options(const rmsprop_options &how) noexcept {
 }
 
 inline umbo_ftrl_options raw_options(const ftrl_options &how) noexcept {
-    auto raw = umbo_ftrl_options_default();
+    umbo_ftrl_options raw = UMBO_FTRL_OPTIONS_INIT;
     raw.learning_rate = how.learning_rate;
     raw.beta = how.beta;
     raw.l1 = how.l1;
@@ -319,7 +319,7 @@ inline umbo_ftrl_options raw_options(const ftrl_options &how) noexcept {
 }
 
 inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept {
-    auto raw = umbo_optimizer_options_default();
+    umbo_optimizer_options raw = UMBO_OPTIMIZER_OPTIONS_INIT;
     raw.weight_decay = how.weight_decay;
     raw.global_clip_norm = how.global_clip_norm;
     raw.clip_value = how.clip_value;
@@ -335,7 +335,7 @@ inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept
 }
 
 inline umbo_group_options raw_options(const group_options &how) noexcept {
-    auto raw = umbo_group_options_default();
+    umbo_group_options raw = UMBO_GROUP_OPTIONS_INIT;
     raw.learning_rate_factor = how.learning_rate_factor;
     raw.weight_decay = how.weight_decay;
     raw.frozen = how.frozen ? 1 : 0;
@@ -343,14 +343,14 @@ inline umbo_group_options raw_options(const group_options &how) noexcept {
 }
 
 inline umbo_apply_options raw_options(const apply_options &how) noexcept {
-    auto raw = umbo_apply_options_default();
+    umbo_apply_options raw = UMBO_APPLY_OPTIONS_INIT;
     raw.flush = how.flush ? 1 : 0;
     raw.measure_norm = how.measure_norm ? 1 : 0;
     return raw;
 }
 
 inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
-    auto raw = umbo_shuffle_options_default();
+    umbo_shuffle_options raw = UMBO_SHUFFLE_OPTIONS_INIT;
     raw.buffer_capacity = how.buffer_capacity;
     raw.seed = how.seed;
     raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
@@ -358,7 +358,7 @@ inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
 }
 
 inline umbo_sample_options raw_options(const sample_options &how) noexcept {
-    auto raw = umbo_sample_options_default();
+    umbo_sample_options raw = UMBO_SAMPLE_OPTIONS_INIT;
     raw.seed = how.seed;
     raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
     raw.stop_on_empty = how.stop_on_empty ? 1 : 0;
@@ -366,7 +366,7 @@ inline umbo_sample_options raw_options(const sample_options &how) noexcept {
 }
 
 inline umbo_distribute_options raw_options(const distribute_options &how) noexcept {
-    auto raw = umbo_distribute_options_default();
+    umbo_distribute_options raw = UMBO_DISTRIBUTE_OPTIONS_INIT;
     raw.split = to_c(how.split);
     raw.drop_partial_step = how.drop_partial_step ? 1 : 0;
     raw.host_only = how.host_only ? 1 : 0;
@@ -377,7 +377,7 @@ inline umbo_distribute_options raw_options(const distribute_options &how) noexce
 }
 
 inline umbo_checkpoint_manager_options raw_options(const checkpoint_manager_options &how) noexcept {
-    auto raw = umbo_checkpoint_manager_options_default();
+    umbo_checkpoint_manager_options raw = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
     raw.max_to_keep = how.max_to_keep;
     raw.max_best_to_keep = how.max_best_to_keep;
     raw.larger_is_better = how.larger_is_better ? 1 : 0;
@@ -389,7 +389,7 @@ inline umbo_checkpoint_manager_options raw_options(const checkpoint_manager_opti
 }
 
 inline umbo_metric_options raw_options(const metric_options &how) noexcept {
-    auto raw = umbo_metric_options_default();
+    umbo_metric_options raw = UMBO_METRIC_OPTIONS_INIT;
     raw.class_count = how.class_count;
     raw.bin_count = how.bin_count;
     raw.lowest_score = how.lowest_score;
@@ -401,14 +401,14 @@ inline umbo_metric_options raw_options(const metric_options &how) noexcept {
 }
 
 inline umbo_equivalence_options raw_options(const equivalence_options &how) noexcept {
-    auto raw = umbo_equivalence_options_default();
+    umbo_equivalence_options raw = UMBO_EQUIVALENCE_OPTIONS_INIT;
     raw.relative_tolerance = how.relative_tolerance;
     raw.absolute_tolerance = how.absolute_tolerance;
     return raw;
 }
 
 inline umbo_variable_progress raw_options(const variable_progress &how) noexcept {
-    auto raw = umbo_variable_progress_default();
+    umbo_variable_progress raw = UMBO_VARIABLE_PROGRESS_INIT;
     raw.update_count = how.update_count;
     raw.first_running = how.first_running;
     raw.second_running = how.second_running;

@@ -64,7 +64,7 @@ struct random_key {
 
 private:
     umbo_random_key to_c() const noexcept {
-        auto key = umbo_random_key_default();
+        umbo_random_key key = UMBO_RANDOM_KEY_INIT;
         key.seed = seed;
         key.stream = stream;
         key.step = step;

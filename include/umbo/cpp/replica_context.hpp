@@ -49,7 +49,7 @@ public:
 
     // All that the functions for one field get, in one call, and this replica's part of the global batch.
     returned<umbo_replica_context_info> info() const {
-        auto out = umbo_replica_context_info_default();
+        umbo_replica_context_info out = UMBO_REPLICA_CONTEXT_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_replica_context_get_info(raw_, &out));
         return out;
     }
@@ -90,7 +90,7 @@ public:
 
     // The key of the random numbers for this replica's examples in this step.
     returned<umbo::random_key> random_key(std::uint64_t seed, std::uint64_t stream = 0) const {
-        auto out = umbo_random_key_default();
+        umbo_random_key out = UMBO_RANDOM_KEY_INIT;
         UMBO_DETAIL_TRY(umbo_replica_context_random_key(raw_, seed, stream, &out));
         return umbo::random_key{out.seed, out.stream, out.step, out.first_example};
     }

@@ -115,7 +115,7 @@ public:
 
     // All that the functions for one field get, in one call.
     returned<umbo_strategy_info> info() const {
-        auto out = umbo_strategy_info_default();
+        umbo_strategy_info out = UMBO_STRATEGY_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_strategy_get_info(get(), &out));
         return out;
     }
@@ -211,7 +211,7 @@ public:
 
     // Whether both are the very same strategy.
     friend bool operator==(const strategy &a, const strategy &b) {
-        auto of_a = umbo_strategy_info_default(), of_b = umbo_strategy_info_default();
+        umbo_strategy_info of_a = UMBO_STRATEGY_INFO_INIT, of_b = UMBO_STRATEGY_INFO_INIT;
         detail::require(umbo_strategy_get_info(a.get(), &of_a));
         detail::require(umbo_strategy_get_info(b.get(), &of_b));
         return of_a.id == of_b.id;
@@ -256,7 +256,7 @@ public:
 
     // A metric of the last run, or of the last epoch.
     returned<umbo::metric> metric(const std::string &name) const {
-        auto out = umbo_metric_default();
+        umbo_metric out = UMBO_METRIC_INIT;
         UMBO_DETAIL_TRY(umbo_strategy_metric(get(), name.c_str(), &out));
         return detail::from_c(out);
     }
@@ -400,7 +400,7 @@ public:
 
     // Of a replica of this process.
     returned<umbo_step_times> step_times(std::int32_t replica_id) const {
-        auto times = umbo_step_times_default();
+        umbo_step_times times = UMBO_STEP_TIMES_INIT;
         UMBO_DETAIL_TRY(umbo_strategy_step_times(get(), replica_id, &times));
         return times;
     }

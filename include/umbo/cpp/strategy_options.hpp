@@ -68,7 +68,7 @@ namespace detail {
 
 // The C form of `reduce_options`; lives no longer than they do.
 inline umbo_reduce_options raw_options(const reduce_options &how) {
-    auto raw = umbo_reduce_options_default();
+    umbo_reduce_options raw = UMBO_REDUCE_OPTIONS_INIT;
     raw.axes = how.axes.empty() ? nullptr : how.axes.data();
     raw.axis_count = count_of(how.axes.size());
     raw.destination = optional_text(how.destination);
@@ -77,7 +77,7 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
 }
 
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
-    auto raw = umbo_variable_options_default();
+    umbo_variable_options raw = UMBO_VARIABLE_OPTIONS_INIT;
     if (how.trainable) raw.trainable = *how.trainable ? 1 : 0;
     raw.aggregation = to_c(how.aggregation);
     return raw;
@@ -86,7 +86,7 @@ inline umbo_variable_options raw_options(const variable_options &how) noexcept {
 // The C form of `strategy_options`, whose devices have these names; lives no longer than both.
 inline umbo_strategy_options raw_options(const strategy_options &how,
                                          const std::vector<const char *> &devices) {
-    auto raw = umbo_strategy_options_default();
+    umbo_strategy_options raw = UMBO_STRATEGY_OPTIONS_INIT;
     raw.compute_devices = devices.empty() ? nullptr : devices.data();
     raw.compute_device_count = count_of(devices.size());
     raw.cpu_replicas = how.cpu_replicas;
@@ -138,7 +138,7 @@ struct replica_thread_functions {
 
 // The C form of `run_options`; lives no longer than they do.
 inline umbo_run_options raw_options(const run_options &how) noexcept {
-    auto raw = umbo_run_options_default();
+    umbo_run_options raw = UMBO_RUN_OPTIONS_INIT;
     raw.timeout_seconds = how.timeout_seconds;
     raw.cancellation = how.cancellation.get();
     return raw;

@@ -233,7 +233,7 @@ inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arr
 
 inline returned<std::int64_t> per_replica_batch_size(const input_context &of,
                                            std::int64_t global_batch_size) {
-    auto context = umbo_input_context_default();
+    umbo_input_context context = UMBO_INPUT_CONTEXT_INIT;
     context.pipeline_count = of.pipeline_count;
     context.pipeline_index = of.pipeline_index;
     context.replica_count = of.replica_count;

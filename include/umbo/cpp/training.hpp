@@ -63,7 +63,7 @@ returned<train_epoch_report> train_epoch(const strategy &on, const iterator &ele
                                          const train_epoch_options &how = {}) {
     constexpr bool is_lent = std::is_lvalue_reference_v<Fn> && !std::is_function_v<std::remove_reference_t<Fn>>;
     using callable = std::conditional_t<is_lent, std::remove_reference_t<Fn>, std::decay_t<Fn>>;
-    auto options = umbo_train_epoch_options_default();
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     options.metrics = how.metrics.get();
     if (how.progress) {
         options.progress = &detail::progress_trampoline;
@@ -83,7 +83,7 @@ returned<train_epoch_report> train_epoch(const strategy &on, const iterator &ele
         user_data = new callable(std::forward<Fn>(step));
         options.user_data_destroy = &detail::destroy_callable<callable>;
     }
-    auto out = umbo_train_epoch_report_default();
+    umbo_train_epoch_report out = UMBO_TRAIN_EPOCH_REPORT_INIT;
     UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), updating.get(), submitted.get(),
                                      &detail::replica_trampoline<callable>, user_data, &options, &out));
     return detail::from_c(out);

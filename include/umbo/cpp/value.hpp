@@ -121,7 +121,7 @@ public:
 
     // All that the functions below say, in one call.
     returned<umbo_value_info> info() const {
-        auto out = umbo_value_info_default();
+        umbo_value_info out = UMBO_VALUE_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_value_get_info(get(), &out));
         return out;
     }

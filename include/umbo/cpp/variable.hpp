@@ -112,7 +112,7 @@ public:
 
     // All that the functions below say, in one call.
     returned<umbo_variable_info> info() const {
-        auto out = umbo_variable_info_default();
+        umbo_variable_info out = UMBO_VARIABLE_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_variable_get_info(get(), &out));
         return out;
     }

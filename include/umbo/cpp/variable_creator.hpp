@@ -44,7 +44,7 @@ public:
 
     // All that the functions for one field get, in one call.
     returned<umbo_variable_request_info> info() const {
-        auto out = umbo_variable_request_info_default();
+        umbo_variable_request_info out = UMBO_VARIABLE_REQUEST_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_variable_request_get_info(raw_, &out));
         return out;
     }

@@ -63,7 +63,7 @@ fn a_payload_travels_with_the_error_and_is_destroyed_once() {
     );
     // SAFETY: all zero is a value of the struct.
     let mut info: umbo_error_info = unsafe { std::mem::zeroed() };
-    info.struct_size = size_of::<umbo_error_info>();
+    info.struct_size = crate::struct_size::<umbo_error_info>();
     // SAFETY: the struct is as long as it says.
     unsafe {
         assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);
@@ -118,7 +118,7 @@ fn a_payload_is_found_behind_a_name() {
     assert_eq!(last_message(), "umbo_iterator_next: the tape is torn");
     // SAFETY: all zero is a value of the struct.
     let mut info: umbo_error_info = unsafe { std::mem::zeroed() };
-    info.struct_size = size_of::<umbo_error_info>();
+    info.struct_size = crate::struct_size::<umbo_error_info>();
     // SAFETY: the struct is as long as it says, and its message lives until the next failure.
     unsafe {
         assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);

@@ -177,7 +177,7 @@ fn declare_struct(header: &Header, kind: &str, name: &str, local: &mut impl FnMu
             local(format!("{kind} {name};"));
             local(format!("memset(&{name}, 0, sizeof({name}));"));
             if header.sized_structs.contains(kind) {
-                local(format!("{name}.struct_size = sizeof({name});"));
+                local(format!("{name}.struct_size = UMBO_STRUCT_SIZE({name});"));
             }
         }
     }

@@ -123,13 +123,11 @@ enum Piece {
     Declaration(String),
 }
 
-/// Comments and declarations in order; preprocessor lines, what `UMBO_DEFAULT` makes and the braces
-/// of `extern "C"` left out.
+/// Comments and declarations in order; preprocessor lines and the braces of `extern "C"` left
+/// out.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let lines = text.lines().scan(false, |continued, line| {
-        // UMBO_DEFAULT() defines umbo_x_default(), which has no pointers.
-        let directive =
-            *continued || line.trim_start().starts_with('#') || line.starts_with("UMBO_DEFAULT(");
+        let directive = *continued || line.trim_start().starts_with('#');
         *continued = directive && line.ends_with('\\');
         Some(if directive { "" } else { line })
     });

@@ -6,7 +6,7 @@
 umbo_variable_options make(void);
 
 umbo_variable_options make(void) {
-    umbo_variable_options options = umbo_variable_options_default();
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
 #ifdef WRONG
     options.aggregation = 1;
 #else

@@ -128,8 +128,8 @@ static double deadline(struct fuzzer *f) {
 }
 
 static size_t size_of_struct(struct fuzzer *f, size_t size) {
-    const size_t sizes[] = {0, 4, 8, size - 8};
-    return one_in(f, 24) ? sizes[below(f, COUNT_OF(sizes))] : size;
+    const size_t sizes[] = {0, size, UMBO_STRUCT_MARK + 4, UMBO_STRUCT_MARK + 8, UMBO_STRUCT_MARK + size - 8};
+    return one_in(f, 24) ? sizes[below(f, COUNT_OF(sizes))] : UMBO_STRUCT_MARK + size;
 }
 
 static const char *text(struct fuzzer *f) {
