@@ -1,5 +1,6 @@
 //! Writes a C program that calls each public function once for each pointer parameter, with `NULL`
-//! there and good arguments everywhere else.
+//! there and good arguments everywhere else; and for each struct that begins with its defaults,
+//! with one that has not been begun so.
 //!
 //! Good arguments come from the tables below, by type and name. A type that is missing in them
 //! fails the generation, so that a new function cannot go untested by accident.
@@ -87,6 +88,12 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
                     .map_err(|problem| format!("{}: {problem}", function.name))?;
                 cases.push((name, function));
             }
+            if let Some(initial) = begun(header, parameter) {
+                let name = format!("unset_{}_{}", function.name, parameter.name);
+                write_unset(&mut body, header, (function, parameter), (&name, &initial))
+                    .map_err(|problem| format!("{}: {problem}", function.name))?;
+                cases.push((name, function));
+            }
         }
     }
     let mut outside = String::new();
@@ -164,6 +171,51 @@ fn write_case(
     writeln!(
         body,
         "static void {case}(void) {{\n{locals}{clear}\n    {check}\n{cleanup}}}\n"
+    )
+    .expect("a string takes it");
+    Ok(())
+}
+
+/// The macro that the struct of a parameter starts from, if it is one that does.
+fn begun(header: &Header, parameter: &Parameter) -> Option<String> {
+    let pointee = parameter.kind.strip_suffix(" *")?;
+    let plain = pointee.strip_prefix("const ").unwrap_or(pointee);
+    let is_sized = header.sized_structs.contains(plain);
+    is_sized.then(|| initial(header, plain))?
+}
+
+/// The function that leaves the last error as it is, if it fails.
+const WITHOUT_MESSAGE: &str = "umbo_last_error_at";
+
+/// Calls a function with a struct that does not have what the macro `initial` puts into its first
+/// field.
+fn write_unset(
+    body: &mut String,
+    header: &Header,
+    (function, parameter): (&Function, &Parameter),
+    (case, initial): (&str, &str),
+) -> Result<(), String> {
+    let mut locals = String::new();
+    let mut cleanup = String::new();
+    let arguments = function
+        .parameters
+        .iter()
+        .map(|parameter| argument(header, parameter, &mut locals, &mut cleanup))
+        .collect::<Result<Vec<_>, _>>()?
+        .join(", ");
+    let exported = &function.name;
+    let name = &parameter.name;
+    let said = match exported.as_str() {
+        WITHOUT_MESSAGE => "NULL".to_owned(),
+        _ => format!("\"{initial}\""),
+    };
+    writeln!(
+        body,
+        "static void {case}(void) {{\n{locals}    const size_t sizes_unset[] = \
+         {{sizeof({name}), 0, 3, SIZE_MAX}};\n    int way;\n    for (way = 0; way < \
+         COUNT_OF(sizes_unset); way++) {{\n        umbo_clear_last_error();\n        \
+         {name}.struct_size = sizes_unset[way];\n        unset({exported}({arguments}), \
+         \"{exported}\", \"{name}: struct_size is \", {said});\n    }}\n{cleanup}}}\n"
     )
     .expect("a string takes it");
     Ok(())

@@ -44,6 +44,20 @@ static CHECK_MAYBE_UNUSED void refused(umbo_status status, const char *function,
     }
 }
 
+/* A struct without its defaults: a status, and a message that names the parameter and what to start from, which is NULL
+ * where there is no message. */
+static CHECK_MAYBE_UNUSED void unset(umbo_status status, const char *function, const char *parameter,
+                                     const char *initial) {
+    const char *const message = said_by(function);
+    const int is_said = message != NULL && strncmp(message, parameter, strlen(parameter)) == 0;
+    if (status != UMBO_STATUS_INVALID_ARGUMENT ||
+        (initial != NULL && (!is_said || strstr(message, initial) == NULL))) {
+        fprintf(stderr, "%s(%s): a struct without its defaults: %s\n", function, parameter,
+                umbo_last_error_message());
+        failures++;
+    }
+}
+
 /* A pointer that may be NULL: whatever else the function says, it does not refuse that. */
 static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
                                        const char *parameter) {

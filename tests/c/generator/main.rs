@@ -2,11 +2,13 @@
 //! that it includes. Needs nothing but the standard library, so that the C tests' build can compile
 //! it with a plain `rustc`.
 //!
-//! `null_arguments` passes `NULL` for every pointer parameter, `matrix` calls every function in
+//! `null_arguments` passes `NULL` for every pointer parameter, and structs whose defaults are not
+//! set, `every_option` gives each field of each struct of options, `matrix` calls every function in
 //! every context in which the library calls back, `sequences` makes random calls, `forks` calls
 //! every function in the children of forks.
 
 mod cases;
+mod every_option;
 mod forks;
 mod header;
 mod matrix;
@@ -20,7 +22,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, program_name, header, output] = arguments.as_slice() else {
-        eprintln!("usage: generator null_arguments|matrix|numbers|sequences|forks HEADER OUTPUT");
+        eprintln!(
+            "usage: generator null_arguments|every_option|matrix|numbers|sequences|forks HEADER \
+             OUTPUT"
+        );
         return ExitCode::FAILURE;
     };
     match generate(program_name, header, output) {
@@ -37,6 +42,7 @@ fn generate(program_name: &str, header: &str, output: &str) -> Result<(), String
     let read = header::read(&text)?;
     let (program, count) = match program_name {
         "null_arguments" => cases::program(&read)?,
+        "every_option" => every_option::program(&read)?,
         "matrix" => matrix::program(&read)?,
         "numbers" => numbers::program(&read)?,
         "sequences" => sequences::program(&read)?,
