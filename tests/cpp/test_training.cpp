@@ -353,33 +353,6 @@ void an_epoch(const umbo::strategy &strategy) {
     CHECK(caught && number_of(weight) < before);
     elements.reset();
 
-    // A step that has a name is used where it is; a temporary one, and a function, are kept.
-    struct counting {
-        std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
-        int copies = 0;
-        counting() = default;
-        counting(const counting &other) : calls(other.calls), copies(other.copies + 1) {}
-        void operator()(umbo::replica_context &, const umbo::value &) {
-            ++*calls;
-            CHECK(copies == 0);
-        }
-    };
-    counting counts;
-    umbo::train_epoch(strategy, elements, {}, {}, counts);
-    CHECK(*counts.calls == 6 && counts.calls.use_count() == 1);
-    umbo::train_epoch_options bounded;
-    bounded.timeout_seconds = 60;
-    umbo::train_epoch(strategy, elements, {}, {}, counts, bounded);
-    CHECK(*counts.calls == 12);
-    int sum = 0;
-    std::mutex lock;
-    umbo::train_epoch(strategy, elements, {}, {},
-                      [&](umbo::replica_context &, const umbo::value &) {
-                          const std::lock_guard<std::mutex> guard(lock);
-                          ++sum;
-                      },
-                      bounded);
-    CHECK(sum == 6);
     CHECK(umbo::train_epoch(strategy, elements, {}, {}, nothing).step_count == 2);
     metrics.reset();
     CHECK(metrics.result(loss).weight == 0);

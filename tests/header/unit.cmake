@@ -1,4 +1,4 @@
-# The headers for C++ and all files of SOURCES are one unit, which COMPILER reads as STANDARD, with exceptions or without (WAY).
+# The headers for C++ and all files of SOURCES are one unit, which COMPILER reads as STANDARD with OPTIONS.
 # What is right compiles. If it REFUSES, each file with WRONG defined is refused for the reason that its opening comment gives.
 set(text "")
 # Each header is the first once, and read again.
@@ -6,16 +6,14 @@ foreach(header tensorflow.hpp umbo.hpp tensorflow.hpp umbo.hpp)
   string(APPEND text "#include <umbo/${header}>\n")
 endforeach()
 string(REPLACE "+" ";" SOURCES "${SOURCES}")
+string(REPLACE "+" ";" OPTIONS "${OPTIONS}")
 foreach(source IN LISTS SOURCES)
   string(APPEND text "#include \"${source}\"\n")
 endforeach()
 file(WRITE "${UNIT}" "${text}")
 
-set(compile "${COMPILER}" -x c++ -std=${STANDARD} -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wold-style-cast
-    -Werror -fsyntax-only "-I${INCLUDE}")
-if(WAY STREQUAL "without_exceptions")
-  list(APPEND compile -fno-exceptions -fno-rtti)
-endif()
+set(compile "${COMPILER}" -x c++ -std=${STANDARD} -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef
+    -Wold-style-cast -Werror ${OPTIONS} -fsyntax-only "-I${INCLUDE}")
 execute_process(COMMAND ${compile} "${UNIT}" RESULT_VARIABLE status ERROR_VARIABLE complaints)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "what is right does not compile:\n${complaints}")

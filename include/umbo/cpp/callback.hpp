@@ -65,6 +65,42 @@ private:
     std::conditional_t<std::is_function_v<Callable>, object, object &> object_;
 };
 
+// A callable for a function that may leave calls behind, as those with a deadline or a token do. Where it `waits` for all
+// calls the callable is lent. Otherwise the library owns a copy of it, or, of a temporary, what was moved out of it.
+template <class Fn>
+class step_callable {
+    using object = callable_object<Fn>;
+    using referred = std::remove_reference_t<Fn>;
+
+public:
+    explicit step_callable(referred &callable) noexcept : lent_(callable) {}
+
+    // To be called just before the function of C, which takes over what is owned.
+    returned<void> hand_over(bool waits, referred &callable, void *&user_data, umbo_destroy_fn &destroy) {
+        user_data = lent_.user_data();
+        if (waits) return done();
+        if constexpr (std::is_constructible_v<object, Fn &&>) {
+            user_data = const_cast<std::remove_const_t<object> *>(new object(std::forward<Fn>(callable)));
+            destroy = &destroy_callable<object>;
+            return done();
+        } else {
+            static_cast<void>(callable);
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             "callable: with a deadline or a token it is kept until late calls are back, and it cannot be "
+                             "copied; pass std::move(callable), or std::ref(callable) if it lives until "
+                             "strategy::synchronize has returned");
+        }
+    }
+
+private:
+    lent_callable<referred> lent_;
+};
+
+// Whether a run with these limits returns only when all callbacks have.
+inline bool waits_for_all(double timeout_seconds, const handle<umbo_cancellation> &token) noexcept {
+    return timeout_seconds < 0 && !token;
+}
+
 // The borrowed handles are `const` in C; the C++ owner offers only what `const` allows.
 inline umbo_value *lent(const umbo_value *raw) noexcept { return const_cast<umbo_value *>(raw); }
 

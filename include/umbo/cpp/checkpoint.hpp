@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -22,8 +21,8 @@ struct load_weights_options {
     bool convert_floats = false;
     bool allow_missing = false;
     std::string prefix = {};
-    // The name of the variable that a tensor is for; none if it is empty. May throw, which fails the load.
-    std::function<std::string(const std::string &tensor)> map_name = {};
+    // The name of the variable that a tensor is for; none if it is empty. A failure fails the load.
+    shared_function<returned<std::string>(const std::string &tensor)> map_name = {};
     // Variables, each with its tensor in the file; none: all variables. With `map_name` the tensors do not count.
     std::vector<std::pair<std::string, std::string>> pairs = {};
 };
@@ -54,14 +53,15 @@ returned<std::vector<std::uint8_t>> bytes_of(Write write) {
 }
 
 struct name_map {
-    const std::function<std::string(const std::string &)> &function;
+    const shared_function<returned<std::string>(const std::string &)> &function;
     std::string name; // lives until the next call
 };
 
 inline umbo_status map_name_trampoline(const char *tensor, void *user_data, const char **variable) noexcept {
     return guarded([&]() -> returned<void> {
         auto &map = *static_cast<name_map *>(user_data);
-        map.name = map.function(tensor);
+        UMBO_DETAIL_LET(name, map.function(tensor));
+        map.name = std::move(name);
         if (!map.name.empty()) *variable = map.name.c_str();
         return done();
     });

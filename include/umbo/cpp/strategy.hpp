@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -239,18 +238,20 @@ public:
         return value(out);
     }
 
-    // As above, with a deadline or a cancellation. When time is up this throws while late replicas
-    // still run, so the callable is copied and lives until the last of them is back; what it
-    // refers to has to live as long.
+    // As above, with a deadline or a token. When time is up this throws while late replicas still run, so
+    // with one of the two the callable is copied, or moved if it is a temporary, and lives until the last
+    // of them is back. What it refers to has to live until `synchronize` has returned. `std::ref(fn)` is not
+    // copied; then the same holds for `fn`.
     template <class Fn>
     returned<value> run(Fn &&fn, const value &args, const run_options &how) const {
-        using callable = std::decay_t<Fn>;
         auto options = detail::raw_options(how);
-        options.user_data_destroy = &detail::destroy_callable<callable>;
+        detail::step_callable<Fn> callable(fn);
+        void *user_data = nullptr;
+        UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation), fn,
+                                            user_data, options.user_data_destroy));
         umbo_value *out = nullptr;
-        auto *kept = new callable(std::forward<Fn>(fn));
-        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, args.get(), kept,
-                                          &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<detail::callable_object<Fn>>,
+                                          args.get(), user_data, &options, &out));
         return value(out);
     }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/communicator.hpp>
 #include <umbo/cpp/options.hpp>
+#include <umbo/cpp/shared_function.hpp>
 #include <umbo/cpp/value.hpp>
 
 UMBO_DETAIL_BEGIN
@@ -44,8 +44,8 @@ struct strategy_options {
     std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
     // Called on each thread before it serves as a replica for the first time, and on those of the
     // library's own when they end. What they throw is dropped.
-    std::function<void(const umbo_replica_thread &)> replica_thread_start = {};
-    std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
+    shared_function<void(const umbo_replica_thread &)> replica_thread_start = {};
+    shared_function<void(const umbo_replica_thread &)> replica_thread_stop = {};
     umbo::communicator communicator = {}; // joins ranks, whose replicas run in sync
     bool strict = false; // look for mistakes of callables, and fail instead of warning
     std::int64_t fingerprint_interval = 0; // steps after which ranks compare weights; 0: never
@@ -102,9 +102,9 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
 
 // The functions of `strategy_options`, which the strategy keeps.
 struct replica_thread_functions {
-    std::function<void(const umbo_replica_thread &)> start, stop;
+    shared_function<void(const umbo_replica_thread &)> start, stop;
 
-    static void call(const std::function<void(const umbo_replica_thread &)> &function,
+    static void call(const shared_function<void(const umbo_replica_thread &)> &function,
                      const umbo_replica_thread *thread) noexcept {
 #if defined(UMBO_NO_EXCEPTIONS)
         function(*thread);

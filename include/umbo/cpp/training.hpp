@@ -3,7 +3,6 @@
 #define UMBO_CPP_TRAINING_HPP
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -26,7 +25,7 @@ struct progress {
 // Options of an epoch; see umbo_train_epoch_options.
 struct train_epoch_options {
     umbo::metrics metrics = {};
-    std::function<void(const umbo::progress &)> progress = {}; // may throw, which ends the epoch
+    shared_function<returned<void>(const umbo::progress &)> progress = {}; // a failure ends the epoch
     double timeout_seconds = UMBO_INFINITE;
     umbo::cancellation cancellation = {};
     std::int64_t max_steps = UMBO_ALL;
@@ -38,14 +37,14 @@ struct train_epoch_options {
 namespace detail {
 
 inline umbo_status progress_trampoline(const umbo_progress *raw, void *callable) noexcept {
-    using function = std::function<void(const progress &)>;
+    using function = shared_function<returned<void>(const progress &)>;
     return guarded([&]() -> returned<void> {
         apply_report last{};
         if (raw->last_apply != nullptr) last = from_c(*raw->last_apply);
         const progress how_far{raw->step_count,    raw->example_count, raw->update_count,
                                raw->skipped_count, raw->seconds,
                                raw->last_apply == nullptr ? nullptr : &last};
-        return call(*static_cast<const function *>(callable), how_far);
+        return (*static_cast<const function *>(callable))(how_far);
     });
 }
 
@@ -54,15 +53,12 @@ inline umbo_status progress_trampoline(const umbo_progress *raw, void *callable)
 // Takes element after element, runs `step(replica_context &, const value &element)` on all replicas and
 // applies what they submitted. Without optimizer and gradients (`{}`) nothing is updated.
 //
-// A step that has a name is used where it is, so the caller sees what becomes of it. With a time limit or
-// a token it has to live until its last call is back, which `synchronize` of the strategy waits for. A
-// temporary, or a function, is kept until then.
+// The step is used where it is, so the caller sees what becomes of it. With a time limit or a token it is copied, or
+// moved if it is a temporary, as by `strategy::run`.
 template <class Fn>
 returned<train_epoch_report> train_epoch(const strategy &on, const iterator &elements,
                                          const optimizer &updating, const gradients &submitted, Fn &&step,
                                          const train_epoch_options &how = {}) {
-    constexpr bool is_lent = std::is_lvalue_reference_v<Fn> && !std::is_function_v<std::remove_reference_t<Fn>>;
-    using callable = std::conditional_t<is_lent, std::remove_reference_t<Fn>, std::decay_t<Fn>>;
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     options.metrics = how.metrics.get();
     if (how.progress) {
@@ -76,16 +72,14 @@ returned<train_epoch_report> train_epoch(const strategy &on, const iterator &ele
     options.flush = how.flush ? 1 : 0;
     options.reset_iterator = how.reset_iterator ? 1 : 0;
     options.keep_metrics = how.keep_metrics ? 1 : 0;
+    detail::step_callable<Fn> callable(step);
     void *user_data = nullptr;
-    if constexpr (is_lent) {
-        user_data = const_cast<void *>(static_cast<const void *>(std::addressof(step)));
-    } else {
-        user_data = new callable(std::forward<Fn>(step));
-        options.user_data_destroy = &detail::destroy_callable<callable>;
-    }
+    UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation), step, user_data,
+                                        options.user_data_destroy));
     umbo_train_epoch_report out = UMBO_TRAIN_EPOCH_REPORT_INIT;
     UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), updating.get(), submitted.get(),
-                                     &detail::replica_trampoline<callable>, user_data, &options, &out));
+                                     &detail::replica_trampoline<detail::callable_object<Fn>>, user_data, &options,
+                                     &out));
     return detail::from_c(out);
 }
 

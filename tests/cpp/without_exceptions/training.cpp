@@ -1,8 +1,9 @@
-// A training program compiled without exceptions and without type information: every call that may
+// A training program compiled without exceptions, with type information and without: every call that may
 // fail returns a result.
 #include <umbo/tensorflow.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -11,8 +12,8 @@
 #include "../../c/check.h"
 #include "both.hpp"
 
-#if defined(__cpp_exceptions) || defined(__cpp_rtti)
-#error "to be compiled with -fno-exceptions -fno-rtti"
+#if defined(__cpp_exceptions)
+#error "to be compiled with -fno-exceptions"
 #endif
 
 namespace {
@@ -128,6 +129,34 @@ void functions(const umbo::strategy &strategy) {
     CHECK(umbo::tensorflow::copy(*ready) && umbo::set_log_callback(umbo::log_level::error, [](umbo::log_level, const char *) {}));
 }
 
+// Callables that can only be moved, and failures of those in options.
+void callables(const umbo::strategy &strategy) {
+    auto step = [own = std::make_unique<int>(7)](umbo::replica_context &, const umbo::value &) { CHECK(*own == 7); };
+    umbo::run_options limits;
+    limits.timeout_seconds = 3600;
+    CHECK(strategy.run(step));
+    CHECK(failed(strategy.run(step, {}, limits), umbo::status::invalid_argument, "std::move(callable)"));
+    const auto batches = *strategy.distribute_dataset(*umbo::dataset::from_range(0, 4)->batch(2))->iterate();
+    umbo::train_epoch_options how;
+    how.progress = [own = std::make_unique<int>(1)](const umbo::progress &progress) -> umbo::result<void> {
+        if (progress.step_count > *own) return umbo::error(umbo::status::aborted, "enough");
+        return {};
+    };
+    CHECK(failed(umbo::train_epoch(strategy, batches, {}, {}, step, how), umbo::status::aborted, "enough"));
+    CHECK(strategy.run(std::move(step), {}, limits));
+
+    const auto checkpoint = *umbo::checkpoint::create(strategy);
+    CHECK(checkpoint.add(*strategy.create_variable("w", *umbo::tensor::scalar(0.0f))));
+    umbo::load_weights_options names;
+    names.map_name = [](const std::string &) -> umbo::result<std::string> {
+        return umbo::error(umbo::status::data_loss, "no such name");
+    };
+    const auto saved = *checkpoint.save_weights_to_memory();
+    CHECK(failed(checkpoint.load_weights_from_memory(saved, names), umbo::status::data_loss, "no such name"));
+    names.map_name = [](const std::string &tensor) { return tensor; };
+    CHECK(checkpoint.load_weights_from_memory(saved, names)->loaded.size() == 1);
+}
+
 } // namespace
 
 int main() {
@@ -138,6 +167,7 @@ int main() {
         CHECK(fitted && *fitted == 6);
         failures(*strategy);
         functions(*strategy);
+        callables(*strategy);
         CHECK(sum_with_exceptions() == 3);
     }
     return finish();
