@@ -74,13 +74,13 @@ struct weight_report {
     static void note(const char *variable, const char *tensor, void *user_data) noexcept {
         auto &report = *static_cast<weight_report *>(user_data);
         const umbo_status status = guarded([&]() -> returned<void> {
-            auto &weights = report.weights;
+            auto &names = report.weights;
             if (variable == nullptr) {
-                weights.unused.emplace_back(tensor);
+                names.unused.emplace_back(tensor);
             } else if (tensor == nullptr) {
-                weights.missing.emplace_back(variable);
+                names.missing.emplace_back(variable);
             } else {
-                weights.loaded.emplace_back(variable, tensor);
+                names.loaded.emplace_back(variable, tensor);
             }
             return done();
         });
