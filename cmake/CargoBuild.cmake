@@ -2,6 +2,9 @@
 # libumbo.so.X.Y.Z, the links libumbo.so.X.Y (the SONAME) and libumbo.so, and
 # libumbo.a. Defines the target umbo_cargo and the paths UMBO_SHARED_LIBRARY,
 # UMBO_STATIC_LIBRARY and UMBO_TOOL.
+#
+# cargo's own libumbo.so has no symbol versions: rustc gives the linker a version script without names, and linkers take no
+# second one. So the shared library is linked here, from libumbo.a, with umbo.map.
 
 find_program(UMBO_CARGO cargo HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin"
              DOC "Rust's build tool")
@@ -79,6 +82,15 @@ set(UMBO_SHARED_LIBRARY "${library_directory}/libumbo.so.${PROJECT_VERSION}")
 set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
 set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
 
+separate_arguments(shared_linker_flags NATIVE_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
+# Threads and thread-locals of the library outlive dlclose: nodelete.
+set(link_shared_library
+  "${CMAKE_C_COMPILER}" ${CMAKE_C_COMPILER_ARG1} -shared -o "${UMBO_SHARED_LIBRARY}"
+  -Wl,--whole-archive "${UMBO_STATIC_LIBRARY}" -Wl,--no-whole-archive
+  "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/umbo.map" -Wl,-soname,${UMBO_SONAME}
+  -Wl,--gc-sections -Wl,--build-id -Wl,-O1 -Wl,-z,nodelete,-z,relro,-z,now,-z,noexecstack
+  ${shared_linker_flags} -Wl,--as-needed ${UMBO_NATIVE_STATIC_LIBRARIES})
+
 file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/crates/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/macros/src/*" "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
@@ -86,6 +98,7 @@ file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
      "${CMAKE_CURRENT_SOURCE_DIR}/macros/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/build.rs"
+     "${CMAKE_CURRENT_SOURCE_DIR}/cmake/umbo.map"
      "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
 
@@ -96,12 +109,12 @@ add_custom_command(
           "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} ${cargo_features} --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
-  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"
+  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.a" "${UMBO_STATIC_LIBRARY}"
+  COMMAND ${link_shared_library}
   COMMAND ${CMAKE_COMMAND} -E create_symlink
           "libumbo.so.${PROJECT_VERSION}" "${library_directory}/${UMBO_SONAME}"
   COMMAND ${CMAKE_COMMAND} -E create_symlink
           "${UMBO_SONAME}" "${library_directory}/libumbo.so"
-  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.a" "${UMBO_STATIC_LIBRARY}"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo" "${UMBO_TOOL}"
   DEPENDS ${rust_sources} ${cargo_inputs}
   COMMENT "Building libumbo ${PROJECT_VERSION} with cargo (profile ${UMBO_CARGO_PROFILE})"

@@ -1,14 +1,24 @@
 # Compares three lists of functions: what LIBRARY exports, what EXPECTED and EXPERIMENTAL (committed)
-# list, and what the headers in HEADERS declare.
-execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}"
+# list, and what the headers in HEADERS declare. Each export has a version that begins with VERSION, such as UMBO_0.1: the
+# functions of the first release have that, and those that were added later UMBO_0.1.1.
+execute_process(COMMAND "${NM}" -D --defined-only --extern-only --with-symbol-versions "${LIBRARY}"
                 OUTPUT_VARIABLE listing RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${NM} could not read ${LIBRARY}")
 endif()
 string(REGEX MATCHALL "[^\n]+" lines "${listing}")
 set(exported "")
+string(REPLACE "." "\\." version_pattern "${VERSION}")
 foreach(line IN LISTS lines)
   string(REGEX REPLACE "^.* " "" symbol "${line}")
+  # GNU ld defines a symbol for each version, too.
+  if(symbol MATCHES "^${version_pattern}(\\.[0-9]+)?$")
+    continue()
+  endif()
+  if(NOT symbol MATCHES "@@${version_pattern}(\\.[0-9]+)?$")
+    message(SEND_ERROR "${symbol}: exported without the version ${VERSION}; cmake/umbo.map has the versions")
+  endif()
+  string(REGEX REPLACE "@.*$" "" symbol "${symbol}")
   list(APPEND exported "${symbol}")
 endforeach()
 list(SORT exported)

@@ -58,6 +58,8 @@ fn every_name_of_the_api_is_in_a_header() {
             "UMBO_CASES",
             "UMBO_ARCHIVE",
             "UMBO_SOURCES",
+            // A version of symbols.
+            "UMBO_0",
             // The environment.
             "UMBO_INSTRUCTION_SET",
             "UMBO_NO_SKIPS",
