@@ -1,9 +1,21 @@
 #!/usr/bin/env python3
 """Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, those of gpu.h, which
-are not promised, to experimental.txt, and the structs, as cc lays them out, to layout.txt."""
+are not promised, to experimental.txt, the structs, as cc lays them out, to layout.txt, and all types of functions, structs
+and enums, as abidw of abigail-tools sees them, to libumbo.abi.
+
+  scripts/bless_abi.py                    writes all four; without abidw it leaves libumbo.abi as it is, and says so
+  scripts/bless_abi.py --compare LIBRARY  compares libumbo.abi with the headers and with the symbols and versions of a
+                                          library by abidiff; exits with 77 if that is not installed
+
+The types are those of the headers: abidw reads them from a library of the same functions, empty, that cc compiles. In the
+library itself Rust's names for them are private, and a release build has none.
+"""
+import argparse
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import textwrap
 
@@ -12,6 +24,11 @@ HEADERS = ROOT / "include/umbo"
 LAYOUT = ROOT / "tests/abi/layout.txt"
 SYMBOLS = ROOT / "tests/abi/symbols.txt"
 EXPERIMENTAL = ROOT / "tests/abi/experimental.txt"
+DUMP = ROOT / "tests/abi/libumbo.abi"
+VERSIONS = ROOT / "cmake/umbo.map"
+# Without what differs between machines and compilers; type ids are hashes of names, so that a change moves few lines.
+ABIDW = ["abidw", "--no-architecture", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--no-elf-needed",
+         "--no-parameter-names", "--no-write-default-sizes", "--type-id-style", "hash"]
 
 
 def read(name, seen):
@@ -41,12 +58,21 @@ def structs(text):
         yield name, fields
 
 
-def main():
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", read("all.h", set()), flags=re.S)
-    gpu = re.sub(r"/\*.*?\*/|//[^\n]*", "", (HEADERS / "gpu.h").read_text(), flags=re.S)
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+
+
+def promised():
+    """The text of all headers, and what gpu.h has of it, which is not promised."""
+    return without_comments(read("all.h", set())), without_comments((HEADERS / "gpu.h").read_text())
+
+
+def write_symbols(text, gpu):
     for path, names in [(SYMBOLS, functions(text) - functions(gpu)), (EXPERIMENTAL, functions(gpu))]:
         path.write_text("\n".join(sorted(names)) + "\n")
 
+
+def write_layout(text, gpu):
     experimental = {name for name, _ in structs(gpu)} | {"umbo_gpu_update"}
     found = [(name, fields) for name, fields in structs(text) if name not in experimental]
     lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/all.h>", "int main(void) {"]
@@ -64,6 +90,77 @@ def main():
         layout = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     filled = [textwrap.fill(line, 118, subsequent_indent="  ") for line in layout.splitlines()]
     LAYOUT.write_text("\n".join(filled) + "\n")
+
+
+def dump(library, output):
+    """Writes what abidw sees in a library."""
+    subprocess.run([*ABIDW, "--out-file", output, library], check=True)
+
+
+def dump_of_headers(text, gpu, folder):
+    """The dump of a library of the promised functions, whose bodies are empty."""
+    experimental = functions(gpu)
+    bodies = []
+    for declaration in re.findall(r"UMBO_API ([^;{}]*\)) *;", text):
+        name = re.search(r"\b(umbo_\w+)\(", declaration).group(1)
+        if name not in experimental:
+            bodies.append(f"{' '.join(declaration.split())} {{ __builtin_trap(); }}\n")
+    (folder / "empty.c").write_text("#include <umbo/all.h>\n" + "".join(bodies))
+    version = re.search(r"^UMBO_([0-9.]+) \{", VERSIONS.read_text(), flags=re.M).group(1)
+    library, output = folder / "empty.so", folder / "headers.abi"
+    subprocess.run(["cc", "-std=c99", "-g", "-fPIC", "-shared", f"-I{ROOT / 'include'}", "empty.c", "-o", library,
+                    f"-Wl,--version-script={VERSIONS},-soname,libumbo.so.{version}"], check=True, cwd=folder)
+    dump(library, output)
+    return output
+
+
+def dump_of_library(library, gpu, folder):
+    """The dump of a library's symbols and their versions. Of what is experimental it has none."""
+    stripped, output = folder / "stripped.so", folder / "library.abi"
+    subprocess.run(["objcopy", "--strip-debug", library, stripped], check=True)
+    dump(stripped, output)
+    pattern = "|".join(functions(gpu))
+    lines = output.read_text().splitlines(keepends=True)
+    output.write_text("".join(line for line in lines if not re.search(f"name='({pattern})'", line)))
+    return output
+
+
+def compare(library, folder):
+    """Whether the committed dump is that of the headers, and its symbols those of the library."""
+    if not shutil.which("abidw") or not shutil.which("abidiff"):
+        print("SKIPPED: abidw and abidiff of abigail-tools were not found")
+        return 77
+    text, gpu = promised()
+    same = True
+    for name, found in [("include/umbo/*.h", dump_of_headers(text, gpu, folder)),
+                        (library, dump_of_library(library, gpu, folder))]:
+        result = subprocess.run(["abidiff", DUMP, found], capture_output=True, text=True)
+        if result.returncode != 0:
+            same = False
+            print(f"tests/abi/libumbo.abi is not the ABI of {name}:\n{result.stdout}{result.stderr}")
+    if not same:
+        print("If the change is meant: scripts/bless_abi.py, and see \"When the C API changes\" in CONTRIBUTING.md.")
+    return 0 if same else 1
+
+
+def bless(folder):
+    text, gpu = promised()
+    write_symbols(text, gpu)
+    write_layout(text, gpu)
+    if shutil.which("abidw"):
+        shutil.copyfile(dump_of_headers(text, gpu, folder), DUMP)
+    else:
+        print("bless_abi: there is no abidw (abigail-tools), so tests/abi/libumbo.abi stays as it is")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", metavar="LIBRARY", type=pathlib.Path, help="write nothing")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        sys.exit(compare(arguments.compare.resolve(), folder) if arguments.compare else bless(folder))
 
 
 main()

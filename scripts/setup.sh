@@ -226,6 +226,7 @@ if is test everything; then
   have doxygen || apt_install doxygen || say "no doxygen; the test of the pages is skipped"
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
+  have abidiff || apt_install abigail-tools || say "no abidiff; its comparison of the ABI is skipped"
   have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
     say "no Chromium; the test of a trace's page is skipped"
 fi
