@@ -42,9 +42,8 @@ int main(void) {
   model m = {NULL, NULL};
   const int64_t two[] = {2};
   UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, two, UMBO_INITIAL_ZEROS, 0, &m.line));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
+  /* The step adds up over its rows; the library divides by all rows. */
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
   umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
   sgd.learning_rate = 0.5;
   umbo_optimizer *optimizer = NULL;

@@ -12,9 +12,8 @@ int main() {
   options.cpu_replicas = 2;
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum; // the step adds up over its rows; the library divides by all rows
-  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  // The step adds up over its rows; the library divides by all rows.
+  const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
 
   // The training step of one replica: reads the line and its part of the batch, writes its gradient.
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {

@@ -42,9 +42,7 @@ static void train(const char *path, int64_t last_epoch, float line[2]) {
   normal.ndim = 1;
   normal.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &normal, &m.line));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
   umbo_adam_options rule = UMBO_ADAM_OPTIONS_INIT;
   rule.learning_rate = 0.1;
   umbo_optimizer *adam = NULL; /* it has a state: without that, the rest would go another way */

@@ -13,11 +13,9 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   umbo::initial_distribution normal;
   normal.distribution = umbo::initial::normal;
   const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, normal); // {w, b}
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::adam_options rule;
   rule.learning_rate = 0.1;
-  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
   const auto optimizer = umbo::optimizer::adam(strategy, rule); // it has a state: without that, the rest would go another way
 
   std::vector<float> table;

@@ -50,10 +50,9 @@ int main(void) {
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM;
   sums.dtype = UMBO_DTYPE_FLOAT16;
   sums.accumulation_steps = 3;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, &sums, &m.gradients));
   umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
   sgd.learning_rate = 0.5;
   UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &m.optimizer));

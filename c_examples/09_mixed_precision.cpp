@@ -13,12 +13,11 @@ int main() {
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
   sums.dtype = umbo::dtype::float16;
   sums.accumulation_steps = 3;
   umbo::sgd_options rate;
   rate.learning_rate = 0.5;
-  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum, sums);
   const auto optimizer = umbo::optimizer::sgd(strategy, rate);
   umbo::optimizer_options scaling;
   scaling.loss_scaling = umbo::loss_scaling::dynamic; // begins with 65536, which is too much here, and finds what fits

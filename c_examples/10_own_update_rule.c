@@ -56,9 +56,7 @@ int main(void) {
   zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &line));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &line, &sums, &gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &line, UMBO_LOSS_SUM, NULL, &gradients));
 
   float keep = 0.5f;
   const char *const states[] = {"mean"};

@@ -11,9 +11,7 @@ int main() {
   options.cpu_replicas = 2;
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
-  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
 
   umbo::custom_rule_options rule;
   rule.name = "sign";

@@ -66,9 +66,7 @@ int main(int argc, char **argv) {
   zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
   umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
   momentum.learning_rate = 0.1;
   umbo_optimizer *optimizer = NULL;

@@ -26,11 +26,9 @@ int main(int argc, char **argv) {
 
   // From here on every process does the same. What rank 0 gives a variable counts.
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {slope, offset}
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::momentum_options rate;
   rate.learning_rate = 0.1;
-  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
   const auto optimizer = umbo::optimizer::momentum(strategy, rate);
 
   // One replica, on whatever machine: its part of the global batch, which may be empty.

@@ -77,9 +77,8 @@ public:
     for (int index = 0; index < count; ++index) replicas_.push_back(std::make_unique<replica>(*weights_, batch / count));
     std::vector<umbo_view> views;
     for (const ggml_tensor *each : replicas_[0]->net.weights) views.push_back(view_of(each));
-    umbo::gradients_options mean;
-    mean.loss_reduction = umbo::loss_reduction::mean;
-    gradients_ = umbo::gradients::create(strategy_, strategy_.create_variables_in_memory(weight_names, views, weights_), mean);
+    gradients_ = umbo::gradients::create(
+        strategy_, strategy_.create_variables_in_memory(weight_names, views, weights_), umbo::loss_reduction::mean);
     umbo::adamw_options how;
     how.learning_rate = static_cast<double>(rate);
     how.epsilon = 1e-8;

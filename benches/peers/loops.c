@@ -111,10 +111,9 @@ static void prepare_ours(void) {
   options.cpu_replicas = asked.replicas;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   UMBO_CHECK(umbo_strategy_scope(strategy, create_variable, NULL));
-  sums.loss_reduction = UMBO_LOSS_MEAN;
   if (asked.are_bfloat16) sums.dtype = UMBO_DTYPE_BFLOAT16;
   umbo_variable *variables[1] = {variable};
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, variables, &sums, &gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, variables, UMBO_LOSS_MEAN, &sums, &gradients));
   create_optimizer();
 }
 

@@ -1,5 +1,6 @@
 /* What memory bounds: reductions, and updates from the gradients of all replicas. */
 #include <stddef.h>
+#include <umbo/expert.h>
 #include <umbo/umbo.h>
 
 #include "numbers.h"
@@ -135,12 +136,11 @@ static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
 
 static void prepare_step(void *data) {
   training *t = data;
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   t->strategy = strategy_of(REPLICAS);
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
-  sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* the gradients are added up, as the peers' are */
   umbo_variable *variables[1] = {t->variable};
-  UMBO_CHECK(umbo_gradients_create(t->strategy, 1, variables, &sums, &t->gradients));
+  /* The gradients are added up, as the peers' are. */
+  UMBO_CHECK(umbo_gradients_create(t->strategy, 1, variables, UMBO_LOSS_GLOBAL_MEAN, NULL, &t->gradients));
   t->optimizer = optimizer_of(t->strategy, t->weight_decay);
 }
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <umbo/expert.h>
 #include <umbo/umbo.h>
 
 #include "../../c_examples/03_train_fashion_mnist/matrix.h"
@@ -111,15 +112,14 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
 static void prepare(void *data) {
   training *t = data;
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   matrix_set_threads(1); /* each replica has one processor */
   options.cpu_replicas = REPLICAS;
   UMBO_CHECK(umbo_strategy_create(&options, &t->strategy));
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
-  sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows */
   umbo_variable *variables[VARIABLES];
   for (int i = 0; i < VARIABLES; ++i) variables[i] = t->variables[i];
-  UMBO_CHECK(umbo_gradients_create(t->strategy, VARIABLES, variables, &sums, &t->gradients));
+  /* The network adds up over its rows. */
+  UMBO_CHECK(umbo_gradients_create(t->strategy, VARIABLES, variables, UMBO_LOSS_SUM, NULL, &t->gradients));
   if (t->adam) {
     umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
     UMBO_CHECK(umbo_optimizer_create_adam(t->strategy, &adam, &t->optimizer));

@@ -142,12 +142,11 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
 }
 
 static umbo_gradients *create_gradients(const trainer *t) {
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows; the library divides by all rows */
   umbo_variable *variables[2 * MLP_MOST_LAYERS];
   for (int i = 0; i < 2 * t->shape.layers; ++i) variables[i] = t->variables[i];
   umbo_gradients *gradients = NULL;
-  UMBO_CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, &sums, &gradients));
+  /* The network adds up over its rows; the library divides by all rows. */
+  UMBO_CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, UMBO_LOSS_SUM, NULL, &gradients));
   return gradients;
 }
 

@@ -63,7 +63,7 @@ public:
           strategy_.create_variable(name + "/biases", umbo::tensor::create_zeros(umbo::dtype::float32, {sizes[1]})));
     }
     // The network adds up over its rows; the library divides by all rows.
-    gradients_ = umbo::gradients::create(strategy_, variables_, {umbo::loss_reduction::sum});
+    gradients_ = umbo::gradients::create(strategy_, variables_, umbo::loss_reduction::sum);
     umbo::adam_options adam;
     umbo::momentum_options momentum;
     adam.learning_rate = momentum.learning_rate = chosen.learning_rate;

@@ -141,10 +141,10 @@ static void create_tables(recommender *r, const rating_data *data) {
 static umbo_gradients *create_gradients(const recommender *r) {
   static const int32_t row_sparse[TABLES] = {1, 1, 1, 1};
   umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-  options.loss_reduction = UMBO_LOSS_SUM; /* the library divides by all ratings of the batch */
   options.row_sparse = row_sparse;
   umbo_gradients *gradients = NULL;
-  UMBO_CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, &options, &gradients));
+  /* The library divides by all ratings of the batch. */
+  UMBO_CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, UMBO_LOSS_SUM, &options, &gradients));
   return gradients;
 }
 

@@ -92,9 +92,8 @@ int main(int argc, char **argv) {
     const std::vector<umbo::variable> tables = {factors("user_factors", data.users), factors("item_factors", data.items),
                                                 biases("user_biases", data.users), biases("item_biases", data.items)};
     umbo::gradients_options sums; // the library divides by all ratings of the batch
-    sums.loss_reduction = umbo::loss_reduction::sum;
     sums.row_sparse = {true, true, true, true};
-    const auto gradients = umbo::gradients::create(strategy, tables, sums);
+    const auto gradients = umbo::gradients::create(strategy, tables, umbo::loss_reduction::sum, sums);
     const auto optimizer = umbo::optimizer::adagrad(strategy);
 
     // One replica's part: to learn from, or to test with.

@@ -251,8 +251,7 @@ int main(int count, char **words) {
     own.variables[1] = make_variable(strategy, "biases1", HIDDEN, 1);
     own.variables[2] = make_variable(strategy, "weights2", CLASSES, HIDDEN);
     own.variables[3] = make_variable(strategy, "biases2", CLASSES, 1);
-    gradients.loss_reduction = UMBO_LOSS_SUM;
-    UMBO_CHECK(umbo_gradients_create(strategy, 4, own.variables, &gradients, &own.gradients));
+    UMBO_CHECK(umbo_gradients_create(strategy, 4, own.variables, UMBO_LOSS_SUM, &gradients, &own.gradients));
     adam.learning_rate = 0.02;
     UMBO_CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
     digits = open_digits(words[1], "train");

@@ -147,11 +147,9 @@ int main(int count, char **words) {
   };
   const std::vector<umbo::variable> variables = {make("weights1", HIDDEN, PIXELS), make("biases1", HIDDEN, 1),
                                                  make("weights2", CLASSES, HIDDEN), make("biases2", CLASSES, 1)};
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::adam_options adam;
   adam.learning_rate = 0.02;
-  const auto gradients = umbo::gradients::create(strategy, variables, sums);
+  const auto gradients = umbo::gradients::create(strategy, variables, umbo::loss_reduction::sum);
   const auto optimizer = umbo::optimizer::adam(strategy, adam);
 
   std::vector<driver::module> kernels(replicas); // of each replica that is on a GPU, once it has loaded them

@@ -142,9 +142,8 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count) {
         "layer" + std::to_string(variables.size()),
         umbo::tensor::from_data(umbo::dimensions{static_cast<std::int64_t>(each->size())}, each->host())));
   }
-  umbo::gradients_options mean;
-  mean.loss_reduction = umbo::loss_reduction::mean; // as dlib has it
-  const auto gradients = umbo::gradients::create(strategy, variables, mean);
+  // A step takes the mean, as dlib has it.
+  const auto gradients = umbo::gradients::create(strategy, variables, umbo::loss_reduction::mean);
   umbo::sgd_options plain;
   plain.learning_rate = rate;
   const auto optimizer = umbo::optimizer::sgd(strategy, plain);

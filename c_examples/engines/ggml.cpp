@@ -145,9 +145,8 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   std::vector<umbo_view> views;
   for (const ggml_tensor *each : replicas[0]->net.weights) views.push_back(view_of(each));
   const auto variables = strategy.create_variables_in_memory(weight_names, views, weights);
-  umbo::gradients_options mean;
-  mean.loss_reduction = umbo::loss_reduction::mean; // as ggml_cross_entropy_loss() has it
-  const auto gradients = umbo::gradients::create(strategy, variables, mean);
+  // A step takes the mean, as ggml_cross_entropy_loss() has it.
+  const auto gradients = umbo::gradients::create(strategy, variables, umbo::loss_reduction::mean);
   umbo_custom_rule_options how = UMBO_CUSTOM_RULE_OPTIONS_INIT;
   const char *const states[2] = {"m", "v"};
   how.state_count = 2;

@@ -35,8 +35,6 @@ extern "C" {
 
 /** How a callback reduces the losses of its examples, which says what its gradients mean. */
 typedef enum umbo_loss_reduction UMBO_INT32 {
-  /** Not given; no function accepts it. */
-  UMBO_LOSS_UNSET = 0,
   /** It sums. An update uses the sum over the replicas, divided by their total weight. */
   UMBO_LOSS_SUM = 801,
   /** It takes the mean. An update uses the mean over the replicas, weighted by their weights. */
@@ -48,8 +46,6 @@ typedef enum umbo_loss_reduction UMBO_INT32 {
 /** How gradients are combined. */
 typedef struct umbo_gradients_options {
   size_t struct_size;
-  /** Must be given: UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. */
-  umbo_loss_reduction loss_reduction;
   /**
    * How many runs make one update; 1 or more. Apply after each run: the contributions of all of
    * them are added and divided by their total weight. With UMBO_LOSS_GLOBAL_MEAN the callback
@@ -72,7 +68,7 @@ typedef struct umbo_gradients_options {
 } umbo_gradients_options;
 
 #define umbo_gradients_options_defaults \
-  UMBO_STRUCT_SIZE(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE
+  UMBO_STRUCT_SIZE(umbo_gradients_options), 1, NULL, UMBO_DTYPE_NONE
 #define UMBO_GRADIENTS_OPTIONS_INIT { umbo_gradients_options_defaults }
 
 /** The properties of gradients, and of the gradient of one variable. */
@@ -91,20 +87,23 @@ typedef struct umbo_gradients_info {
 } umbo_gradients_info;
 
 #define UMBO_GRADIENTS_INFO_INIT \
-  { UMBO_STRUCT_SIZE(umbo_gradients_info), 0, 0, UMBO_LOSS_UNSET, UMBO_DTYPE_NONE, 0 }
+  { UMBO_STRUCT_SIZE(umbo_gradients_info), 0, 0, UMBO_ENUM_VALUE(umbo_loss_reduction, 0), \
+    UMBO_DTYPE_NONE, 0 }
 
 /**
  * Makes gradient buffers, one for each variable and replica.
  *
  * @param[in] variables At least one; all different, of this strategy, float32 or float64.
- * @param[in] options Not NULL: `loss_reduction` must be given.
+ * @param[in] loss_reduction What the callback does with the losses of its examples.
+ * @param[in] options `options` may be NULL.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as
  *   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type, or
  *   accumulation_steps with replicas_in_sync over several ranks.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
-    const umbo_gradients_options *options, umbo_gradients **gradients);
+    umbo_loss_reduction loss_reduction, const umbo_gradients_options *options,
+    umbo_gradients **gradients);
 
 /** Makes another handle to the same gradients: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_gradients_retain(

@@ -8,8 +8,6 @@ use umbo_core::optimizer::{Gradients, GradientsOptions, LossReduction};
 /// How a callback reduces the losses of its examples, which says what its gradients mean.
 pub type umbo_loss_reduction = i32;
 
-/// Not given; no function accepts it.
-pub const UMBO_LOSS_UNSET: umbo_loss_reduction = 0;
 /// It sums. An update uses the sum over the replicas, divided by their total weight.
 pub const UMBO_LOSS_SUM: umbo_loss_reduction = 801;
 /// It takes the mean. An update uses the mean over the replicas, weighted by their weights.
@@ -24,8 +22,6 @@ constants! { LossReduction {
 /// How gradients are combined.
 #[c_struct(accumulation_steps = 1)]
 pub struct umbo_gradients_options {
-    /// Must be given: UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN.
-    pub loss_reduction: umbo_loss_reduction,
     /// How many runs make one update; 1 or more. Apply after each run: the contributions of all of
     /// them are added and divided by their total weight. With UMBO_LOSS_GLOBAL_MEAN the callback
     /// divides by the examples of all of them. More than 1 takes 8 bytes for each element of the
@@ -45,7 +41,8 @@ pub struct umbo_gradients_options {
 /// Makes gradient buffers, one for each variable and replica.
 ///
 /// @param[in] variables At least one; all different, of this strategy, float32 or float64.
-/// @param[in] options Not NULL: `loss_reduction` must be given.
+/// @param[in] loss_reduction What the callback does with the losses of its examples.
+/// @param[in] options `options` may be NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as
 ///   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type, or
 ///   accumulation_steps with replicas_in_sync over several ranks.
@@ -59,19 +56,11 @@ pub fn umbo_gradients_create(
     strategy: *const umbo_strategy,
     count: i64,
     variables: *const *mut umbo_variable,
+    loss_reduction: umbo_loss_reduction,
     options: *const umbo_gradients_options,
     gradients: *mut *mut umbo_gradients,
 ) {
-    let loss_reduction = match options.loss_reduction {
-        UMBO_LOSS_UNSET => {
-            let problem = "0; valid are UMBO_LOSS_SUM (801), UMBO_LOSS_MEAN (802) and \
-                           UMBO_LOSS_GLOBAL_MEAN (803), and one must be given: does the callback \
-                           sum over its examples, take their mean, or divide by the examples of \
-                           the global batch?";
-            return Err(Error::invalid("options.loss_reduction", problem));
-        }
-        code => constant(code, "options.loss_reduction")?,
-    };
+    let loss_reduction = constant(loss_reduction, "loss_reduction")?;
     let id = strategy.id();
     let devices = strategy.replica_devices();
     let accumulation_steps = positive(options.accumulation_steps, "options.accumulation_steps")?;

@@ -237,9 +237,8 @@ static CHECK_MAYBE_UNUSED umbo_gradients *make_mean_gradients(umbo_strategy *str
                                                               int64_t accumulation_steps) {
     umbo_gradients *gradients = NULL;
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    options.loss_reduction = UMBO_LOSS_MEAN;
     if (accumulation_steps != 0) options.accumulation_steps = accumulation_steps;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_MEAN, &options, &gradients));
     return gradients;
 }
 

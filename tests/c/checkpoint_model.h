@@ -51,9 +51,8 @@ static void make(struct model *m, int32_t replicas) {
     m->strategy = make_strategy(replicas);
     CHECK_OK(umbo_variable_create(m->strategy, "weights", initial, NULL, &m->weights));
     umbo_tensor_release(initial);
-    options.loss_reduction = UMBO_LOSS_SUM;
     options.accumulation_steps = 3;
-    CHECK_OK(umbo_gradients_create(m->strategy, 1, &m->weights, &options, &m->gradients));
+    CHECK_OK(umbo_gradients_create(m->strategy, 1, &m->weights, UMBO_LOSS_SUM, &options, &m->gradients));
     CHECK_OK(umbo_optimizer_create_adam(m->strategy, NULL, &m->optimizer));
     CHECK_OK(umbo_metrics_create(m->strategy, &m->metrics));
     CHECK_OK(umbo_metrics_define(m->metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));

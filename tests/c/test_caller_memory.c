@@ -152,9 +152,8 @@ static void plural_views(umbo_strategy *strategy) {
     CHECK_OK(umbo_variable_views(3, m.variables, NULL, outside));
     CHECK(((const float *)outside[1].data)[1] == 11);
     CHECK_OK(umbo_variable_views(0, NULL, NULL, NULL));
-    options.loss_reduction = UMBO_LOSS_MEAN;
     options.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(strategy, 3, m.variables, &options, &m.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 3, m.variables, UMBO_LOSS_MEAN, &options, &m.gradients));
     sgd.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
     CHECK_OK(umbo_strategy_run(strategy, view_all, NULL, &m, NULL, NULL));

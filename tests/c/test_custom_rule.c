@@ -153,7 +153,6 @@ static void same_bits(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64
         umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
         training self = {NULL, 0, 0, UMBO_DTYPE_FLOAT32};
         variables[which] = table(strategy, 0);
-        how.loss_reduction = UMBO_LOSS_MEAN;
         how.accumulation_steps = accumulation;
         if (rows) how.row_sparse = row_sparse;
         if (dtype != UMBO_DTYPE_FLOAT32) how.dtype = dtype;
@@ -168,7 +167,7 @@ static void same_bits(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64
             CHECK_OK(umbo_optimizer_add_group(optimizers[which], 1, &variables[which], &group));
         }
         if (scheduled) CHECK_OK(umbo_optimizer_set_schedule(optimizers[which], halving, NULL, NULL));
-        CHECK_OK(umbo_gradients_create(strategy, 1, &variables[which], &how, &self.gradients));
+        CHECK_OK(umbo_gradients_create(strategy, 1, &variables[which], UMBO_LOSS_MEAN, &how, &self.gradients));
         self.rows = rows;
         self.dtype = dtype;
         CHECK_OK(umbo_variable_view(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
@@ -211,11 +210,10 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
     around.loss_scaling = UMBO_LOSS_SCALING_FIXED;
     around.loss_scale = 8;
     CHECK_OK(umbo_optimizer_configure(optimizer, &around));
-    how.loss_reduction = UMBO_LOSS_MEAN;
     how.accumulation_steps = accumulation;
     if (rows) how.row_sparse = row_sparse;
     if (dtype != UMBO_DTYPE_FLOAT32) how.dtype = dtype;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &how, &self.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_MEAN, &how, &self.gradients));
     self.rows = rows;
     self.dtype = dtype;
     CHECK_STATUS(umbo_gradients_reduced(self.gradients, 0, optimizer, &found),

@@ -228,7 +228,6 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
 /* Variables and gradients have no tensors of their own, but views. */
 static void views_are_given_in_place(void) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    umbo_gradients_options gradient_options = UMBO_GRADIENTS_OPTIONS_INIT;
     struct gradient_check check;
     umbo_strategy *strategy = NULL;
     umbo_tensor *initial = make_floats(1, numbers + 3);
@@ -237,10 +236,9 @@ static void views_are_given_in_place(void) {
     int gone = 0;
     memset(&check, 0, sizeof(check));
     options.cpu_replicas = 2;
-    gradient_options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_variable_create(strategy, "v", initial, NULL, &check.variable));
-    CHECK_OK(umbo_gradients_create(strategy, 1, &check.variable, &gradient_options,
+    CHECK_OK(umbo_gradients_create(strategy, 1, &check.variable, UMBO_LOSS_SUM, NULL,
                                    &check.gradients));
     CHECK_OK(umbo_strategy_run(strategy, on_a_replica, NULL, &check, NULL, NULL));
     CHECK(check.destroyed[0] == 1 && check.destroyed[1] == 1);

@@ -48,10 +48,8 @@ typedef struct {
 
 static step_plan right_plan(const world *at, umbo_loss_reduction declared) {
     step_plan plan = {NULL, UMBO_LOSS_SUM, UMBO_GRADIENT_OVERWRITE, 0, 0, 0, 0};
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    options.loss_reduction = declared;
     CHECK_OK(umbo_gradients_create(at->strategy, 1, &at->variable,
-                                   &options, &plan.gradients));
+                                   declared, NULL, &plan.gradients));
     plan.written = declared;
     return plan;
 }

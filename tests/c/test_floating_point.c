@@ -193,9 +193,9 @@ static void train(umbo_strategy *strategy, int rule) {
     of_sum.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_variable_create(strategy, "sum", element, &of_sum, &step.variable));
     umbo_tensor_release(element);
-    options.loss_reduction = rule % 2 == 0 ? UMBO_LOSS_MEAN : UMBO_LOSS_SUM;
     options.accumulation_steps = rule == 6 ? 2 : 1;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &step.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, rule % 2 == 0 ? UMBO_LOSS_MEAN : UMBO_LOSS_SUM,
+                                   &options, &step.gradients));
     CHECK_OK(umbo_metrics_create(strategy, &step.metrics));
     CHECK_OK(umbo_metrics_define(step.metrics, "mean", UMBO_METRIC_MEAN, NULL, NULL));
     CHECK_OK(umbo_metrics_define(step.metrics, "auc", UMBO_METRIC_AUC, NULL, NULL));

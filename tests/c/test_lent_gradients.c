@@ -104,9 +104,8 @@ static umbo_gradients *make_gradients(umbo_strategy *strategy, umbo_variable *va
                                       int64_t accumulation_steps) {
     umbo_gradients *gradients = NULL;
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    options.loss_reduction = UMBO_LOSS_MEAN;
     options.accumulation_steps = accumulation_steps;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_MEAN, &options, &gradients));
     return gradients;
 }
 

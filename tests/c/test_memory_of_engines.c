@@ -65,7 +65,6 @@ static void a_thousand_steps(int in_memory) {
     trained plan;
     umbo_view views[2], view;
     umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     /* valgrind takes its time for each. */
     const int steps = getenv("UMBO_TEST_UNDER_VALGRIND") != NULL ? 100 : STEPS;
     int round;
@@ -93,9 +92,8 @@ static void a_thousand_steps(int in_memory) {
     CHECK_OK(umbo_variable_view(plan.updated, NULL, UMBO_DTYPE_NONE, &view));
     plan.updated_at = view.data;
     CHECK(!in_memory || view.data == block + 1);
-    options.loss_reduction = UMBO_LOSS_MEAN;
     rate.learning_rate = 1;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &plan.updated, &options, &plan.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &plan.updated, UMBO_LOSS_MEAN, NULL, &plan.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
     for (round = 0; round < steps; round++) {
         plan.assigns = round % 3 != 0;

@@ -166,7 +166,6 @@ static outcome train(const problem *given, int32_t replicas) {
     umbo_iterator *iterator = NULL;
     umbo_optimizer *sgd = NULL;
     umbo_value *element = NULL;
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_sgd_options sgd_options = UMBO_SGD_OPTIONS_INIT;
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     umbo_view view;
@@ -174,12 +173,11 @@ static outcome train(const problem *given, int32_t replicas) {
     model self;
     int64_t index, examples = -1;
     int steps;
-    options.loss_reduction = UMBO_LOSS_SUM;
     sgd_options.learning_rate = given->learning_rate;
     CHECK_OK(umbo_tensor_create_zeros(given->dtype, 2, given->shape, NULL, &zeros));
     CHECK_OK(umbo_variable_create(strategy, "weights", zeros, NULL, &self.weights));
     umbo_tensor_release(zeros);
-    CHECK_OK(umbo_gradients_create(strategy, 1, &self.weights, &options, &self.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &self.weights, UMBO_LOSS_SUM, NULL, &self.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd_options, &sgd));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, given->batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));

@@ -172,9 +172,8 @@ static void what_a_log_callback_may_do(void) {
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 2, shape, NULL, &rows));
     CHECK_OK(umbo_value_create_indexed_slices(rows, indices, 2, shape, &slices));
     CHECK_OK(umbo_variable_create(strategy, "table", rows, NULL, &self.variable));
-    options.loss_reduction = UMBO_LOSS_SUM;
     options.row_sparse = &row_sparse;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &self.variable, &options, &self.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &self.variable, UMBO_LOSS_SUM, &options, &self.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
     self.slices = slices;
     CHECK_OK(umbo_shutdown());

@@ -97,11 +97,9 @@ static void heavy_computations(void) {
     umbo_equivalence *equivalence = NULL;
     umbo_equivalence_info info = UMBO_EQUIVALENCE_INFO_INIT;
     umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &initial));
     CHECK_OK(umbo_variable_create(strategy, "v", initial, &variable_options, &variable));
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options,
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_SUM, NULL,
                                    &gradients));
     CHECK_OK(umbo_strategy_check_equivalence(strategy, gradients, contribute, batch, gradients, NULL,
                                              &equivalence));

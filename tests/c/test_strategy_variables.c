@@ -48,7 +48,6 @@ int main(void) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_strategy *strategy = NULL, *other = NULL, *plain = NULL;
     umbo_variable *a, *b, *c, *d = NULL, *foreign, *again = NULL;
-    umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_gradients *gradients = NULL;
     const char *name = "in_memory";
     umbo_view where;
@@ -85,8 +84,7 @@ int main(void) {
     CHECK(later != fingerprint);
 
     /* One that gradients still have is in use; a handle from the list keeps its variable, too. */
-    sums.loss_reduction = UMBO_LOSS_SUM;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &b, &sums, &gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &b, UMBO_LOSS_SUM, NULL, &gradients));
     umbo_variable_release(a);
     umbo_variable_release(b);
     umbo_variable_release(c);

@@ -94,9 +94,8 @@ static scene make_scene(int32_t replicas, int64_t accumulation_steps) {
     self.fails_at = self.nan_at = self.cancels_at = -1;
     self.strategy = make_strategy(replicas);
     self.variable = make_variable(self.strategy, 100, UMBO_AGGREGATION_NONE);
-    options.loss_reduction = UMBO_LOSS_SUM;
     options.accumulation_steps = accumulation_steps;
-    CHECK_OK(umbo_gradients_create(self.strategy, 1, &self.variable, &options, &self.gradients));
+    CHECK_OK(umbo_gradients_create(self.strategy, 1, &self.variable, UMBO_LOSS_SUM, &options, &self.gradients));
     sgd.learning_rate = 0.5;
     CHECK_OK(umbo_optimizer_create_sgd(self.strategy, &sgd, &self.optimizer));
     CHECK_OK(umbo_metrics_create(self.strategy, &self.metrics));

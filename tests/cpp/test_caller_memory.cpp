@@ -37,7 +37,7 @@ void variables(const umbo::strategy &strategy) {
     CHECK(refused); // eight bytes, but no floats
     const auto outside = umbo::variable::views(both);
     CHECK(umbo::view_of<const float>(outside.at(1))[1] == 5);
-    const auto gradients = umbo::gradients::create(strategy, both, {umbo::loss_reduction::sum});
+    const auto gradients = umbo::gradients::create(strategy, both, umbo::loss_reduction::sum);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         umbo_view weights[2], one[1];
         std::vector<umbo_view> buffers(2);
@@ -158,7 +158,7 @@ void engines() {
         const auto weights = strategy.create_variable("w", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
         const auto unused = strategy.create_variable("u", umbo::tensor::from_vector<float>({3}));
         const auto gradients =
-            umbo::gradients::create(strategy, {weights, unused}, {umbo::loss_reduction::mean});
+            umbo::gradients::create(strategy, {weights, unused}, umbo::loss_reduction::mean);
         umbo::adamw_options decay;
         decay.learning_rate = 1;
         decay.weight_decay = 0.5;

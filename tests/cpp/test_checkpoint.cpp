@@ -29,7 +29,7 @@ struct model {
     model()
         : strategy(two_replicas()),
           weights(strategy.create_variable("weights", umbo::tensor::from_vector(std::vector<float>{1, 2}))),
-          gradients(umbo::gradients::create(strategy, {weights}, {umbo::loss_reduction::sum, 1, {}})),
+          gradients(umbo::gradients::create(strategy, {weights}, umbo::loss_reduction::sum, {1, {}})),
           optimizer(umbo::optimizer::adam(strategy)), metrics(umbo::metrics::create(strategy)),
           seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::from_range(0, 5)),
           pass(numbers.iterate()), checkpoint(umbo::checkpoint::create(strategy)) {

@@ -114,7 +114,7 @@ int main() {
         options.cpu_replicas = 3;
         const auto strategy = umbo::strategy::create(options);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
-        const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
+        const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum);
         const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});
         const trainer at{strategy, weight, gradients, batch};
         findings(at);

@@ -98,7 +98,7 @@ void ignore_message(umbo::log_level, const char *) {}
 
 void settings(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(3.0f));
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum);
     const auto sgd = umbo::optimizer::sgd(strategy);
     sgd.set_schedule(rate);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {

@@ -109,7 +109,7 @@ void training() {
     const auto strategy = umbo::strategy::create({{}, 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(10.0f));
     const auto gradients = umbo::gradients::create(
-        strategy, {weight}, {umbo::loss_reduction::sum, 1, {}, umbo::dtype::bfloat16});
+        strategy, {weight}, umbo::loss_reduction::sum, {1, {}, umbo::dtype::bfloat16});
     const auto sgd = umbo::optimizer::sgd(strategy, {1.0});
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         CHECK(static_cast<float>(context.read<umbo::float16>(weight)()) == 10);

@@ -62,8 +62,8 @@ void optimizers() {
     CHECK(same(raw_options(umbo::apply_options{}), of_apply, &apply::flush, &apply::measure_norm));
     using gradients = umbo_gradients_options;
     const gradients of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::gradients_options{}, {}), of_gradients, &gradients::loss_reduction,
-               &gradients::accumulation_steps, &gradients::row_sparse, &gradients::dtype));
+    CHECK(same(raw_options(umbo::gradients_options{}, {}), of_gradients, &gradients::accumulation_steps,
+               &gradients::row_sparse, &gradients::dtype));
 }
 
 void the_others() {
@@ -127,7 +127,7 @@ void use() {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
                                                  {.trainable = true});
     const auto gradients = umbo::gradients::create(
-        strategy, {weight}, {.loss_reduction = umbo::loss_reduction::sum, .accumulation_steps = 2});
+        strategy, {weight}, umbo::loss_reduction::sum, {.accumulation_steps = 2});
     const auto sgd = umbo::optimizer::sgd(strategy, {.learning_rate = 0.5});
     sgd.configure({.global_clip_norm = 2});
     CHECK(sgd.info().learning_rate == 0.5);

@@ -86,7 +86,7 @@ void callables(const umbo::strategy &strategy) {
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
 void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum, 2});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum, {2});
     umbo::ftrl_options of_ftrl;
     of_ftrl.l1 = 10000;
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
@@ -134,7 +134,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto table = strategy.create_variable(
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
-        umbo::gradients::create(strategy, {weight, table}, {umbo::loss_reduction::sum, 1, {false, true}});
+        umbo::gradients::create(strategy, {weight, table}, umbo::loss_reduction::sum, {1, {false, true}});
     const auto slices = umbo::value::create_indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
@@ -153,7 +153,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     CHECK((table.read().to_vector<float>() == std::vector<float>{0, -3, -9, 0}));
     bool refused = false;
     try {
-        umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum, 1, {false, true}});
+        umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum, {1, {false, true}});
     } catch (const umbo::error &wrong) {
         refused = wrong.status() == umbo::status::invalid_argument;
     }
@@ -165,7 +165,7 @@ void low_precision(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("half", umbo::tensor::scalar(10.0f));
     const auto table = strategy.create_variable(
         "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
-    const auto gradients = umbo::gradients::create(strategy, {weight, table}, {umbo::loss_reduction::sum, 1,
+    const auto gradients = umbo::gradients::create(strategy, {weight, table}, umbo::loss_reduction::sum, {1,
                                                    {false, true}, umbo::dtype::bfloat16});
     umbo::sgd_options options;
     options.learning_rate = 1;
@@ -193,7 +193,7 @@ void training(const umbo::strategy &strategy) {
     const auto data = umbo::value::create_struct(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum);
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
@@ -226,7 +226,7 @@ void training(const umbo::strategy &strategy) {
     CHECK(adam.setting(weight, "learning_rate_factor") == 1 && adam.setting(weight, "frozen") == 0);
     const auto whole = gradients.info(), first = gradients.info(0);
     CHECK(whole.variable_count == 1 && gradients.variable(0).name() == weight.name());
-    CHECK(whole.loss_reduction != umbo::loss_reduction::unset && whole.accumulation_steps == 1);
+    CHECK(whole.loss_reduction == umbo::loss_reduction::sum && whole.accumulation_steps == 1);
     CHECK(!first.row_sparse && first.dtype == umbo::dtype::float32 && whole.dtype == umbo::dtype::none);
     umbo::strategy_options strictly;
     strictly.strict = true;
@@ -294,9 +294,7 @@ void nothing(umbo::replica_context &, const umbo::value &) {}
 // An epoch with every kind of metric, and one that a callable's exception ends.
 void an_epoch(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f));
-    umbo::gradients_options sums;
-    sums.loss_reduction = umbo::loss_reduction::sum;
-    const auto gradients = umbo::gradients::create(strategy, {weight}, sums);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum);
     const auto metrics = umbo::metrics::create(strategy);
     umbo::metric_options three;
     three.class_count = 3;

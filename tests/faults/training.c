@@ -190,13 +190,12 @@ static void make_optimizers(void) {
     umbo_optimizer **o = all.optimizers;
     int at;
     for (at = 0; at < 4; at++) variables[at] = all.variables[at];
-    gradients.loss_reduction = UMBO_LOSS_SUM;
     gradients.row_sparse = row_sparse;
-    CALL(umbo_gradients_create(all.strategy, VARIABLES - 1, variables, &gradients,
+    CALL(umbo_gradients_create(all.strategy, VARIABLES - 1, variables, UMBO_LOSS_SUM, &gradients,
                                &all.gradients[0]));
     gradients.row_sparse = NULL;
     gradients.accumulation_steps = 2;
-    CALL(umbo_gradients_create(all.strategy, 1, variables, &gradients, &all.gradients[1]));
+    CALL(umbo_gradients_create(all.strategy, 1, variables, UMBO_LOSS_SUM, &gradients, &all.gradients[1]));
     CALL(umbo_optimizer_create_adam(all.strategy, NULL, &o[0]));
     CALL(umbo_optimizer_create_sgd(all.strategy, NULL, &o[1]));
     CALL(umbo_optimizer_create_momentum(all.strategy, NULL, &o[2]));

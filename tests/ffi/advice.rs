@@ -172,11 +172,11 @@ fn a_table_that_is_viewed_like_a_dense_variable() {
         let variable =
             made(|out| umbo_variable_create(s, c"table".as_ptr(), table, ptr::null(), out));
         let options = umbo_gradients_options {
-            loss_reduction: UMBO_LOSS_SUM,
             row_sparse: &1,
             ..Default::default()
         };
-        let gradients = made(|out| umbo_gradients_create(s, 1, &variable, &options, out));
+        let gradients =
+            made(|out| umbo_gradients_create(s, 1, &variable, UMBO_LOSS_SUM, &options, out));
         let mut result = ptr::null_mut();
         let status = umbo_strategy_run(
             s,

@@ -170,14 +170,21 @@ fn evaluate(ctx: *mut umbo_replica_context, args: *const umbo_value) -> umbo_sta
 
 fn gradients_of(program: Program<'_>, training: &Training) -> *mut umbo_gradients {
     let options = umbo_gradients_options {
-        loss_reduction: program.declared,
         accumulation_steps: if program.name == "accumulates" { 2 } else { 1 },
         ..Default::default()
     };
     let variables = [training.variable];
     // SAFETY: one variable is listed; the struct lives during the call.
     made(|out| unsafe {
-        umbo_gradients_create(training.strategy, 1, variables.as_ptr(), &options, out)
+        let variables = variables.as_ptr();
+        umbo_gradients_create(
+            training.strategy,
+            1,
+            variables,
+            program.declared,
+            &options,
+            out,
+        )
     })
 }
 

@@ -187,14 +187,13 @@ pub fn make_gradients(
     variable: *mut umbo_variable,
     loss_reduction: umbo_loss_reduction,
 ) -> *mut umbo_gradients {
-    let options = umbo_gradients_options {
-        loss_reduction,
-        ..Default::default()
-    };
     let variables = [variable];
     let variables = variables.as_ptr();
-    // SAFETY: one variable is listed; the struct lives during the call.
-    made(|out| unsafe { umbo_gradients_create(strategy, 1, variables, &options, out) })
+    let options = ptr::null();
+    // SAFETY: one variable is listed, and NULL stands for the default options.
+    made(|out| unsafe {
+        umbo_gradients_create(strategy, 1, variables, loss_reduction, options, out)
+    })
 }
 
 pub fn replica_id(ctx: *const umbo_replica_context) -> i32 {

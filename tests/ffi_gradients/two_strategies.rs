@@ -188,13 +188,10 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ),
             ": gradients: ",
         );
-        let options = umbo_gradients_options {
-            loss_reduction: UMBO_LOSS_SUM,
-            ..Default::default()
-        };
         let list = variables.as_ptr();
+        let options = ptr::null();
         invalid(
-            umbo_gradients_create(strategy, 1, list, &options, &mut gradients),
+            umbo_gradients_create(strategy, 1, list, UMBO_LOSS_SUM, options, &mut gradients),
             ": variables[0]",
         );
         invalid(

@@ -105,8 +105,7 @@ static void train(const char *const *devices, int64_t count, float *trained) {
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, zeros, NULL, &initial));
     CHECK_OK(umbo_variable_create(strategy, "w", initial, NULL, &own.weights));
-    gradients.loss_reduction = UMBO_LOSS_MEAN;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &own.weights, &gradients, &own.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &own.weights, UMBO_LOSS_MEAN, &gradients, &own.gradients));
     adam.learning_rate = 0.1;
     CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
     for (index = 0; index < STEPS; index++) {
@@ -469,9 +468,8 @@ static void train_own(const char *parameter_device, int fails, float *trained) {
         CHECK_OK(umbo_variable_create(strategy, "w", initial, NULL, &variables[index]));
         umbo_tensor_release(initial);
     }
-    of_gradients.loss_reduction = UMBO_LOSS_MEAN;
     of_gradients.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(strategy, 2, variables, &of_gradients, &gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 2, variables, UMBO_LOSS_MEAN, &of_gradients, &gradients));
     of_rule.learning_rate = 0.25;
     of_rule.weight_decay = 0.125;
     of_rule.decoupled_weight_decay = 1;

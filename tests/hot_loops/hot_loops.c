@@ -94,11 +94,10 @@ static void update(const loop *it, int64_t elements, const char *what) {
   umbo_optimizer *optimizer = NULL;
   double share = 1.0 / it->replicas;
   check(umbo_strategy_scope(strategy, create_variable, &elements));
-  sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN;
   sums.dtype = it->gradient;
   sums.accumulation_steps = it->accumulates ? 2 : 1;
   umbo_variable *variables[1] = {variable};
-  check(umbo_gradients_create(strategy, 1, variables, &sums, &gradients));
+  check(umbo_gradients_create(strategy, 1, variables, UMBO_LOSS_GLOBAL_MEAN, &sums, &gradients));
   check(it->create(strategy, &optimizer));
   if (it->clips) {
     umbo_optimizer_options settings = UMBO_OPTIMIZER_OPTIONS_INIT;

@@ -34,9 +34,7 @@ int main(int count, char **words) {
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   const umbo_view place = umbo_view_of_mutable_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){1}, &first);
   UMBO_CHECK(umbo_variable_create_in_memory(strategy, 1, NULL, &place, NULL, NULL, NULL, &weight));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.loss_reduction = UMBO_LOSS_SUM;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &weight, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &weight, UMBO_LOSS_SUM, NULL, &m.gradients));
   UMBO_CHECK(umbo_optimizer_create_sgd(strategy, NULL, &sgd));
   UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){1000}, numbers, NULL, &whole));
   UMBO_CHECK(umbo_strategy_split(strategy, whole, &parts));

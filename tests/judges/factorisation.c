@@ -92,9 +92,8 @@ int main(int argc, char **argv) {
     UMBO_CHECK(umbo_variable_create(strategy, names[table], NULL, &how, &m.tables[table]));
   }
   umbo_gradients_options how = UMBO_GRADIENTS_OPTIONS_INIT;
-  how.loss_reduction = UMBO_LOSS_SUM;
   how.row_sparse = row_sparse;
-  UMBO_CHECK(umbo_gradients_create(strategy, TABLES, m.tables, &how, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, TABLES, m.tables, UMBO_LOSS_SUM, &how, &m.gradients));
   umbo_optimizer *optimizer = NULL;
   umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
   adagrad.learning_rate = atof(argv[8]);

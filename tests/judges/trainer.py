@@ -12,7 +12,7 @@ STATES = ("m", "v", "v_max", "accumulator", "momentum", "mean", "z", "n")
 
 def options_of(kind, fields):
     """A struct of options: its defaults, and what is said."""
-    options = ffi.new(f"{kind} *", getattr(lib, f"{kind}_default")())
+    options = ffi.new(f"{kind} *", getattr(lib, f"{kind.upper()}_INIT"))
     for name, value in fields.items():
         setattr(options, name, value)
     return options
@@ -40,10 +40,10 @@ class Trainer:
 
     def gradients_of(self, indices, accumulate=1, dtype=0):
         sparse = ffi.new("int32_t[]", [self.sparse[index] for index in indices])
-        how = options_of("umbo_gradients_options", {"loss_reduction": lib.UMBO_LOSS_SUM, "row_sparse": sparse,
-                                                    "accumulation_steps": accumulate, "dtype": dtype})
+        how = options_of("umbo_gradients_options", {"row_sparse": sparse, "accumulation_steps": accumulate, "dtype": dtype})
         variables = [self.variables[index] for index in indices]
-        return made("gradients", lib.umbo_gradients_create, self.strategy, len(variables), variables, how)
+        return made("gradients", lib.umbo_gradients_create, self.strategy, len(variables), variables,
+                    lib.UMBO_LOSS_SUM, how)
 
     def add_group(self, index, **options):
         check(lib.umbo_optimizer_add_group(self.optimizer, 1, [self.variables[index]],

@@ -30,9 +30,7 @@ def train(rows, targets, epochs):
     strategy = strategy_of(2)
     weights = made("variable", lib.umbo_variable_create, strategy, b"weights",
                    tensor_of(np.zeros(rows.shape[1], np.float32)), ffi.NULL)
-    options = ffi.new("umbo_gradients_options *", lib.UMBO_GRADIENTS_OPTIONS_INIT)
-    options.loss_reduction = lib.UMBO_LOSS_MEAN
-    gradients = made("gradients", lib.umbo_gradients_create, strategy, 1, [weights], options)
+    gradients = made("gradients", lib.umbo_gradients_create, strategy, 1, [weights], lib.UMBO_LOSS_MEAN, ffi.NULL)
     optimizer = made("optimizer", lib.umbo_optimizer_create_adam, strategy, ffi.new(
         "umbo_adam_options *", lib.UMBO_ADAM_OPTIONS_INIT))
     check(lib.umbo_optimizer_set_learning_rate(optimizer, 0.1))

@@ -91,9 +91,8 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &work.elements, NULL, &initial));
     CHECK_OK(umbo_variable_create(strategy, "w", initial, NULL, &variable));
     umbo_tensor_release(initial);
-    how.loss_reduction = UMBO_LOSS_MEAN;
     how.accumulation_steps = work.accumulation_steps;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &how, &work.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_MEAN, &how, &work.gradients));
     CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &work.optimizer));
     for (work.step = 0; work.step < UPDATES * work.accumulation_steps; work.step++)
         CHECK_OK(umbo_strategy_run(strategy, contribute, NULL, &work, NULL, NULL));

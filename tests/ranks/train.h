@@ -84,8 +84,7 @@ static CHECK_MAYBE_UNUSED umbo_status train(umbo_communicator *communicator, int
     }
     if (status == UMBO_OK) {
         how.row_sparse = row_sparse;
-        how.loss_reduction = UMBO_LOSS_SUM;
-        CHECK_OK(umbo_gradients_create(strategy, 2, variables, &how, &model.gradients));
+        CHECK_OK(umbo_gradients_create(strategy, 2, variables, UMBO_LOSS_SUM, &how, &model.gradients));
         CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &model.optimizer));
         CHECK_OK(umbo_strategy_fingerprint(strategy, &seen->fingerprint[0][rank]));
     }

@@ -42,7 +42,6 @@ int main(void) {
                               umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){7}, y)};
   const umbo_view rows = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (int64_t[]){2, 2}, table);
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   umbo_adam_options fast = UMBO_ADAM_OPTIONS_INIT;
   umbo_metric loss = UMBO_METRIC_INIT;
   umbo_communicator *together = NULL; /* this process is alone */
@@ -62,8 +61,7 @@ int main(void) {
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   UMBO_CHECK(umbo_variable_create_drawn(strategy, "weights", UMBO_DTYPE_FLOAT32, 1, (int64_t[]){2}, UMBO_INITIAL_ZEROS,
                                         0, &m.weights));
-  sums.loss_reduction = UMBO_LOSS_SUM;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.weights, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.weights, UMBO_LOSS_SUM, NULL, &m.gradients));
 
   UMBO_CHECK(umbo_dataset_from_arrays(1, NULL, &rows, &dataset));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 2, 0));

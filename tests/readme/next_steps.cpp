@@ -18,9 +18,7 @@ int main() {
   replicas.cpu_replicas = 4;
   const auto strategy = umbo::strategy::create(replicas);
   const auto weights = strategy.create_variable("weights", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss_reduction::sum;
-  const auto gradients = umbo::gradients::create(strategy, {weights}, sums);
+  const auto gradients = umbo::gradients::create(strategy, {weights}, umbo::loss_reduction::sum);
 
   const float x[] = {-3, -2, -1, 0, 1, 2, 3}, y[] = {-5, -3, -1, 1, 3, 5, 7};
   umbo::value::field_list fields;

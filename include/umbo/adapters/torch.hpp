@@ -358,7 +358,7 @@ public:
         torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
-        gradients_options how{options_.loss_reduction, options_.accumulation_steps, {}, options_.dtype};
+        gradients_options how{options_.accumulation_steps, {}, options_.dtype};
         std::vector<variable> trained;
         for (std::size_t index = 0; index < first.parameters.size(); ++index) {
             const auto &parameter = first.parameters[index];
@@ -381,7 +381,7 @@ public:
             buffers_.push_back(on.create_variable(first.buffer_names[index],
                                                   share(first.buffers[index].detach().contiguous()), kept));
         }
-        gradients_ = umbo::gradients::create(on, trained, how);
+        gradients_ = umbo::gradients::create(on, trained, options_.loss_reduction, how);
     }
 
     torch_model(const torch_model &) = delete;

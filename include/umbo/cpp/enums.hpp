@@ -228,7 +228,6 @@ constexpr umbo_sharding to_c(sharding which) noexcept {
 
 // What the gradients of a replica are gradients of.
 enum class loss_reduction : std::int32_t {
-    unset = UMBO_LOSS_UNSET,
     sum = UMBO_LOSS_SUM,
     mean = UMBO_LOSS_MEAN,
     global_mean = UMBO_LOSS_GLOBAL_MEAN,

@@ -11,9 +11,8 @@
 
 UMBO_DETAIL_BEGIN
 
-// What gradients mean and how they are kept; see umbo_gradients_options.
+// How gradients are kept; see umbo_gradients_options.
 struct gradients_options {
-    umbo::loss_reduction loss_reduction = umbo::loss_reduction::unset; // must be given
     std::int64_t accumulation_steps = 1;
     std::vector<bool> row_sparse = {}; // empty, or for each variable whether replicas add rows of it
     umbo::dtype dtype = umbo::dtype::none;
@@ -25,7 +24,6 @@ namespace detail {
 inline umbo_gradients_options raw_options(const gradients_options &how,
                                           const std::vector<std::int32_t> &row_sparse) noexcept {
     umbo_gradients_options raw = UMBO_GRADIENTS_OPTIONS_INIT;
-    raw.loss_reduction = to_c(how.loss_reduction);
     raw.accumulation_steps = how.accumulation_steps;
     raw.row_sparse = row_sparse.empty() ? nullptr : row_sparse.data();
     raw.dtype = to_c(how.dtype);
@@ -40,7 +38,7 @@ public:
     using handle::handle;
 
     static returned<gradients> create(const strategy &of, const std::vector<umbo::variable> &variables,
-                                      const gradients_options &how) {
+                                      loss_reduction reduction, const gradients_options &how = {}) {
         // 1 and 0 instead of the bits that a vector of bool has.
         const std::vector<std::int32_t> choices(how.row_sparse.begin(), how.row_sparse.end());
         if (!choices.empty() && choices.size() != variables.size()) {
@@ -51,8 +49,8 @@ public:
         const auto options = detail::raw_options(how, choices);
         const auto raw = detail::raw_handles(variables);
         umbo_gradients *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), &options,
-                                              &out));
+        UMBO_DETAIL_TRY(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), to_c(reduction),
+                                              &options, &out));
         return gradients(out);
     }
 

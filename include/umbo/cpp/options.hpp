@@ -161,7 +161,7 @@ struct equivalence_options {
 struct gradients_info {
     std::int64_t variable_count = 0;
     std::int64_t accumulation_steps = 0;
-    umbo::loss_reduction loss_reduction = umbo::loss_reduction{UMBO_LOSS_UNSET};
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction{};
     umbo::dtype dtype = umbo::dtype{UMBO_DTYPE_NONE};
     bool row_sparse = false;
 };

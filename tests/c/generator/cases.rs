@@ -48,8 +48,7 @@ const NUMBERS: [(&str, &str); 10] = [
 ];
 
 /// Fields that a struct needs beside its size.
-const FIELDS: [(&str, &str); 6] = [
-    ("umbo_gradients_options", "loss_reduction = UMBO_LOSS_SUM"),
+const FIELDS: [(&str, &str); 5] = [
     ("umbo_destination", "device = \"CPU:0\""),
     ("umbo_generator", "next = good_generator_next_fn"),
     ("umbo_input_context", "replica_count = 1"),

@@ -143,8 +143,6 @@ static umbo_equivalence *check_three_examples(void) {
 int main(void) {
     umbo_dataset *batches = NULL;
     umbo_scope *creators = NULL;
-    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
-    gradients_options.loss_reduction = UMBO_LOSS_SUM;
     good.strategy = make_strategy(1);
     good.tensor = make_floats(1, numbers);
     CHECK_OK(umbo_value_from_tensor(good.tensor, &good.value));
@@ -157,7 +155,7 @@ int main(void) {
                                               &good.distributed_dataset));
     CHECK_OK(umbo_dataset_element_spec(good.dataset, &good.element_spec));
     CHECK_OK(umbo_gradients_create(good.strategy, 1, &good.variable,
-                                   &gradients_options, &good.gradients));
+                                   UMBO_LOSS_SUM, NULL, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
     CHECK_OK(umbo_metrics_create(good.strategy, &good.metrics));

@@ -215,14 +215,13 @@ static void make_trainer(umbo_strategy *strategy, struct objects *objects, int t
     umbo_variable *weights;
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-    options.loss_reduction = UMBO_LOSS_SUM;
     options.dtype = gradient_dtypes[trainer];
     options.row_sparse = &row_sparse;
     sgd.learning_rate = 1;
     objects->weights[trainer] =
         make(strategy, trainer == DOUBLE ? UMBO_DTYPE_FLOAT64 : UMBO_DTYPE_FLOAT32, rank, shape);
     weights = objects->weights[trainer];
-    CHECK_OK(umbo_gradients_create(strategy, 1, &weights, &options, &objects->gradients[trainer]));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &weights, UMBO_LOSS_SUM, &options, &objects->gradients[trainer]));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &objects->optimizers[trainer]));
 }
 

@@ -28,7 +28,7 @@ bool failed(const Result &call, umbo::status status, const char *words) {
 umbo::result<float> train(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", *umbo::tensor::scalar(0.0f));
     if (!weight) return weight.error();
-    const auto gradients = umbo::gradients::create(strategy, {*weight}, {umbo::loss_reduction::sum});
+    const auto gradients = umbo::gradients::create(strategy, {*weight}, umbo::loss_reduction::sum);
     if (!gradients) return gradients.error();
     const auto sgd = umbo::optimizer::sgd(strategy, {1.0});
     if (!sgd) return sgd.error();

@@ -8,6 +8,6 @@ umbo::gradients make_gradients(const umbo::strategy &of, const umbo::variable &w
 #ifdef WRONG
     return umbo::gradients::create(of, {weight}, umbo::loss_reduction::sum, 2);
 #else
-    return umbo::gradients::create(of, {weight}, {umbo::loss_reduction::sum, 2});
+    return umbo::gradients::create(of, {weight}, umbo::loss_reduction::sum, {2});
 #endif
 }

@@ -151,9 +151,8 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
         UMBO_CHECK(umbo_variable_create(strategy, variable == 0 ? "w" : "b", NULL, &zeros,
                                         &trainer.variables[variable]));
     }
-    how.loss_reduction = setting->reduction;
     how.accumulation_steps = setting->accumulation;
-    UMBO_CHECK(umbo_gradients_create(strategy, 2, trainer.variables, &how, &trainer.gradients));
+    UMBO_CHECK(umbo_gradients_create(strategy, 2, trainer.variables, setting->reduction, &how, &trainer.gradients));
     momentum.learning_rate = 0.0625;
     momentum.momentum = 0.875;
     UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &trainer.optimizer));

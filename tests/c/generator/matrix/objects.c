@@ -93,12 +93,11 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_strategy_distribute_dataset(good->strategy, good->batches, NULL,
                                               &good->distributed_dataset));
     CHECK_OK(umbo_dataset_element_spec(good->dataset, &good->element_spec));
-    gradients_options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_gradients_create(good->strategy, 1,
                                    &good->variable,
-                                   &gradients_options, &good->gradients));
+                                   UMBO_LOSS_SUM, NULL, &good->gradients));
     gradients_options.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(good->strategy, 1, &good->table,
+    CHECK_OK(umbo_gradients_create(good->strategy, 1, &good->table, UMBO_LOSS_SUM,
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));

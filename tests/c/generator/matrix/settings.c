@@ -109,7 +109,6 @@ static void a_rule_on_a_gpu(struct scene *scene) {
     static const char *const cpu[1] = {"CPU:0"};
     umbo_custom_rule_options of_rule = UMBO_CUSTOM_RULE_OPTIONS_INIT;
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    umbo_gradients_options of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_strategy *strategy = NULL;
     umbo_variable *variable = NULL;
     umbo_gradients *gradients = NULL;
@@ -125,8 +124,7 @@ static void a_rule_on_a_gpu(struct scene *scene) {
     options.parameter_device = "GPU:0";
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_variable_create(strategy, "v", scene->good.tensor, NULL, &variable));
-    of_gradients.loss_reduction = UMBO_LOSS_SUM;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &of_gradients, &gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, UMBO_LOSS_SUM, NULL, &gradients));
     of_rule.update_on_gpu = probing_update_on_gpu;
     CHECK_OK(umbo_optimizer_create_custom(strategy, probing_rule, scene, NULL, &of_rule, &optimizer));
     CHECK_OK(umbo_strategy_run(strategy, submit_in_host_memory, NULL, gradients, NULL, NULL));

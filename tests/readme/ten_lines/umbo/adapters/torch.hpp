@@ -41,9 +41,7 @@ public:
     torch_model(const strategy &strategy, const std::function<std::shared_ptr<Net>()> &make)
         : strategy_(strategy), net_(make()),
           weight_(strategy.create_variable("weight", tensor::create_zeros(dtype::float32, {1}))) {
-        gradients_options sums;
-        sums.loss_reduction = loss_reduction::sum;
-        gradients_ = umbo::gradients::create(strategy, {weight_}, sums);
+        gradients_ = umbo::gradients::create(strategy, {weight_}, loss_reduction::sum);
     }
 
     template <typename Loss>
