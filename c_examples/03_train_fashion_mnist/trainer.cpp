@@ -100,8 +100,8 @@ private:
     const std::int64_t rows = pixels.shape(0);
     mlp_score score = {0.0, 0};
     if (rows > 0) { // a last batch can be too small for all replicas; a part without rows weighs nothing
-      float *const inputs = context.scratch<float>(pixels.size());
-      char *const workspace = context.scratch<char>(mlp_workspace_bytes(&shape_, rows));
+      float *const inputs = context.scratch<float>(pixels.size()).data();
+      char *const workspace = context.scratch<char>(mlp_workspace_bytes(&shape_, rows)).data();
       const std::uint8_t *const from = pixels.begin();
       const float scale = 1.0f / deviation_, shift = -mean_ / deviation_;
       for (std::size_t i = 0; i < pixels.size(); ++i) inputs[i] = static_cast<float>(from[i]) * scale + shift;

@@ -162,7 +162,7 @@ int main(int count, char **words) {
     const layers net{start_of(of[0]), start_of(of[1]), start_of(of[2]), start_of(of[3])};
     const layers gradient{into[0], into[1], into[2], into[3]};
     const std::int64_t examples = batch.view("images").shape[0];
-    const work w = work_on(batch, examples, context.scratch<float>(static_cast<std::size_t>(examples) * (HIDDEN + CLASSES + 1)));
+    const work w = work_on(batch, examples, context.scratch<float>(static_cast<std::size_t>(examples) * (HIDDEN + CLASSES + 1)).data());
     if (void *stream = context.stream()) {
       static const driver gpus;
       auto &own = kernels[static_cast<std::size_t>(context.replica_id())];

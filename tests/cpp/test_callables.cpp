@@ -29,7 +29,7 @@ struct world {
         options.parameter_device = "CPU:0";
         const auto strategy = umbo::strategy::create(options);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(3.0f));
-        return {strategy, weight, umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum})};
+        return {strategy, weight, umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum)};
     }
 
     umbo::iterator batches() const {

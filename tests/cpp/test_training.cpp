@@ -20,7 +20,7 @@ void callables(const umbo::strategy &strategy) {
     const auto ids = strategy.run([](umbo::replica_context &context, const umbo::value &args) {
         CHECK(!args && context.replica_count() == 3 && !context.is_cancelled());
         CHECK(context.stream() == nullptr && umbo::replica_context::current());
-        float *scratch = context.scratch<float>(10);
+        float *scratch = context.scratch<float>(10).data();
         scratch[9] = static_cast<float>(context.replica_id());
         return umbo::tensor::scalar(scratch[9]);
     });

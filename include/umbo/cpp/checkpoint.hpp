@@ -52,6 +52,14 @@ returned<std::vector<std::uint8_t>> bytes_of(Write write) {
     return bytes;
 }
 
+// The bytes that are there, in whatever type of one byte.
+template <class Bytes>
+auto all_bytes_of(const Bytes &bytes) {
+    static_assert(sizeof(*std::data(bytes)) == 1 && std::is_trivially_copyable_v<std::decay_t<decltype(*std::data(bytes))>>,
+                  "a checkpoint in memory is an array of bytes");
+    return elements_of(bytes);
+}
+
 struct name_map {
     const shared_function<returned<std::string>(const std::string &)> &function;
     std::string name; // lives until the next call
@@ -197,9 +205,11 @@ public:
         });
     }
 
-    // All of it, or nothing.
-    returned<void> restore_from_memory(const std::vector<std::uint8_t> &bytes) const {
-        return check(umbo_checkpoint_restore_from_memory(get(), bytes.data(), bytes.size()));
+    // All of it, or nothing. The bytes are those of a vector, an array or another range.
+    template <class Bytes>
+    returned<void> restore_from_memory(const Bytes &bytes) const {
+        UMBO_DETAIL_LET(all, detail::all_bytes_of(bytes));
+        return check(umbo_checkpoint_restore_from_memory(get(), all.data(), all.size()));
     }
 
     // The bytes of the file that save_weights() would write.
@@ -226,10 +236,12 @@ public:
         return load_weights(path, how);
     }
 
-    returned<loaded_weights> load_weights_from_memory(const std::vector<std::uint8_t> &bytes,
+    template <class Bytes>
+    returned<loaded_weights> load_weights_from_memory(const Bytes &bytes,
                                                       const load_weights_options &how = {}) const {
+        UMBO_DETAIL_LET(all, detail::all_bytes_of(bytes));
         return load(how, [&](const umbo_load_weights_options *options) {
-            return umbo_checkpoint_load_weights_from_memory(get(), bytes.data(), bytes.size(), options);
+            return umbo_checkpoint_load_weights_from_memory(get(), all.data(), all.size(), options);
         });
     }
 

@@ -139,8 +139,8 @@ public:
     }
 
     // Parts lie one behind the other in the order of the ranks; there is a size for each rank.
-    returned<void> all_to_all(const std::vector<std::size_t> &send_bytes, const void *send,
-                              const std::vector<std::size_t> &receive_bytes, void *receive) const {
+    returned<void> all_to_all(span<const std::size_t> send_bytes, const void *send,
+                              span<const std::size_t> receive_bytes, void *receive) const {
         UMBO_DETAIL_LET(here, info());
         const auto count = static_cast<std::size_t>(here.rank_count);
         if (send_bytes.size() != count || receive_bytes.size() != count) {
@@ -149,7 +149,7 @@ public:
         return check(umbo_communicator_all_to_all(get(), send_bytes.data(), send, receive_bytes.data(), receive));
     }
 
-    returned<void> all_gather(const std::vector<std::size_t> &bytes, const void *send, void *receive) const {
+    returned<void> all_gather(span<const std::size_t> bytes, const void *send, void *receive) const {
         UMBO_DETAIL_LET(here, info());
         if (bytes.size() != static_cast<std::size_t>(here.rank_count)) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "bytes: one size for each rank is expected");

@@ -225,7 +225,7 @@ inline umbo_map_options raw_options(const map_options &how) noexcept {
 }
 
 // None, or as many as there are arrays: the C functions cannot count them.
-inline returned<void> expect_names(std::size_t arrays, const std::vector<std::string> &names) {
+inline returned<void> expect_names(std::size_t arrays, span<const std::string> names) {
     if (!names.empty() && names.size() != arrays) {
         UMBO_DETAIL_FAIL(status::invalid_argument, "names: one for each array, or none");
     }
@@ -254,7 +254,7 @@ public:
 
     // Structs of the arrays with these names; of all arrays if there are none.
     static returned<dataset> from_npz_file(const std::string &path,
-                                 const std::vector<std::string> &names = {}) {
+                                 span<const std::string> names = {}) {
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size()),
@@ -264,8 +264,8 @@ public:
 
     // Copies of arrays, sliced along dimension 0: structs with these names or, without names, tuples; a
     // single array without a name is sliced itself. `umbo::view_of_memory` makes the views.
-    static returned<dataset> from_arrays(const std::vector<umbo_view> &arrays,
-                               const std::vector<std::string> &names = {}) {
+    static returned<dataset> from_arrays(span<const umbo_view> arrays,
+                               span<const std::string> names = {}) {
         UMBO_DETAIL_CALL(detail::expect_names(arrays.size(), names));
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
@@ -275,8 +275,8 @@ public:
     }
 
     // The same of the arrays in IDX files, such as images and labels.
-    static returned<dataset> from_idx_files(const std::vector<std::string> &paths,
-                                  const std::vector<std::string> &names = {}) {
+    static returned<dataset> from_idx_files(span<const std::string> paths,
+                                  span<const std::string> names = {}) {
         UMBO_DETAIL_CALL(detail::expect_names(paths.size(), names));
         const auto files = detail::raw_texts(paths), texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
@@ -293,7 +293,7 @@ public:
     }
 
     // One element for each tensor.
-    static returned<dataset> from_elements(const std::vector<tensor> &tensors) {
+    static returned<dataset> from_elements(span<const tensor> tensors) {
         const auto raw = detail::raw_handles(tensors);
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_elements(detail::count_of(raw.size()), raw.data(), &out));
@@ -325,7 +325,7 @@ public:
     // The elements of the datasets that `open(const std::string &path)`, or `open(path, std::int64_t index)`,
     // makes of files. Several iterators may call it at once.
     template <class Open>
-    static returned<dataset> from_files(const std::vector<std::string> &paths, Open open,
+    static returned<dataset> from_files(span<const std::string> paths, Open open,
                               const files_options &how = {}) {
         const auto options = detail::raw_options(how);
         const auto names = detail::raw_texts(paths);
@@ -338,7 +338,7 @@ public:
     }
 
     // One after the other.
-    static returned<dataset> concatenate(const std::vector<dataset> &datasets) {
+    static returned<dataset> concatenate(span<const dataset> datasets) {
         const auto raw = detail::raw_handles(datasets);
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_concatenate(detail::count_of(raw.size()), raw.data(), &out));
@@ -346,7 +346,7 @@ public:
     }
 
     // Each element from a dataset that is drawn by the weights, or by equal ones if there are none.
-    static returned<dataset> sample(const std::vector<dataset> &datasets, const std::vector<double> &weights = {},
+    static returned<dataset> sample(span<const dataset> datasets, span<const double> weights = {},
                           const sample_options &how = {}) {
         if (!weights.empty() && weights.size() != datasets.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "weights: one for each dataset, or none");
@@ -360,8 +360,8 @@ public:
     }
 
     // Elements side by side: tuples, or structs if names are given.
-    static returned<dataset> zip(const std::vector<dataset> &datasets,
-                       const std::vector<std::string> &names = {}) {
+    static returned<dataset> zip(span<const dataset> datasets,
+                       span<const std::string> names = {}) {
         if (!names.empty() && names.size() != datasets.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "names: one for each dataset, or none");
         }
@@ -393,7 +393,7 @@ public:
         return changed;
     }
 
-    returned<dataset> rebatch(const std::vector<std::int64_t> &row_counts, const batch_options &how = {}) const {
+    returned<dataset> rebatch(span<const std::int64_t> row_counts, const batch_options &how = {}) const {
         dataset changed = *this;
         UMBO_DETAIL_TRY(umbo_dataset_rebatch(changed.place(), detail::count_of(row_counts.size()), row_counts.data(), how.drop_remainder ? 1 : 0));
         return changed;

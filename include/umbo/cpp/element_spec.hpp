@@ -18,14 +18,14 @@ public:
     using field_list = std::vector<std::pair<std::string, element_spec>>;
 
     // UMBO_SIZE_UNKNOWN stands for a size in which elements may differ.
-    static returned<element_spec> create_tensor(umbo::dtype dtype, const dimensions &shape) {
+    static returned<element_spec> create_tensor(umbo::dtype dtype, span<const std::int64_t> shape) {
         umbo_element_spec *out = nullptr;
         UMBO_DETAIL_TRY(umbo_element_spec_create_tensor(to_c(dtype), detail::ndim_of(shape.size()), shape.data(),
                                                  &out));
         return element_spec(out);
     }
 
-    static returned<element_spec> create_tuple(const std::vector<element_spec> &items) {
+    static returned<element_spec> create_tuple(span<const element_spec> items) {
         const auto raw = detail::raw_handles(items);
         umbo_element_spec *out = nullptr;
         UMBO_DETAIL_TRY(umbo_element_spec_create_tuple(detail::count_of(raw.size()), raw.data(), &out));

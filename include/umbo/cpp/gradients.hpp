@@ -22,7 +22,7 @@ namespace detail {
 
 // The C form of `gradients_options` with these choices of rows; lives no longer than they do.
 inline umbo_gradients_options raw_options(const gradients_options &how,
-                                          const std::vector<std::int32_t> &row_sparse) noexcept {
+                                          span<const std::int32_t> row_sparse) noexcept {
     umbo_gradients_options raw = UMBO_GRADIENTS_OPTIONS_INIT;
     raw.accumulation_steps = how.accumulation_steps;
     raw.row_sparse = row_sparse.empty() ? nullptr : row_sparse.data();
@@ -37,7 +37,7 @@ class gradients : public handle<umbo_gradients> {
 public:
     using handle::handle;
 
-    static returned<gradients> create(const strategy &of, const std::vector<umbo::variable> &variables,
+    static returned<gradients> create(const strategy &of, span<const umbo::variable> variables,
                                       loss_reduction reduction, const gradients_options &how = {}) {
         // 1 and 0 instead of the bits that a vector of bool has.
         const std::vector<std::int32_t> choices(how.row_sparse.begin(), how.row_sparse.end());

@@ -83,7 +83,7 @@ returned<void> set_log_callback(log_level most_verbose, Sink &&sink) {
 
 inline returned<void> device_set_logical_count(device_type type, std::int32_t physical_ordinal,
                                      std::int64_t count,
-                                     const std::vector<std::size_t> &memory_limits = {}) {
+                                     span<const std::size_t> memory_limits = {}) {
     if (!memory_limits.empty() && memory_limits.size() != static_cast<std::size_t>(count)) {
         UMBO_DETAIL_FAIL(status::invalid_argument,
                          "memory_limits: one for each logical device, or none");

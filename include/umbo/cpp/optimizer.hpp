@@ -106,7 +106,7 @@ public:
         return check(umbo_optimizer_configure(get(), &options));
     }
 
-    returned<void> add_group(const std::vector<variable> &variables, const group_options &how) const {
+    returned<void> add_group(span<const variable> variables, const group_options &how) const {
         const auto options = detail::raw_options(how);
         const auto raw = detail::raw_handles(variables);
         return check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <umbo/cpp/dtype.hpp>
-#include <umbo/cpp/error.hpp>
+#include <umbo/cpp/span.hpp>
 
 UMBO_DETAIL_BEGIN
 
@@ -32,34 +32,38 @@ struct random_key {
     // Uniform numbers from 0 up to, but not, 1, of float or double.
     template <class Numbers>
     returned<void> uniform(Numbers &&numbers, std::int64_t count) const {
-        UMBO_DETAIL_LET(examples, examples_of(std::size(numbers), count));
+        UMBO_DETAIL_LET(all, detail::elements_of(numbers));
+        UMBO_DETAIL_LET(examples, examples_of(all.size(), count));
         const auto key = to_c();
-        return check(umbo_random_uniform(&key, examples, count, umbo::to_c(float_type<Numbers>()), std::data(numbers)));
+        return check(umbo_random_uniform(&key, examples, count, umbo::to_c(float_type<Numbers>()), all.data()));
     }
 
     // Normal numbers of mean 0 and variance 1.
     template <class Numbers>
     returned<void> normal(Numbers &&numbers, std::int64_t count) const {
-        UMBO_DETAIL_LET(examples, examples_of(std::size(numbers), count));
+        UMBO_DETAIL_LET(all, detail::elements_of(numbers));
+        UMBO_DETAIL_LET(examples, examples_of(all.size(), count));
         const auto key = to_c();
-        return check(umbo_random_normal(&key, examples, count, umbo::to_c(float_type<Numbers>()), std::data(numbers)));
+        return check(umbo_random_normal(&key, examples, count, umbo::to_c(float_type<Numbers>()), all.data()));
     }
 
     // `value` with this probability, else 0.
     template <class Numbers>
     returned<void> bernoulli(double probability, double value, Numbers &&numbers, std::int64_t count) const {
-        UMBO_DETAIL_LET(examples, examples_of(std::size(numbers), count));
+        UMBO_DETAIL_LET(all, detail::elements_of(numbers));
+        UMBO_DETAIL_LET(examples, examples_of(all.size(), count));
         const auto key = to_c();
         return check(umbo_random_bernoulli(&key, probability, value, examples, count,
-                                           umbo::to_c(float_type<Numbers>()), std::data(numbers)));
+                                           umbo::to_c(float_type<Numbers>()), all.data()));
     }
 
     // Integers from 0 to `bound` less one.
     template <class Numbers>
     returned<void> integers(std::int64_t bound, Numbers &&numbers, std::int64_t count) const {
-        UMBO_DETAIL_LET(examples, examples_of(std::size(numbers), count));
+        UMBO_DETAIL_LET(all, detail::elements_of(numbers));
+        UMBO_DETAIL_LET(examples, examples_of(all.size(), count));
         const auto key = to_c();
-        return check(umbo_random_integers(&key, bound, examples, count, std::data(numbers)));
+        return check(umbo_random_integers(&key, bound, examples, count, all.data()));
     }
 
 private:

@@ -97,7 +97,7 @@ public:
 
     // Uninitialised memory for `count` elements, 64-byte aligned, until the callable returns.
     template <class T>
-    returned<T *> scratch(std::size_t count) const {
+    returned<span<T>> scratch(std::size_t count) const {
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64,
                       "scratch memory is raw memory");
         if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
@@ -105,7 +105,7 @@ public:
         }
         void *out = nullptr;
         UMBO_DETAIL_TRY(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
-        return static_cast<T *>(out);
+        return span<T>(static_cast<T *>(out), count);
     }
 
     returned<void> add_metric(const char *name, double sum, double weight) const {
@@ -120,14 +120,12 @@ public:
         return view_of<const T>::of(raw);
     }
 
-    // The current values of several variables, read-only, in as many views: an array of `umbo_view`, or what
-    // has `data()` and `size()`.
-    template <class Views>
-    returned<void> views(const std::vector<variable> &of, Views &&out) const {
-        if (std::size(out) != of.size()) {
+    // The current values of several variables, read-only, in as many views.
+    returned<void> views(span<const variable> of, span<umbo_view> out) const {
+        if (out.size() != of.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "out: one view for each variable is expected");
         }
-        umbo_view *view = std::data(out);
+        umbo_view *view = out.data();
         for (const variable &each : of) {
             UMBO_DETAIL_TRY(umbo_variable_view(each.get(), raw_, UMBO_DTYPE_NONE, view++));
         }
@@ -135,10 +133,9 @@ public:
     }
 
     // This replica's buffers for all variables of `of`, in as many views. A row-sparse variable has an empty view.
-    template <class Views>
-    returned<void> views(const gradients &of, Views &&out, gradient_mode mode = gradient_mode::overwrite) const {
-        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), detail::count_of(std::size(out)),
-                                          std::data(out)));
+    returned<void> views(const gradients &of, span<umbo_view> out,
+                         gradient_mode mode = gradient_mode::overwrite) const {
+        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), detail::count_of(out.size()), out.data()));
     }
 
     // The same where the type is not known when compiling.
@@ -175,7 +172,7 @@ public:
     // Gives each variable the value at its place in `values`, in one synchronising call. Replicas count by
     // their examples, so that a variable with aggregation `mean` gets the mean of the global batch, or by
     // a weight.
-    returned<void> assign_all(const std::vector<variable> &variables, const std::vector<umbo_view> &values,
+    returned<void> assign_all(span<const variable> variables, span<const umbo_view> values,
                               double weight = UMBO_AUTO) const {
         if (variables.size() != values.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");

@@ -314,8 +314,8 @@ public:
 
     // Variables over memory of the program's, which `owner` keeps until the last of them is gone. The views
     // may be written through, and show the initial values.
-    returned<std::vector<variable>> create_variables_in_memory(const std::vector<std::string> &names,
-                                                               const std::vector<umbo_view> &views,
+    returned<std::vector<variable>> create_variables_in_memory(span<const std::string> names,
+                                                               span<const umbo_view> views,
                                                                std::shared_ptr<void> owner,
                                                                const variable_options &how = {}) const {
         if (names.size() != views.size()) {
@@ -339,7 +339,7 @@ public:
     // `initializer(const umbo_view &)` writes the whole of the new variable.
     template <class Initializer,
               class = std::enable_if_t<std::is_invocable_v<Initializer &, const umbo_view &>>>
-    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
+    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, span<const std::int64_t> shape,
                              Initializer &&initializer, const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
         detail::lent_callable callable(initializer);
@@ -362,7 +362,7 @@ public:
                                             const equivalence_options &how = {}) const;
 
     // The elements are drawn from a distribution.
-    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
+    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, span<const std::int64_t> shape,
                              const initial_distribution &initial,
                              const variable_options &how = {}) const {
         auto options = detail::raw_options(how);

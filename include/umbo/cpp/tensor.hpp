@@ -19,7 +19,7 @@ using dimensions = std::vector<std::int64_t>;
 
 // The view of contiguous row-major memory of the program's, for writing, too, if `T` is not const.
 template <class T>
-umbo_view view_of_memory(const dimensions &shape, T *data) {
+umbo_view view_of_memory(span<const std::int64_t> shape, T *data) {
     const umbo_dtype dtype = to_c(dtype_of<std::remove_const_t<T>>);
     const std::int32_t ndim = detail::ndim_of(shape.size());
     if constexpr (std::is_const_v<T>) {
@@ -29,18 +29,56 @@ umbo_view view_of_memory(const dimensions &shape, T *data) {
     }
 }
 
+// The same of all that a vector, an array or another range has, as one dimension.
+template <class Range, class = detail::pointer_of<Range>>
+umbo_view view_of_memory(Range &&elements) {
+    const std::int64_t count = detail::count_of(std::size(elements));
+    return view_of_memory({count}, detail::first_of(elements));
+}
+
+namespace detail {
+
+// Fails unless a range has as many elements as the shape.
+inline returned<void> expect_count(std::size_t count, span<const std::int64_t> shape) {
+    std::uint64_t expected = 1;
+    for (const std::int64_t size : shape) expected *= static_cast<std::uint64_t>(size);
+    if (count != expected) {
+        UMBO_DETAIL_FAIL(status::invalid_argument, "data: " + std::to_string(count) + " elements, and the shape has " +
+                                                       std::to_string(expected));
+    }
+    return done();
+}
+
+} // namespace detail
+
+// The same with a shape, which has as many elements.
+template <class Range, class = detail::pointer_of<Range>>
+returned<umbo_view> view_of_memory(span<const std::int64_t> shape, Range &&elements) {
+    UMBO_DETAIL_LET(all, detail::elements_of(elements));
+    UMBO_DETAIL_CALL(detail::expect_count(all.size(), shape));
+    return view_of_memory(shape, all.data());
+}
+
 // Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
-inline returned<std::vector<std::uint16_t>> dtype_convert_from_float(umbo::dtype dtype,
-                                                     const std::vector<float> &from) {
+inline returned<void> dtype_convert_from_float(umbo::dtype dtype, span<const float> from, span<std::uint16_t> to) {
+    if (to.size() != from.size()) UMBO_DETAIL_FAIL(status::invalid_argument, "to: as many numbers as `from` are expected");
+    return check(umbo_dtype_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+}
+
+inline returned<std::vector<std::uint16_t>> dtype_convert_from_float(umbo::dtype dtype, span<const float> from) {
     std::vector<std::uint16_t> to(from.size());
-    UMBO_DETAIL_TRY(umbo_dtype_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_CALL(dtype_convert_from_float(dtype, from, to));
     return to;
 }
 
-inline returned<std::vector<float>> dtype_convert_to_float(umbo::dtype dtype,
-                                           const std::vector<std::uint16_t> &from) {
+inline returned<void> dtype_convert_to_float(umbo::dtype dtype, span<const std::uint16_t> from, span<float> to) {
+    if (to.size() != from.size()) UMBO_DETAIL_FAIL(status::invalid_argument, "to: as many numbers as `from` are expected");
+    return check(umbo_dtype_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+}
+
+inline returned<std::vector<float>> dtype_convert_to_float(umbo::dtype dtype, span<const std::uint16_t> from) {
     std::vector<float> to(from.size());
-    UMBO_DETAIL_TRY(umbo_dtype_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_CALL(dtype_convert_to_float(dtype, from, to));
     return to;
 }
 
@@ -55,14 +93,14 @@ class tensor : public handle<umbo_tensor> {
 public:
     using handle::handle;
 
-    static returned<tensor> create_zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
+    static returned<tensor> create_zeros(umbo::dtype dtype, span<const std::int64_t> shape, const std::string &device = {}) {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_tensor_create_zeros(to_c(dtype), ndim_of(shape), shape.data(), detail::optional_text(device),
                                           &out));
         return tensor(out);
     }
 
-    static returned<tensor> create_uninitialized(umbo::dtype dtype, const dimensions &shape,
+    static returned<tensor> create_uninitialized(umbo::dtype dtype, span<const std::int64_t> shape,
                                 const std::string &device = {}) {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_tensor_create_uninitialized(to_c(dtype), ndim_of(shape), shape.data(),
@@ -72,7 +110,7 @@ public:
 
     // A copy of contiguous row-major host data.
     template <class T>
-    static returned<tensor> from_data(const dimensions &shape, const T *data,
+    static returned<tensor> from_data(span<const std::int64_t> shape, const T *data,
                             const std::string &device = {}) {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_tensor_from_data(to_c(dtype_of<T>), ndim_of(shape), shape.data(), data,
@@ -80,10 +118,25 @@ public:
         return tensor(out);
     }
 
-    // A vector, copied.
+    // A copy of all that a vector, an array or another range has, which is as much as the shape has.
+    template <class Range, class = detail::pointer_of<const Range>>
+    static returned<tensor> from_data(span<const std::int64_t> shape, const Range &data,
+                                      const std::string &device = {}) {
+        UMBO_DETAIL_LET(all, detail::elements_of(data));
+        UMBO_DETAIL_CALL(detail::expect_count(all.size(), shape));
+        return from_data(shape, all.data(), device);
+    }
+
+    // The same as one dimension.
+    template <class Range, class = detail::pointer_of<const Range>>
+    static returned<tensor> from_vector(const Range &data, const std::string &device = {}) {
+        return from_data({detail::count_of(std::size(data))}, data, device);
+    }
+
+    // Numbers in braces.
     template <class T>
-    static returned<tensor> from_vector(const std::vector<T> &data, const std::string &device = {}) {
-        return from_data(dimensions{static_cast<std::int64_t>(data.size())}, data.data(), device);
+    static returned<tensor> from_vector(std::initializer_list<T> data, const std::string &device = {}) {
+        return from_data({detail::count_of(data.size())}, data, device);
     }
 
     // A scalar.
@@ -94,7 +147,7 @@ public:
 
     // Foreign memory, used in place. `owner` is kept until nothing uses the memory any more.
     template <class T>
-    static returned<tensor> from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
+    static returned<tensor> from_memory(span<const std::int64_t> shape, T *data, std::shared_ptr<void> owner,
                               const memory_options &how = {}) {
         if (!how.strides.empty() && how.strides.size() != shape.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "strides: one for each dimension, or none");
@@ -105,6 +158,15 @@ public:
                                                 how.strides.empty() ? nullptr : how.strides.data(), data,
                                                 detail::optional_text(how.device), kept, &drop_owner, &out));
         return tensor(out);
+    }
+
+    // The same of all that a vector, an array or another range has, which is as much as the shape has.
+    template <class Range, class = detail::pointer_of<Range>>
+    static returned<tensor> from_memory(span<const std::int64_t> shape, Range &data, std::shared_ptr<void> owner,
+                                        const std::string &device = {}) {
+        UMBO_DETAIL_LET(all, detail::elements_of(data));
+        UMBO_DETAIL_CALL(detail::expect_count(all.size(), shape));
+        return from_memory(shape, all.data(), std::move(owner), memory_options{{}, device});
     }
 
     // A tensor of another library, in place. It is taken over, unless this fails.
@@ -175,7 +237,7 @@ public:
     }
 
     // Shares memory; throws if that is not possible.
-    returned<tensor> reshape(const dimensions &shape) const {
+    returned<tensor> reshape(span<const std::int64_t> shape) const {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_tensor_reshape(get(), ndim_of(shape), shape.data(), &out));
         return tensor(out);
@@ -189,7 +251,7 @@ public:
     }
 
     // The axes in this order, one entry for each; shares memory.
-    returned<tensor> transpose(const std::vector<std::int32_t> &axes) const {
+    returned<tensor> transpose(span<const std::int32_t> axes) const {
         UMBO_DETAIL_LET(raw, view());
         if (axes.size() != static_cast<std::size_t>(raw.ndim)) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "axes: one for each dimension");
@@ -243,6 +305,13 @@ public:
         return check(umbo_tensor_download(get(), data, count * sizeof(T)));
     }
 
+    // The same to a vector, an array or another range.
+    template <class Range, class = detail::pointer_of<Range>>
+    returned<void> download(Range &&to) const {
+        UMBO_DETAIL_LET(all, detail::elements_of(to));
+        return download(all.data(), all.size());
+    }
+
     // The same in a vector. (Not for bool: a vector of it is no array.)
     template <class T>
     returned<std::vector<T>> to_vector() const {
@@ -258,7 +327,7 @@ public:
     }
 
 private:
-    static std::int32_t ndim_of(const dimensions &shape) {
+    static std::int32_t ndim_of(span<const std::int64_t> shape) {
         return detail::ndim_of(shape.size());
     }
 

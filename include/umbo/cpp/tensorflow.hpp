@@ -133,7 +133,7 @@ returned<value> update_non_slot(const strategy &on, const variable &beside, Fn &
 }
 
 // The variable, of these, whose name comes first.
-inline returned<variable> non_slot_devices(const strategy &on, const std::vector<variable> &variables) {
+inline returned<variable> non_slot_devices(const strategy &on, span<const variable> variables) {
     const auto raw = detail::raw_handles(variables);
     umbo_variable *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_non_slot_devices(on.get(), detail::count_of(raw.size()),
@@ -191,7 +191,7 @@ inline returned<tensor> replicate_to_logical_devices(const strategy &on, const t
 }
 
 inline returned<tensor> split_to_logical_devices(const strategy &on, const tensor &what,
-                                       const dimensions &partitions) {
+                                       span<const std::int64_t> partitions) {
     umbo_tensor *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_split_to_logical_devices(
                   on.get(), what.get(), detail::count_of(partitions.size()),
@@ -209,7 +209,7 @@ inline returned<std::optional<value>> next_as_optional(const iterator &of) {
 }
 
 // A value that is used like a tuple, and does not have the same structure.
-inline returned<value> create_list(const std::vector<value> &items) {
+inline returned<value> create_list(span<const value> items) {
     const auto raw = detail::raw_handles(items);
     umbo_value *out = nullptr;
     UMBO_DETAIL_TRY(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
@@ -217,7 +217,7 @@ inline returned<value> create_list(const std::vector<value> &items) {
 }
 
 // The spec of such values.
-inline returned<element_spec> create_list(const std::vector<element_spec> &items) {
+inline returned<element_spec> create_list(span<const element_spec> items) {
     const auto raw = detail::raw_handles(items);
     umbo_element_spec *out = nullptr;
     UMBO_DETAIL_TRY(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));

@@ -14,14 +14,14 @@ UMBO_DETAIL_BEGIN
 namespace detail {
 
 template <class Owner>
-std::vector<typename Owner::raw_type *> raw_handles(const std::vector<Owner> &owners) {
+std::vector<typename Owner::raw_type *> raw_handles(span<const Owner> owners) {
     std::vector<typename Owner::raw_type *> raw;
     raw.reserve(owners.size());
     for (const Owner &owner : owners) raw.push_back(owner.get());
     return raw;
 }
 
-inline std::vector<const char *> raw_texts(const std::vector<std::string> &texts) {
+inline std::vector<const char *> raw_texts(span<const std::string> texts) {
     std::vector<const char *> raw;
     raw.reserve(texts.size());
     for (const std::string &text : texts) raw.push_back(text.c_str());
@@ -60,11 +60,20 @@ public:
     // A copy of contiguous row-major host data, as a leaf. An empty device name means CPU:0, or on a
     // replica the replica's device.
     template <class T>
-    static returned<value> from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
+    static returned<value> from_data(span<const std::int64_t> shape, const T *data, const std::string &device = {}) {
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_from_data(to_c(dtype_of<T>), detail::ndim_of(shape.size()), shape.data(), data,
                                              detail::optional_text(device), &out));
         return value(out);
+    }
+
+    // A copy of all that a vector, an array or another range has, which is as much as the shape has.
+    template <class Range, class = detail::pointer_of<const Range>>
+    static returned<value> from_data(span<const std::int64_t> shape, const Range &data,
+                                     const std::string &device = {}) {
+        UMBO_DETAIL_LET(all, detail::elements_of(data));
+        UMBO_DETAIL_CALL(detail::expect_count(all.size(), shape));
+        return from_data(shape, all.data(), device);
     }
 
     // A number, as a leaf.
@@ -73,7 +82,7 @@ public:
         return from_data(dimensions{}, &number);
     }
 
-    static returned<value> create_tuple(const std::vector<value> &items) {
+    static returned<value> create_tuple(span<const value> items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
@@ -95,7 +104,7 @@ public:
 
     // One component, a tensor or indexed slices, for each replica; of nests of one structure, the nest
     // of per-replica values.
-    static returned<value> create_per_replica(const std::vector<value> &components) {
+    static returned<value> create_per_replica(span<const value> components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_per_replica(detail::count_of(raw.size()), raw.data(), &out));
@@ -104,7 +113,7 @@ public:
 
     // Some rows of a tensor of shape `dense_shape`: row i of `values` is row `indices[i]` of it.
     static returned<value> create_indexed_slices(const umbo::tensor &values, const umbo::tensor &indices,
-                                const dimensions &dense_shape) {
+                                span<const std::int64_t> dense_shape) {
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_indexed_slices(values.get(), indices.get(),
                                                   detail::ndim_of(dense_shape.size()),
@@ -215,14 +224,14 @@ public:
     }
 };
 
-inline returned<std::vector<umbo_view>> variable::views(const std::vector<variable> &variables) {
+inline returned<std::vector<umbo_view>> variable::views(span<const variable> variables) {
     const auto raw = detail::raw_handles(variables);
     std::vector<umbo_view> out(raw.size());
     UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
     return out;
 }
 
-inline returned<std::int64_t> variable::element_count(const std::vector<variable> &variables) {
+inline returned<std::int64_t> variable::element_count(span<const variable> variables) {
     const auto raw = detail::raw_handles(variables);
     std::int64_t out = 0;
     UMBO_DETAIL_TRY(umbo_variable_element_count(detail::count_of(raw.size()), raw.data(), &out));
@@ -230,18 +239,26 @@ inline returned<std::int64_t> variable::element_count(const std::vector<variable
 }
 
 template <class T>
-returned<std::vector<T>> variable::download_flat(const std::vector<variable> &variables) {
+returned<std::vector<T>> variable::download_flat(span<const variable> variables) {
     UMBO_DETAIL_CALL(expect_all(variables, dtype_of<T>));
     UMBO_DETAIL_LET(count, element_count(variables));
-    const auto raw = detail::raw_handles(variables);
     std::vector<T> out(static_cast<std::size_t>(count));
-    UMBO_DETAIL_TRY(umbo_variable_download_flat(detail::count_of(raw.size()), raw.data(), out.data(),
-                                            out.size() * sizeof(T)));
+    UMBO_DETAIL_CALL(download_flat(variables, out));
     return out;
 }
 
+template <class Range, class>
+returned<void> variable::download_flat(span<const variable> variables, Range &&to) {
+    UMBO_DETAIL_LET(all, detail::elements_of(to));
+    using number = typename decltype(all)::value_type;
+    UMBO_DETAIL_CALL(expect_all(variables, dtype_of<number>));
+    const auto raw = detail::raw_handles(variables);
+    return check(umbo_variable_download_flat(detail::count_of(raw.size()), raw.data(), all.data(),
+                                             all.size() * sizeof(number)));
+}
+
 template <class T>
-returned<void> variable::upload_flat(const std::vector<variable> &variables, const T *data, std::size_t count) {
+returned<void> variable::upload_flat(span<const variable> variables, const T *data, std::size_t count) {
     UMBO_DETAIL_CALL(expect_all(variables, dtype_of<T>));
     const auto raw = detail::raw_handles(variables);
     return check(umbo_variable_upload_flat(detail::count_of(raw.size()), raw.data(), data, count * sizeof(T)));

@@ -57,23 +57,28 @@ public:
     }
 
     // The current values of several variables in place, outside of `run`.
-    static returned<std::vector<umbo_view>> views(const std::vector<variable> &variables);
+    static returned<std::vector<umbo_view>> views(span<const variable> variables);
 
     // How many elements variables of one dtype have together.
-    static returned<std::int64_t> element_count(const std::vector<variable> &variables);
+    static returned<std::int64_t> element_count(span<const variable> variables);
 
     // The current values of variables of one dtype, one behind the other.
     template <class T>
-    static returned<std::vector<T>> download_flat(const std::vector<variable> &variables);
+    static returned<std::vector<T>> download_flat(span<const variable> variables);
+
+    // The same to a vector, an array or another range, which has room for as many.
+    template <class Range, class = detail::pointer_of<Range>>
+    static returned<void> download_flat(span<const variable> variables, Range &&to);
 
     // Gives variables of one dtype the values that lie there one behind the other.
     template <class T>
-    static returned<void> upload_flat(const std::vector<variable> &variables, const T *data, std::size_t count);
+    static returned<void> upload_flat(span<const variable> variables, const T *data, std::size_t count);
 
-    // The same of what has `data()` and `size()`: a vector, an array, a `std::span`.
-    template <class Range>
-    static returned<void> upload_flat(const std::vector<variable> &variables, const Range &elements) {
-        return upload_flat(variables, std::data(elements), std::size(elements));
+    // The same of a vector, an array or another range.
+    template <class Range, class = detail::pointer_of<const Range>>
+    static returned<void> upload_flat(span<const variable> variables, const Range &elements) {
+        UMBO_DETAIL_LET(all, detail::elements_of(elements));
+        return upload_flat(variables, all.data(), all.size());
     }
 
     // A copy of the current value.
@@ -92,10 +97,16 @@ public:
         return check(umbo_variable_upload(get(), data, count * sizeof(T)));
     }
 
-    // The same of what has `data()` and `size()`: a vector, an array, a `std::span`.
-    template <class Range>
+    // The same of a vector, an array or another range, or of numbers in braces.
+    template <class Range, class = detail::pointer_of<const Range>>
     returned<void> upload(const Range &elements) const {
-        return upload(std::data(elements), std::size(elements));
+        UMBO_DETAIL_LET(all, detail::elements_of(elements));
+        return upload(all.data(), all.size());
+    }
+
+    template <class T>
+    returned<void> upload(std::initializer_list<T> elements) const {
+        return upload(std::data(elements), elements.size());
     }
 
     // The current value in host memory that has room for `count` elements, all that there are.
@@ -103,6 +114,13 @@ public:
     returned<void> download(T *data, std::size_t count) const {
         UMBO_DETAIL_CALL(expect(dtype_of<T>));
         return check(umbo_variable_download(get(), data, count * sizeof(T)));
+    }
+
+    // The same to a vector, an array or another range.
+    template <class Range, class = detail::pointer_of<Range>>
+    returned<void> download(Range &&to) const {
+        UMBO_DETAIL_LET(all, detail::elements_of(to));
+        return download(all.data(), all.size());
     }
     returned<void> assign_add(const value &delta) const;
     returned<void> assign_sub(const value &delta) const;
@@ -158,7 +176,7 @@ private:
         return detail::done();
     }
 
-    static returned<void> expect_all(const std::vector<variable> &variables, umbo::dtype of_memory) {
+    static returned<void> expect_all(span<const variable> variables, umbo::dtype of_memory) {
         for (const variable &one : variables) UMBO_DETAIL_CALL(one.expect(of_memory));
         return detail::done();
     }

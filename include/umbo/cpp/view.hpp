@@ -23,6 +23,7 @@
 
 #include <umbo/cpp/dtype.hpp>
 #include <umbo/cpp/result.hpp>
+#include <umbo/cpp/span.hpp>
 
 UMBO_DETAIL_BEGIN
 
@@ -81,6 +82,7 @@ public:
     std::int64_t shape(std::int32_t axis) const noexcept { return view_.shape[axis]; }
     std::int64_t stride(std::int32_t axis) const noexcept { return view_.strides[axis]; }
     const umbo_view &raw() const noexcept { return view_; }
+    operator const umbo_view &() const noexcept { return view_; }
 
     // The number of elements.
     std::size_t size() const noexcept {
