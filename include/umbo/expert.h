@@ -239,8 +239,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_variable(
     const umbo_strategy *strategy, int64_t index, umbo_variable **variable);
 
-/** The replica for which a value is made. Later versions may append fields. */
+/**
+ * The replica for which a value is made. The library fills it; later versions may append fields.
+ */
 typedef struct umbo_value_context {
+  size_t struct_size;
   /** The id of the replica: 0 to `replica_count` less one. */
   int32_t replica_id;
   /** The number of replicas of all ranks. */

@@ -38,6 +38,7 @@ extern "C" {
 
 /** A thread that serves as a replica. The library fills it; later versions may append fields. */
 typedef struct umbo_replica_thread {
+  size_t struct_size;
   /** The local id of the replica. */
   int32_t replica_id;
   /** 1: the program's thread, which calls umbo_strategy_run(). 0: a thread of the library. */

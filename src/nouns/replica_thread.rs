@@ -7,6 +7,8 @@ use umbo_core::strategy::context::replica_threads::{ReplicaThread, ThreadHook};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_replica_thread {
+    /// sizeof(umbo_replica_thread), as the library knows it.
+    pub struct_size: usize,
     /// The local id of the replica.
     pub replica_id: i32,
     /// 1: the program's thread, which calls umbo_strategy_run(). 0: a thread of the library.
@@ -61,6 +63,7 @@ pub(crate) unsafe fn hook_from(
             .map(|processor| processor as i32)
             .collect();
         let thread = umbo_replica_thread {
+            struct_size: size_of::<umbo_replica_thread>(),
             replica_id: thread.replica as i32,
             is_caller: i32::from(thread.is_callers),
             replica_count: thread.replicas as i64,

@@ -12,7 +12,7 @@ use umbo_core::training::Epoch;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_progress {
-    /// sizeof(umbo_progress) of the library.
+    /// sizeof(umbo_progress), as the library knows it.
     pub struct_size: usize,
     /// Steps that were done.
     pub step_count: i64,

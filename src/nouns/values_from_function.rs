@@ -3,10 +3,12 @@
 use crate::machinery::prelude::*;
 use umbo_core::strategy::extended::ValueContext;
 
-/// The replica for which a value is made. Later versions may append fields.
+/// The replica for which a value is made. The library fills it; later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_value_context {
+    /// sizeof(umbo_value_context), as the library knows it.
+    pub struct_size: usize,
     /// The id of the replica: 0 to `replica_count` less one.
     pub replica_id: i32,
     /// The number of replicas of all ranks.
@@ -44,6 +46,7 @@ pub fn umbo_strategy_values_from_function(
 ) {
     let mut call = |context: ValueContext| {
         let given = umbo_value_context {
+            struct_size: size_of::<umbo_value_context>(),
             replica_id: context.replica_id_in_sync_group as i32,
             replica_count: context.num_replicas_in_sync as i64,
         };

@@ -17,6 +17,7 @@ typedef struct {
 static void start(const umbo_replica_thread *thread, void *user_data) {
     notes *seen = (notes *)user_data;
     int64_t index;
+    CHECK(thread->struct_size == sizeof(*thread));
     CHECK(thread->replica_id >= 0 && thread->replica_id < thread->replica_count);
     CHECK(thread->computing_thread_count >= 1 && thread->processor_count >= 1);
     CHECK(thread->computing_thread_count <= thread->processor_count);

@@ -75,6 +75,7 @@ void extended() {
     });
     CHECK(inside == 1);
     const auto ids = strategy.values_from_function([](const umbo_value_context &context) {
+        CHECK(context.struct_size == sizeof(context));
         return umbo::tensor::scalar(static_cast<float>(context.replica_id));
     });
     CHECK(ids.kind() == umbo::value_kind::per_replica && ids.item_count() == 2);

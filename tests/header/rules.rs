@@ -494,3 +494,35 @@ fn functions_begin_with_a_noun() {
         }
     }
 }
+
+#[test]
+fn a_struct_that_a_callback_gets_begins_with_its_size() {
+    // A view is as it is, like the elements that it shows.
+    let whole = ["umbo_view"];
+    let all: String = headers().map(|(_, text)| code(text)).collect();
+    let mut seen = 0;
+    for callback in all.split("typedef ").filter(|text| text.contains("_fn)(")) {
+        let list = callback.split_once("_fn)(").expect("it takes something").1;
+        let list = list.split(')').next().expect("it ends");
+        for parameter in list.split(',').map(str::trim) {
+            let Some(name) = parameter
+                .strip_prefix("const ")
+                .and_then(|rest| rest.split(' ').next())
+            else {
+                continue;
+            };
+            let Some((_, body)) = all.split_once(&format!("typedef struct {name} {{\n")) else {
+                continue;
+            };
+            if whole.contains(&name) {
+                continue;
+            }
+            assert!(
+                body.trim_start().starts_with("size_t struct_size;"),
+                "{name}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}

@@ -359,6 +359,7 @@ fn context_of(step: &Json, environment: &Environment<'_>) -> Result<[i32; 3]> {
 /// A value context is a plain struct in C: made, and read back.
 fn value_context(step: &Json) -> Given {
     let context = umbo_value_context {
+        struct_size: size_of::<umbo_value_context>(),
         replica_id: fields::small_integer(step, "replica_id")?,
         replica_count: fields::integer(step, "num_replicas_in_sync")?,
     };
