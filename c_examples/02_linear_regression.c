@@ -68,9 +68,9 @@ int main(void) {
   UMBO_CHECK(umbo_strategy_iterate(strategy, dataset, NULL, &batches));
 
   for (int epoch = 1; epoch <= 20; ++epoch) {
-    umbo_metric loss = UMBO_METRIC_INIT;
+    umbo_metric_result loss = UMBO_METRIC_RESULT_INIT;
     UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, NULL, NULL));
-    UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss)); /* of the whole epoch */
+    UMBO_CHECK(umbo_strategy_metric_result(strategy, "loss", &loss)); /* of the whole epoch */
     if (epoch % 5 == 0) printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 

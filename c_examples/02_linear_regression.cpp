@@ -45,7 +45,7 @@ int main() {
   const auto optimizer = umbo::optimizer::sgd(strategy, rate);
   for (int epoch = 1; epoch <= 20; ++epoch) {
     umbo::train_epoch(strategy, batches, optimizer, gradients, step);
-    const auto loss = strategy.metric("loss"); // of the whole epoch
+    const auto loss = strategy.metric_result("loss"); // of the whole epoch
     if (epoch % 5 == 0) std::printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 

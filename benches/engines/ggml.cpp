@@ -99,7 +99,7 @@ public:
         replicas_[static_cast<std::size_t>(context.replica_id())]->contribute(context, gradients_, x.data(), y.data());
       }, element);
       adamw_.apply(gradients_);
-      sum += strategy_.metric("loss").sum;
+      sum += strategy_.metric_result("loss").sum;
     }
     batches_.reset();
     return sum / examples;

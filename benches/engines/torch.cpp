@@ -101,7 +101,7 @@ public:
     for (const umbo::value &element : batches_) {
       model_.train(element, [](Module &net, const part &of) { return F::cross_entropy(net.forward(of["x"]), of["y"]); });
       adam_.apply(model_.gradients());
-      sum += strategy_.metric("loss").sum;
+      sum += strategy_.metric_result("loss").sum;
     }
     batches_.reset();
     return sum / examples;

@@ -163,12 +163,12 @@ static void pass(void *data) {
   double loss = 0.0;
   for (;;) {
     umbo_value *batch = NULL;
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     UMBO_CHECK(umbo_iterator_next(t->batches, &batch));
     if (batch == NULL) break;
     UMBO_CHECK(umbo_strategy_run(t->strategy, train, batch, t, NULL, NULL));
     UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
-    UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &metric));
+    UMBO_CHECK(umbo_strategy_metric_result(t->strategy, "loss", &metric));
     loss += metric.sum;
     umbo_value_release(batch);
   }

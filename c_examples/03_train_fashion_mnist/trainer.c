@@ -216,9 +216,9 @@ uint64_t trainer_fingerprint(const trainer *t) {
 
 /* Takes what the replicas of the last run, or of the last epoch, reported. */
 static void add_metrics(const trainer *t, tally *total) {
-  umbo_metric loss = UMBO_METRIC_INIT, accuracy = UMBO_METRIC_INIT;
-  UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &loss));
-  UMBO_CHECK(umbo_strategy_metric(t->strategy, "accuracy", &accuracy));
+  umbo_metric_result loss = UMBO_METRIC_RESULT_INIT, accuracy = UMBO_METRIC_RESULT_INIT;
+  UMBO_CHECK(umbo_strategy_metric_result(t->strategy, "loss", &loss));
+  UMBO_CHECK(umbo_strategy_metric_result(t->strategy, "accuracy", &accuracy));
   total->loss += loss.sum;
   total->correct += accuracy.sum;
   total->examples += loss.weight;

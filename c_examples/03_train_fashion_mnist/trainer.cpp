@@ -126,9 +126,9 @@ private:
 
   // Takes what the replicas of the last run, or of the last epoch, reported.
   void add_metrics(tally &total) const {
-    const auto loss = strategy_.metric("loss");
+    const auto loss = strategy_.metric_result("loss");
     total.loss += loss.sum;
-    total.correct += strategy_.metric("accuracy").sum;
+    total.correct += strategy_.metric_result("accuracy").sum;
     total.examples += loss.weight;
   }
 

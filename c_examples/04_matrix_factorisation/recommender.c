@@ -173,8 +173,8 @@ void recommender_destroy(recommender *r) {
 
 /* Takes what the replicas of the last run, or of the last epoch, reported. */
 static void add_metric(const recommender *r, tally *total) {
-  umbo_metric metric = UMBO_METRIC_INIT;
-  UMBO_CHECK(umbo_strategy_metric(r->strategy, "squared_error", &metric));
+  umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
+  UMBO_CHECK(umbo_strategy_metric_result(r->strategy, "squared_error", &metric));
   total->squared_errors += metric.sum;
   total->examples += metric.weight;
 }

@@ -143,14 +143,14 @@ int main(int argc, char **argv) {
         optimizer.set_learning_rate(first_rate * (1.0 - examples / all));
         strategy.run([&](umbo::replica_context &context, const umbo::value &own) { step(context, own, true); }, batch);
         optimizer.apply(gradients);
-        examples += strategy.metric("squared_error").weight;
+        examples += strategy.metric_result("squared_error").weight;
       }
       training.reset();
     }
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     umbo::train_epoch(strategy, test, {}, {}, // no gradients, no update: it evaluates
                       [&](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); });
-    error = std::sqrt(strategy.metric("squared_error").mean); // of the whole epoch
+    error = std::sqrt(strategy.metric_result("squared_error").mean); // of the whole epoch
   }
   std::printf("{\"generated\": %s, \"test_rmse\": %.4f, \"rmse_of_mean\": %.4f, \"relative_rmse\": %.4f, "
               "\"samples_per_second\": %.1f}\n",

@@ -185,7 +185,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count) {
     for (const umbo::value &element : pass) {
       strategy.run(step, element);
       optimizer.apply(gradients);
-      const auto metric = strategy.metric("loss");
+      const auto metric = strategy.metric_result("loss");
       loss += metric.sum;
       seen += metric.weight;
     }

@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
   double correct = 0, examples = 0;
   for (const umbo::value &batch : test) {
     strategy.run(model.evaluation("right", right), batch);
-    const auto counted = strategy.metric("right");
+    const auto counted = strategy.metric_result("right");
     correct += counted.sum;
     examples += counted.weight;
   }

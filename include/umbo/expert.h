@@ -632,20 +632,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_read_state(
     umbo_tensor **state);
 
 /**
- * Gets what metrics there are.
+ * Gets the names of all metrics, in the order of their definitions.
  *
- * @param[in] index Also gets what this metric is. UMBO_NONE: none.
+ * @param[in] capacity The length of `names`.
+ * @param[out] names Live as long as the metrics. NULL if `capacity` is 0.
+ * @param[out] length How many there are, also if there are more than `capacity`.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are more than `capacity`, and `names` is
+ *   unchanged.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_get_info(
-    const umbo_metrics *metrics, int64_t index, umbo_metrics_info *info);
-
-/**
- * Finds the metric with a name.
- *
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
-    const umbo_metrics *metrics, const char *name, int64_t *index);
+UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_names(
+    const umbo_metrics *metrics, const char **names, int64_t capacity, int64_t *length);
 
 /**
  * Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
@@ -655,7 +651,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
-    const umbo_metrics *metrics, int64_t index, double *cells, int64_t capacity, int64_t *length);
+    const umbo_metrics *metrics, const char *name, double *cells, int64_t capacity,
+    int64_t *length);
 
 /**
  * Gets one finding.

@@ -6,23 +6,25 @@
  * @file metrics.h
  * @brief Metrics: accuracies, confusion matrices, AUCs, sums and means that accumulate over runs.
  *
- * For the mean of a loss umbo_replica_context_add_metric() and umbo_strategy_metric() are enough.
- * What a replica adds belongs to its step: it counts when the run has succeeded. Totals are of all
- * examples, however many replicas there are, and parts of a batch may be empty.
+ * A metric has a name. The mean of a loss needs only umbo_replica_context_add_metric() in the
+ * callback, and umbo_strategy_metric_result() after the run or the epoch. Other kinds, and totals
+ * over several epochs, are defined in a umbo_metrics, which accumulates until it is reset.
  *
- * Threads: all functions are *concurrent*, and replicas do not wait for each other. A function with
- * an `index` can return UMBO_STATUS_OUT_OF_RANGE: no such metric; with a context also
+ * What a replica adds takes effect when the run has succeeded. Parts of a batch may be empty.
+ *
+ * Threads: all functions are *concurrent*, and replicas do not wait for each other. An unknown
+ * `name` is UMBO_STATUS_NOT_FOUND. A function with a context can also return
  * UMBO_STATUS_INVALID_ARGUMENT: a metric of another kind, or numbers that it does not take,
  * UMBO_STATUS_FAILED_PRECONDITION: not in a run of the strategy that the metrics were made for, and
  * UMBO_STATUS_CANCELLED: the run has returned without this replica.
  *
  * Example:
  * ```c
- * // In a replica's callback: a loss, and a confusion matrix from rows of scores.
+ * // In a callback: a loss, and a confusion matrix from rows of scores.
  * static umbo_status measure(umbo_metrics *metrics, umbo_replica_context *ctx, double loss,
  *                            const umbo_view *scores, const umbo_view *labels) {
- *   UMBO_TRY(umbo_metrics_add(metrics, ctx, 0, loss, (double)labels->shape[0]));
- *   return umbo_metrics_add_labels(metrics, ctx, 1, scores, labels, NULL);
+ *   UMBO_TRY(umbo_metrics_add(metrics, ctx, "loss", loss, (double)labels->shape[0]));
+ *   return umbo_metrics_add_labels(metrics, ctx, "confusion", scores, labels, NULL);
  * }
  * ```
  */
@@ -108,22 +110,24 @@ typedef struct umbo_metric_options {
   UMBO_STRUCT_SIZE(umbo_metric_options), 0, 200, 0.0, 1.0, 5, 0, 0
 #define UMBO_METRIC_OPTIONS_INIT { umbo_metric_options_defaults }
 
-/** The number of metrics, and the properties of one of them. */
-typedef struct umbo_metrics_info {
+/** The result of a metric over all replicas. */
+typedef struct umbo_metric_result {
   size_t struct_size;
-  /** How many metrics were defined. */
-  int64_t metric_count;
-  /** The name of the one with the index; NULL without an index. Lives as long as the metrics. */
-  const char *name;
-  /** Its kind; 0 without an index. */
+  /** The sum of what the replicas added, in the order of the steps and then of the replicas. */
+  double sum;
+  /** The sum of the weights. */
+  double weight;
+  /** sum / weight; NaN if the weight is 0. */
+  double mean;
+  /** The kind of the metric, which says whether `sum` or `mean` is the number to look at. */
   umbo_metric_kind kind;
-} umbo_metrics_info;
+} umbo_metric_result;
 
-#define UMBO_METRICS_INFO_INIT \
-  { UMBO_STRUCT_SIZE(umbo_metrics_info), 0, NULL, UMBO_ENUM_VALUE(umbo_metric_kind, 0) }
+#define UMBO_METRIC_RESULT_INIT \
+  { UMBO_STRUCT_SIZE(umbo_metric_result), 0.0, 0.0, 0.0, UMBO_ENUM_VALUE(umbo_metric_kind, 0) }
 
 /** How a class was predicted. */
-typedef struct umbo_class_metric {
+typedef struct umbo_metric_class_result {
   size_t struct_size;
   /** Examples of the class for which it was predicted, by weights: their number without any. */
   double true_positives;
@@ -137,9 +141,24 @@ typedef struct umbo_class_metric {
   double recall;
   /** The harmonic mean of both; NaN if there were neither predictions nor examples. */
   double f1;
-} umbo_class_metric;
+} umbo_metric_class_result;
 
-#define UMBO_CLASS_METRIC_INIT { UMBO_STRUCT_SIZE(umbo_class_metric), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
+#define UMBO_METRIC_CLASS_RESULT_INIT \
+  { UMBO_STRUCT_SIZE(umbo_metric_class_result), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
+
+/**
+ * Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+ * umbo_train_epoch() over all steps that took effect, if that has returned since.
+ *
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
+ *   message lists the names that there are.
+ *
+ * Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
+ * metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
+ * without steps, as over an empty dataset, there are no metrics.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric_result(
+    const umbo_strategy *strategy, const char *name, umbo_metric_result *result);
 
 /**
  * Makes metrics, none yet, to which the replicas of a strategy add in its runs.
@@ -152,15 +171,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_create(
     const umbo_strategy *strategy, umbo_metrics **metrics);
 
 /**
- * Adds a metric: the first one has index 0, the next one 1, and so on.
+ * Defines a metric, by whose name replicas then add to it.
  *
  * @param[in] name Copied; it differs from the names of the others.
- * @param[out] index May be NULL.
  * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
     umbo_metrics *metrics, const char *name, umbo_metric_kind kind,
-    const umbo_metric_options *options, int64_t *index);
+    const umbo_metric_options *options);
 
 /**
  * Adds a number and its weight to a sum, mean, count, accuracy or error.
@@ -170,7 +188,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
  * @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
-    umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, double sum, double weight);
+    umbo_metrics *metrics, umbo_replica_context *ctx, const char *name, double sum, double weight);
 
 /**
  * Adds what was predicted for examples to an accuracy, a confusion matrix, an AUC or an error.
@@ -193,7 +211,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  * `ignore_index`, or the weight 0 and any class.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
-    umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, const umbo_view *predicted,
+    umbo_metrics *metrics, umbo_replica_context *ctx, const char *name, const umbo_view *predicted,
     const umbo_view *labels, const umbo_view *weights);
 
 /**
@@ -203,16 +221,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
  * and then of the replicas: the same bits for the same calls.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
-    const umbo_metrics *metrics, int64_t index, umbo_metric *metric);
+    const umbo_metrics *metrics, const char *name, umbo_metric_result *result);
 
 /**
  * Gets how a class was predicted, from a confusion matrix.
  *
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
- *   UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
+ *   UMBO_STATUS_OUT_OF_RANGE: no such class.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
-    const umbo_metrics *metrics, int64_t index, int64_t class_index, umbo_class_metric *metric);
+    const umbo_metrics *metrics, const char *name, int64_t class_index,
+    umbo_metric_class_result *result);
 
 /**
  * Resets all metrics to zero.

@@ -101,7 +101,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_scratch(
     umbo_replica_context *ctx, size_t bytes, void **memory);
 
 /**
- * Adds to a metric of this step, which umbo_strategy_metric() gets after the run.
+ * Adds to a metric of this step, which umbo_strategy_metric_result() gets after the run.
  *
  * @param[in] weight Usually a number of examples; finite and 0 or more.
  * @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the

@@ -150,19 +150,6 @@ typedef struct umbo_strategy_options {
     NULL, 0, 0
 #define UMBO_STRATEGY_OPTIONS_INIT { umbo_strategy_options_defaults }
 
-/** The total of a metric over all replicas. */
-typedef struct umbo_metric {
-  size_t struct_size;
-  /** The sum of what the replicas added, in the order of the steps and then of the replicas. */
-  double sum;
-  /** The sum of the weights. */
-  double weight;
-  /** sum / weight; NaN if the weight is 0. */
-  double mean;
-} umbo_metric;
-
-#define UMBO_METRIC_INIT { UMBO_STRUCT_SIZE(umbo_metric), 0.0, 0.0, 0.0 }
-
 /**
  * Creates a strategy.
  *
@@ -197,21 +184,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
  * @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *strategy);
-
-/**
- * Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
- * umbo_train_epoch() over all steps that took effect, if that has returned since.
- *
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
- *   message lists the names that there are.
- *
- * Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
- * metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
- * without steps, as over an empty dataset, there are no metrics. For accuracies, confusion
- * matrices, AUCs and longer sums see metrics.h.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
-    const umbo_strategy *strategy, const char *name, umbo_metric *metric);
 
 /** Makes another handle to the same strategy: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_retain(

@@ -44,7 +44,7 @@
  *   umbo_gradients_submit(), umbo_replica_context_add_metric(), umbo_replica_context_scratch().
  * - Random numbers in a step: umbo_replica_context_random_key(), umbo_random_bernoulli().
  * - Replicas meet: umbo_replica_context_all_reduce(), umbo_replica_context_merge_call().
- * - Values: umbo_strategy_reduce(), umbo_strategy_gather(), umbo_strategy_metric(),
+ * - Values: umbo_strategy_reduce(), umbo_strategy_gather(), umbo_strategy_metric_result(),
  *   umbo_variable_download(), umbo_metrics_result().
  * - Stop: umbo_run_options.timeout_seconds, umbo_cancellation_cancel().
  * - Check: umbo_strategy_check_equivalence(); umbo_last_error_message().

@@ -3,6 +3,7 @@
 use crate::machinery::prelude::*;
 use umbo_core::metrics::kind::{MetricDefinition, MetricKind};
 use umbo_core::metrics::{Metrics, Predictions};
+use umbo_core::strategy::context::metrics::Metric;
 
 /// The kinds of metrics.
 pub type umbo_metric_kind = i32;
@@ -57,20 +58,35 @@ pub struct umbo_metric_options {
     pub has_ignore_index: i32,
 }
 
-/// The number of metrics, and the properties of one of them.
+/// The result of a metric over all replicas.
 #[c_struct]
-pub struct umbo_metrics_info {
-    /// How many metrics were defined.
-    pub metric_count: i64,
-    /// The name of the one with the index; NULL without an index. Lives as long as the metrics.
-    pub name: *const c_char,
-    /// Its kind; 0 without an index.
+pub struct umbo_metric_result {
+    /// The sum of what the replicas added, in the order of the steps and then of the replicas.
+    pub sum: f64,
+    /// The sum of the weights.
+    pub weight: f64,
+    /// sum / weight; NaN if the weight is 0.
+    pub mean: f64,
+    /// The kind of the metric, which says whether `sum` or `mean` is the number to look at.
     pub kind: umbo_metric_kind,
+}
+
+fn result_for_c(found: &Metric, kind: umbo_metric_kind) -> umbo_metric_result {
+    let sum = found.sum;
+    let weight = found.weight;
+    let mean = found.mean();
+    umbo_metric_result {
+        struct_size: struct_size::<umbo_metric_result>(),
+        sum,
+        weight,
+        mean,
+        kind,
+    }
 }
 
 /// How a class was predicted.
 #[c_struct]
-pub struct umbo_class_metric {
+pub struct umbo_metric_class_result {
     /// Examples of the class for which it was predicted, by weights: their number without any.
     pub true_positives: f64,
     /// Examples of other classes for which it was predicted.
@@ -85,6 +101,37 @@ pub struct umbo_class_metric {
     pub f1: f64,
 }
 
+fn unknown_metric(name: &str, known: &[String]) -> Error {
+    let known: Vec<_> = known.iter().map(|name| format!("'{name}'")).collect();
+    let added = match known.as_slice() {
+        [] => "none was added".to_owned(),
+        names => format!("the metrics are {}", names.join(", ")),
+    };
+    Error::NotFound(format!(
+        "name: no replica added a metric '{name}' in the last epoch, or in a run since; {added}"
+    ))
+}
+
+/// Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+/// umbo_train_epoch() over all steps that took effect, if that has returned since.
+///
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
+///   message lists the names that there are.
+///
+/// Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
+/// metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
+/// without steps, as over an empty dataset, there are no metrics.
+#[c_call(result(result), text(name), borrow(strategy))]
+pub fn umbo_strategy_metric_result(
+    strategy: *const umbo_strategy,
+    name: *const c_char,
+    result: *mut umbo_metric_result,
+) {
+    let found = strategy.metric(name);
+    let found = found.ok_or_else(|| unknown_metric(name, &strategy.metric_names()))?;
+    result.write(result_for_c(&found, UMBO_METRIC_MEAN));
+}
+
 /// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
 ///
 /// With several ranks all of them make, define and reset the same metrics between the same runs;
@@ -95,18 +142,16 @@ pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut um
     metrics.write(make(Metrics::new(&strategy))?);
 }
 
-/// Adds a metric: the first one has index 0, the next one 1, and so on.
+/// Defines a metric, by whose name replicas then add to it.
 ///
 /// @param[in] name Copied; it differs from the names of the others.
-/// @param[out] index May be NULL.
 /// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
-#[c_call(text(name), options(options), optional_out(index))]
+#[c_call(text(name), options(options))]
 pub fn umbo_metrics_define(
     metrics: *mut umbo_metrics,
     name: *const c_char,
     kind: umbo_metric_kind,
     options: *const umbo_metric_options,
-    index: *mut i64,
 ) {
     let in_options = || {
         of_options(&[
@@ -144,29 +189,44 @@ pub fn umbo_metrics_define(
             ));
         }
     };
-    index.write(get(metrics, "metrics")?.define(name, definition)? as i64);
+    get(metrics, "metrics")?.define(name, definition)
 }
 
-/// Gets what metrics there are.
+/// Gets the names of all metrics, in the order of their definitions.
 ///
-/// @param[in] index Also gets what this metric is. UMBO_NONE: none.
-#[c_call(result(info), borrow(metrics))]
-pub fn umbo_metrics_get_info(
+/// @param[in] capacity The length of `names`.
+/// @param[out] names Live as long as the metrics. NULL if `capacity` is 0.
+/// @param[out] length How many there are, also if there are more than `capacity`.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are more than `capacity`, and `names` is
+///   unchanged.
+#[c_call(
+    out(length),
+    natural(capacity),
+    array_out(names, capacity),
+    get(metrics)
+)]
+pub fn umbo_metrics_names(
     metrics: *const umbo_metrics,
-    index: i64,
-    info: *mut umbo_metrics_info,
+    names: *mut *const c_char,
+    capacity: i64,
+    length: *mut i64,
 ) {
-    let mut found = umbo_metrics_info {
-        metric_count: metrics.count() as i64,
-        ..Default::default()
-    };
-    if index != UMBO_NONE {
-        let (name, kind) = metrics.entry(crate::machinery::arguments::index(index, "index")?)?;
-        // The metrics keep the characters, and where they lie.
-        found.name = name.as_c_str().as_ptr();
-        found.kind = kind_for_c(kind);
+    let found = metrics.names();
+    length.write(found.len() as i64);
+    if found.len() > capacity {
+        return Err(out_of_range!(
+            "capacity",
+            "{capacity}; there are {} metrics",
+            found.len()
+        ));
     }
-    info.write(found);
+    for (at, name) in found.iter().enumerate() {
+        // The metrics keep the characters, and where they lie.
+        let characters = name.as_c_str().as_ptr();
+        // SAFETY: checked, and the caller promises room for `capacity` names.
+        unsafe { names.add(at).write(characters) };
+    }
+    Ok(())
 }
 
 fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
@@ -182,28 +242,20 @@ fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
     }
 }
 
-/// Finds the metric with a name.
-///
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names.
-#[c_call(out(index), text(name), borrow(metrics))]
-pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, index: *mut i64) {
-    index.write(metrics.index(name)? as i64);
-}
-
 /// Adds a number and its weight to a sum, mean, count, accuracy or error.
 ///
 /// @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
 ///   predictions, of an error the sum of the squares.
 /// @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
-#[c_call(index(index), within(ctx), borrow(metrics))]
+#[c_call(text(name), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
-    index: i64,
+    name: *const c_char,
     sum: f64,
     weight: f64,
 ) {
-    metrics.add_in(ctx, index, sum, weight)
+    metrics.add_in(ctx, name, sum, weight)
 }
 
 /// Adds what was predicted for examples to an accuracy, a confusion matrix, an AUC or an error.
@@ -225,7 +277,7 @@ pub fn umbo_metrics_add(
 /// becomes in an unsigned type, such as 255 in uint8. Examples without a class have the label
 /// `ignore_index`, or the weight 0 and any class.
 #[c_call(
-    index(index),
+    text(name),
     view(predicted),
     view(labels),
     within(ctx),
@@ -234,7 +286,7 @@ pub fn umbo_metrics_add(
 pub fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
-    index: i64,
+    name: *const c_char,
     predicted: *const umbo_view,
     labels: *const umbo_view,
     weights: *const umbo_view,
@@ -255,32 +307,37 @@ pub fn umbo_metrics_add_labels(
         labels: &labels.reading()?,
         weights: weights.as_ref(),
     };
-    metrics.add_predictions_in(ctx, index, added)
+    metrics.add_predictions_in(ctx, name, added)
 }
 
 /// Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
 ///
 /// Sums of whole numbers are exact, up to 2^53. Other sums are float64, in the order of the runs
 /// and then of the replicas: the same bits for the same calls.
-#[c_call(result(metric), get(metrics), index(index))]
-pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mut umbo_metric) {
-    metric.write(metric_of(&metrics.result(index)?));
+#[c_call(result(result), text(name), get(metrics))]
+pub fn umbo_metrics_result(
+    metrics: *const umbo_metrics,
+    name: *const c_char,
+    result: *mut umbo_metric_result,
+) {
+    let kind = kind_for_c(metrics.kind(name)?);
+    result.write(result_for_c(&metrics.result(name)?, kind));
 }
 
 /// Gets how a class was predicted, from a confusion matrix.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
-///   UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
-#[c_call(result(metric), get(metrics), index(index))]
+///   UMBO_STATUS_OUT_OF_RANGE: no such class.
+#[c_call(result(result), text(name), get(metrics))]
 pub fn umbo_metrics_class_result(
     metrics: *const umbo_metrics,
-    index: i64,
+    name: *const c_char,
     class_index: i64,
-    metric: *mut umbo_class_metric,
+    result: *mut umbo_metric_class_result,
 ) {
-    let counts = metrics.class(index, class_index)?;
-    metric.write(umbo_class_metric {
-        struct_size: struct_size::<umbo_class_metric>(),
+    let counts = metrics.class(name, class_index)?;
+    result.write(umbo_metric_class_result {
+        struct_size: struct_size::<umbo_metric_class_result>(),
         true_positives: counts.true_positives,
         false_positives: counts.false_positives,
         false_negatives: counts.false_negatives,
@@ -299,17 +356,17 @@ pub fn umbo_metrics_class_result(
     out(length),
     natural(capacity),
     array_out(cells, capacity),
-    get(metrics),
-    index(index)
+    text(name),
+    get(metrics)
 )]
 pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
-    index: i64,
+    name: *const c_char,
     cells: *mut f64,
     capacity: i64,
     length: *mut i64,
 ) {
-    metrics.with_cells(index, |found| {
+    metrics.with_cells(name, |found| {
         length.write(found.len() as i64);
         if found.len() > capacity {
             return Err(out_of_range!(

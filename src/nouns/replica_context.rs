@@ -213,7 +213,7 @@ pub fn umbo_replica_context_scratch(
     memory.write(ctx.scratch(bytes)?.cast());
 }
 
-/// Adds to a metric of this step, which umbo_strategy_metric() gets after the run.
+/// Adds to a metric of this step, which umbo_strategy_metric_result() gets after the run.
 ///
 /// @param[in] weight Usually a number of examples; finite and 0 or more.
 /// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the

@@ -2,7 +2,6 @@
 
 use super::replica_thread::{hook_from, umbo_replica_thread_fn};
 use crate::machinery::prelude::*;
-use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::{Options, Strategy, replicas_on_all_processors};
 
 /// The options of a strategy.
@@ -156,59 +155,4 @@ pub fn umbo_strategy_compute_device(
 #[c_call(get(strategy))]
 pub fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) {
     strategy.synchronize()
-}
-
-/// The total of a metric over all replicas.
-#[c_struct]
-pub struct umbo_metric {
-    /// The sum of what the replicas added, in the order of the steps and then of the replicas.
-    pub sum: f64,
-    /// The sum of the weights.
-    pub weight: f64,
-    /// sum / weight; NaN if the weight is 0.
-    pub mean: f64,
-}
-
-pub(crate) fn metric_of(found: &Metric) -> umbo_metric {
-    let sum = found.sum;
-    let weight = found.weight;
-    let mean = found.mean();
-    umbo_metric {
-        struct_size: struct_size::<umbo_metric>(),
-        sum,
-        weight,
-        mean,
-    }
-}
-
-fn unknown_metric(name: &str, known: &[String]) -> Error {
-    let known: Vec<_> = known.iter().map(|name| format!("'{name}'")).collect();
-    let added = match known.as_slice() {
-        [] => "none was added".to_owned(),
-        names => format!("the metrics are {}", names.join(", ")),
-    };
-    Error::NotFound(format!(
-        "name: no replica added a metric '{name}' in the last epoch, or in a run since; {added}"
-    ))
-}
-
-/// Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
-/// umbo_train_epoch() over all steps that took effect, if that has returned since.
-///
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
-///   message lists the names that there are.
-///
-/// Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
-/// metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
-/// without steps, as over an empty dataset, there are no metrics. For accuracies, confusion
-/// matrices, AUCs and longer sums see metrics.h.
-#[c_call(result(metric), text(name), borrow(strategy))]
-pub fn umbo_strategy_metric(
-    strategy: *const umbo_strategy,
-    name: *const c_char,
-    metric: *mut umbo_metric,
-) {
-    let found = strategy.metric(name);
-    let found = found.ok_or_else(|| unknown_metric(name, &strategy.metric_names()))?;
-    metric.write(metric_of(&found));
 }

@@ -36,8 +36,8 @@ pub struct umbo_progress {
 /// @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns
 ///   this status, also on the other ranks, which do not begin another step.
 ///
-/// It may read variables and metrics, set a learning rate, run and evaluate. umbo_strategy_metric()
-/// has the totals of the last step here.
+/// It may read variables and metrics, set a learning rate, run and evaluate. Here
+/// umbo_strategy_metric_result() has the totals of the last step.
 pub type umbo_progress_fn = Option<
     unsafe extern "C-unwind" fn(
         progress: *const umbo_progress,
@@ -110,8 +110,8 @@ pub struct umbo_train_epoch_report {
 ///
 /// The update, and what the step adds to metrics, belong to the step: all of it takes effect, or
 /// nothing. If something fails, the epoch ends, and all is as after the step before. Afterwards
-/// umbo_strategy_metric() has the totals and means over all steps that took effect, and nothing
-/// else: after an epoch without steps, which is UMBO_OK, it is UMBO_STATUS_NOT_FOUND.
+/// umbo_strategy_metric_result() has the totals and means over all steps that took effect, and
+/// nothing else: after an epoch without steps, which is UMBO_OK, it is UMBO_STATUS_NOT_FOUND.
 ///
 /// The element of a step that failed, was cancelled or was late is the first one of the next epoch
 /// over the iterator; positions and checkpoints in between are before it. It is dropped by

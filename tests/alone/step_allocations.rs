@@ -247,16 +247,16 @@ fn a_steady_step_allocates_nothing() {
         let scores = vector(examples().map(|one| 0.01 * one as f64));
         let sides = vector(examples().map(|one| one % 2));
         let callback = |context: &ReplicaContext| {
-            metrics.add_in(context, 0, 1.0, 4.0)?;
-            metrics.add_labels_in(context, 1, &classes.reading()?, &labels.reading()?)?;
-            metrics.add_labels_in(context, 2, &scores.reading()?, &sides.reading()?)?;
+            metrics.add_in(context, "loss", 1.0, 4.0)?;
+            metrics.add_labels_in(context, "matrix", &classes.reading()?, &labels.reading()?)?;
+            metrics.add_labels_in(context, "auc", &scores.reading()?, &sides.reading()?)?;
             Ok(None)
         };
         steady("metrics that accumulate", || {
             strategy.run(&callback, None).unwrap();
         });
         assert_eq!(
-            metrics.result(1).unwrap().weight,
+            metrics.result("matrix").unwrap().weight,
             (400 * 100 * replicas) as f64
         );
 

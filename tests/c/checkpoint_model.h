@@ -40,7 +40,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     for (index = 0; index < w.shape[0]; index++) {
         gradient[index] = weights[index] * 0.5f + (float)(position.step * (index + 1)) * 0.01f;
     }
-    UMBO_TRY(umbo_metrics_add(m->metrics, ctx, 0, (double)gradient[0], 1));
+    UMBO_TRY(umbo_metrics_add(m->metrics, ctx, "loss", (double)gradient[0], 1));
     return umbo_gradients_submit_weighted(m->gradients, ctx, 1);
 }
 
@@ -55,7 +55,7 @@ static void make(struct model *m, int32_t replicas) {
     CHECK_OK(umbo_gradients_create(m->strategy, 1, &m->weights, UMBO_LOSS_SUM, &options, &m->gradients));
     CHECK_OK(umbo_optimizer_create_adam(m->strategy, NULL, &m->optimizer));
     CHECK_OK(umbo_metrics_create(m->strategy, &m->metrics));
-    CHECK_OK(umbo_metrics_define(m->metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(m->metrics, "loss", UMBO_METRIC_MEAN, NULL));
     m->seen = make_floats(2, zeros);
     CHECK_OK(umbo_checkpoint_create(m->strategy, &m->checkpoint));
     CHECK_OK(umbo_checkpoint_add_variable(m->checkpoint, NULL, m->weights));

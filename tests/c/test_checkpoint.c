@@ -8,12 +8,12 @@ static const char file[] = "test_checkpoint.safetensors";
 /* The weights and metrics of both models have the same bits. */
 static void check_same(const struct model *a, const struct model *b) {
     float one[3], other[3];
-    umbo_metric mean = UMBO_METRIC_INIT, other_mean = UMBO_METRIC_INIT;
+    umbo_metric_result mean = UMBO_METRIC_RESULT_INIT, other_mean = UMBO_METRIC_RESULT_INIT;
     CHECK_OK(umbo_variable_download(a->weights, one, sizeof(one)));
     CHECK_OK(umbo_variable_download(b->weights, other, sizeof(other)));
     CHECK(memcmp(one, other, sizeof(one)) == 0);
-    CHECK_OK(umbo_metrics_result(a->metrics, 0, &mean));
-    CHECK_OK(umbo_metrics_result(b->metrics, 0, &other_mean));
+    CHECK_OK(umbo_metrics_result(a->metrics, "loss", &mean));
+    CHECK_OK(umbo_metrics_result(b->metrics, "loss", &other_mean));
     CHECK(memcmp(&mean, &other_mean, sizeof(mean)) == 0);
 }
 

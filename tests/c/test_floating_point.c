@@ -45,7 +45,7 @@ static void record_variable(const char *what, const umbo_variable *variable) {
     record(what, elements, sizeof(elements));
 }
 
-static void record_metric(const char *what, const umbo_metric *metric) {
+static void record_metric(const char *what, const umbo_metric_result *metric) {
     const double numbers[3] = {metric->sum, metric->weight, metric->mean};
     record(what, numbers, sizeof(numbers));
 }
@@ -103,9 +103,9 @@ static umbo_status take_step(umbo_replica_context *context, const umbo_value *ar
     UMBO_TRY(umbo_gradients_view(step->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
     fill((float *)view.mutable_data, SIZE, 40 + (uint32_t)replica_id(context));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 0.1, 0.3));
-    UMBO_TRY(umbo_metrics_add(step->metrics, context, 0, 0.1, 0.7));
-    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 1, &predicted, &labels, NULL));
-    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, 2, &truth, &truth, NULL));
+    UMBO_TRY(umbo_metrics_add(step->metrics, context, "mean", 0.1, 0.7));
+    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, "auc", &predicted, &labels, NULL));
+    UMBO_TRY(umbo_metrics_add_labels(step->metrics, context, "confusion", &truth, &truth, NULL));
     UMBO_TRY(umbo_variable_view(step->variable, context, UMBO_DTYPE_BFLOAT16, &view));
     mine = filled(50 + (uint32_t)replica_id(context));
     UMBO_TRY(umbo_variable_assign_add(step->variable, mine));
@@ -180,9 +180,10 @@ static void train(umbo_strategy *strategy, int rule) {
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     umbo_optimizer *optimizer = optimizer_of(strategy, rule);
     umbo_variable *variable = variable_of(strategy, UMBO_INITIAL_NORMAL, 1e-38);
-    umbo_metric metric = UMBO_METRIC_INIT;
+    static const char *const names[3] = {"mean", "auc", "confusion"};
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     umbo_metric_options classes = UMBO_METRIC_OPTIONS_INIT;
-    umbo_class_metric of_class = UMBO_CLASS_METRIC_INIT;
+    umbo_metric_class_result of_class = UMBO_METRIC_CLASS_RESULT_INIT;
     umbo_value *initial = filled(30), *reduced = NULL, *result = NULL, *mean = NULL;
     umbo_tensor *element = NULL;
     struct step step;
@@ -197,13 +198,13 @@ static void train(umbo_strategy *strategy, int rule) {
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, rule % 2 == 0 ? UMBO_LOSS_MEAN : UMBO_LOSS_SUM,
                                    &options, &step.gradients));
     CHECK_OK(umbo_metrics_create(strategy, &step.metrics));
-    CHECK_OK(umbo_metrics_define(step.metrics, "mean", UMBO_METRIC_MEAN, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(step.metrics, "auc", UMBO_METRIC_AUC, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(step.metrics, "mean", UMBO_METRIC_MEAN, NULL));
+    CHECK_OK(umbo_metrics_define(step.metrics, "auc", UMBO_METRIC_AUC, NULL));
     classes.class_count = 4;
-    CHECK_OK(umbo_metrics_define(step.metrics, "confusion", UMBO_METRIC_CONFUSION, &classes, NULL));
+    CHECK_OK(umbo_metrics_define(step.metrics, "confusion", UMBO_METRIC_CONFUSION, &classes));
     /* Of nothing: divisions of 0 by 0. */
     for (turn = 0; turn < 3; turn++) {
-        CHECK_OK(umbo_metrics_result(step.metrics, turn, &metric));
+        CHECK_OK(umbo_metrics_result(step.metrics, names[turn], &metric));
         record_metric("a metric of nothing", &metric);
     }
     for (turn = 0; turn < 3; turn++) {
@@ -225,14 +226,14 @@ static void train(umbo_strategy *strategy, int rule) {
     record_variable("weights", variable);
     record_variable("a sum of steps", step.variable);
     view_narrow(variable);
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &metric));
     record_metric("a metric of the strategy", &metric);
     for (turn = 0; turn < 3; turn++) {
-        CHECK_OK(umbo_metrics_result(step.metrics, turn, &metric));
+        CHECK_OK(umbo_metrics_result(step.metrics, names[turn], &metric));
         record_metric("a metric", &metric);
     }
     for (turn = 0; turn < 4; turn++) {
-        CHECK_OK(umbo_metrics_class_result(step.metrics, 2, turn, &of_class));
+        CHECK_OK(umbo_metrics_class_result(step.metrics, "confusion", turn, &of_class));
         record("a metric of a class", &of_class.precision, 3 * sizeof(double));
     }
     umbo_value_release(initial);

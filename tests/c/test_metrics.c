@@ -8,6 +8,10 @@
 #define EXAMPLES 11
 
 enum { LOSS, TOTAL, SEEN, ACCURACY, MATRIX, AUC, BY_ROWS, KINDS };
+static const char *const name_of[KINDS] = {"loss", "total", "seen", "accuracy", "matrix", "auc", "by rows"};
+static const umbo_metric_kind metric_kind_of[KINDS] = {
+    UMBO_METRIC_MEAN,     UMBO_METRIC_SUM,       UMBO_METRIC_COUNT, UMBO_METRIC_ACCURACY,
+    UMBO_METRIC_CONFUSION, UMBO_METRIC_AUC, UMBO_METRIC_CONFUSION};
 
 /* What a model might have said of the examples. The numbers add up without rounding. */
 static const int32_t label_of[EXAMPLES] = {0, 1, 2, 1, 0, 2, 2, 1, 0, 0, 1};
@@ -37,11 +41,11 @@ static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t rows, int64_t c
 }
 
 /* Adds what was predicted for one example. */
-static umbo_status add_one(umbo_metrics *metrics, umbo_replica_context *context, int64_t index,
+static umbo_status add_one(umbo_metrics *metrics, umbo_replica_context *context, const char *name,
                            int64_t predicted, int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &predicted);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
-    return umbo_metrics_add_labels(metrics, context, index, &said, &right, NULL);
+    return umbo_metrics_add_labels(metrics, context, name, &said, &right, NULL);
 }
 
 /* Adds the score of one example. */
@@ -49,7 +53,7 @@ static umbo_status add_score(umbo_metrics *metrics, umbo_replica_context *contex
                              int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_FLOAT64, 1, 1, 1, &score);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
-    return umbo_metrics_add_labels(metrics, context, AUC, &said, &right, NULL);
+    return umbo_metrics_add_labels(metrics, context, "auc", &said, &right, NULL);
 }
 
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -72,27 +76,27 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
             all_scores[index][class_number] =
                 class_number == predicted_of[first + index] ? 2.0f : -1.0f;
         is_one[index] = label_of[first + index] == 1;
-        UMBO_TRY(umbo_metrics_add(self->metrics, context, LOSS, 0.25 * (double)number[index], 0.5));
-        UMBO_TRY(umbo_metrics_add(self->metrics, context, TOTAL, 0.5, 1));
+        UMBO_TRY(umbo_metrics_add(self->metrics, context, "loss", 0.25 * (double)number[index], 0.5));
+        UMBO_TRY(umbo_metrics_add(self->metrics, context, "total", 0.5, 1));
         if (self->by_number) {
             const int32_t label = label_of[first + index], said = predicted_of[first + index];
-            UMBO_TRY(umbo_metrics_add(self->metrics, context, ACCURACY, said == label, 1));
-            UMBO_TRY(add_one(self->metrics, context, MATRIX, said, label));
-            UMBO_TRY(add_one(self->metrics, context, BY_ROWS, said, label));
+            UMBO_TRY(umbo_metrics_add(self->metrics, context, "accuracy", said == label, 1));
+            UMBO_TRY(add_one(self->metrics, context, "matrix", said, label));
+            UMBO_TRY(add_one(self->metrics, context, "by rows", said, label));
             UMBO_TRY(add_score(self->metrics, context, (double)score_of[first + index], label == 1));
         }
     }
-    UMBO_TRY(umbo_metrics_add(self->metrics, context, SEEN, (double)count, (double)count));
+    UMBO_TRY(umbo_metrics_add(self->metrics, context, "seen", (double)count, (double)count));
     if (!self->by_number) {
         labels = view_of(UMBO_DTYPE_INT32, 1, count, 1, label_of + first);
         predicted = view_of(UMBO_DTYPE_INT32, 1, count, 1, predicted_of + first);
         scores = view_of(UMBO_DTYPE_FLOAT32, 1, count, 1, score_of + first);
         rows = view_of(UMBO_DTYPE_FLOAT32, 2, count, CLASSES, all_scores);
         binary = view_of(UMBO_DTYPE_BOOL, 1, count, 1, is_one);
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, ACCURACY, &predicted, &labels, NULL));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, MATRIX, &predicted, &labels, NULL));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, AUC, &scores, &binary, NULL));
-        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, BY_ROWS, &rows, &labels, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, "accuracy", &predicted, &labels, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, "matrix", &predicted, &labels, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, "auc", &scores, &binary, NULL));
+        UMBO_TRY(umbo_metrics_add_labels(self->metrics, context, "by rows", &rows, &labels, NULL));
     }
     if (self->fails == replica_id(context))
         return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
@@ -101,19 +105,17 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
 
 static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     umbo_metrics *metrics = NULL;
-    int64_t index = -1;
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
     options.class_count = CLASSES;
     options.bin_count = BINS;
     CHECK_OK(umbo_metrics_create(strategy, &metrics));
-    CHECK_OK(umbo_metrics_define(metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "total", UMBO_METRIC_SUM, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "seen", UMBO_METRIC_COUNT, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "auc", UMBO_METRIC_AUC, &options, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "by rows", UMBO_METRIC_CONFUSION, &options, &index));
-    CHECK(index == BY_ROWS);
+    CHECK_OK(umbo_metrics_define(metrics, "loss", UMBO_METRIC_MEAN, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "total", UMBO_METRIC_SUM, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "seen", UMBO_METRIC_COUNT, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options));
+    CHECK_OK(umbo_metrics_define(metrics, "auc", UMBO_METRIC_AUC, &options));
+    CHECK_OK(umbo_metrics_define(metrics, "by rows", UMBO_METRIC_CONFUSION, &options));
     return metrics;
 }
 
@@ -139,7 +141,7 @@ static umbo_iterator *make_batches(umbo_strategy *strategy) {
 }
 
 typedef struct {
-    umbo_metric of[KINDS];
+    umbo_metric_result of[KINDS];
     double matrix[CLASSES * CLASSES], by_rows[CLASSES * CLASSES], histogram[2 * BINS];
 } results;
 
@@ -148,13 +150,13 @@ static results results_of(const umbo_metrics *metrics) {
     int64_t index, count = 0;
     memset(&all, 0, sizeof(all));
     for (index = 0; index < KINDS; index++) {
-        all.of[index].struct_size = UMBO_STRUCT_SIZE(umbo_metric);
-        CHECK_OK(umbo_metrics_result(metrics, index, &all.of[index]));
+        all.of[index].struct_size = UMBO_STRUCT_SIZE(umbo_metric_result);
+        CHECK_OK(umbo_metrics_result(metrics, name_of[index], &all.of[index]));
     }
-    CHECK_OK(umbo_metrics_cells(metrics, MATRIX, all.matrix, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, "matrix", all.matrix, CLASSES * CLASSES, &count));
     CHECK(count == CLASSES * CLASSES);
-    CHECK_OK(umbo_metrics_cells(metrics, BY_ROWS, all.by_rows, CLASSES * CLASSES, &count));
-    CHECK_OK(umbo_metrics_cells(metrics, AUC, all.histogram, 2 * BINS, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, "by rows", all.by_rows, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, "auc", all.histogram, 2 * BINS, &count));
     CHECK(count == 2 * BINS);
     return all;
 }
@@ -192,6 +194,17 @@ static results a_pass(int32_t replicas, int by_number, int failing) {
     return all;
 }
 
+static int are_equal(const results *left, const results *right) {
+    int index;
+    for (index = 0; index < KINDS; index++) {
+        const umbo_metric_result *const a = &left->of[index], *const b = &right->of[index];
+        if (a->sum != b->sum || a->weight != b->weight || a->mean != b->mean || a->kind != b->kind) return 0;
+    }
+    return memcmp(left->matrix, right->matrix, sizeof(left->matrix)) == 0 &&
+           memcmp(left->by_rows, right->by_rows, sizeof(left->by_rows)) == 0 &&
+           memcmp(left->histogram, right->histogram, sizeof(left->histogram)) == 0;
+}
+
 /* One replica equals several, with empty parts, example by example, and beside runs that fail. */
 static void any_number_of_replicas(void) {
     static const double expected[CLASSES * CLASSES] = {3, 0, 1, 1, 3, 0, 0, 1, 2};
@@ -209,7 +222,7 @@ static void any_number_of_replicas(void) {
         int way;
         for (way = 0; way < 4; way++) {
             const results many = a_pass(replicas, way & 1, way & 2);
-            CHECK(memcmp(&many, &one, sizeof(one)) == 0);
+            CHECK(are_equal(&many, &one));
         }
     }
 }
@@ -218,40 +231,43 @@ static void classes(void) {
     umbo_strategy *strategy = make_strategy(2);
     plan self = {NULL, -1, 0};
     umbo_iterator *iterator = make_batches(strategy);
-    umbo_class_metric metric = UMBO_CLASS_METRIC_INIT;
+    umbo_metric_class_result metric = UMBO_METRIC_CLASS_RESULT_INIT;
     umbo_value *batch = NULL;
     int64_t count = 0;
-    umbo_metrics_info info = UMBO_METRICS_INFO_INIT;
+    umbo_metric_result result = UMBO_METRIC_RESULT_INIT;
+    const char *names[KINDS] = {NULL};
+    int64_t index;
     self.metrics = make_metrics(strategy);
-    CHECK_OK(umbo_metrics_class_result(self.metrics, MATRIX, 0, &metric));
+    CHECK_OK(umbo_metrics_class_result(self.metrics, "matrix", 0, &metric));
     CHECK(isnan(metric.precision) && isnan(metric.recall) && isnan(metric.f1));
     while (umbo_iterator_next(iterator, &batch) == UMBO_OK && batch != NULL) {
         CHECK_OK(umbo_strategy_run(strategy, measure, batch, &self, NULL, NULL));
         umbo_value_release(batch);
     }
-    CHECK_OK(umbo_metrics_class_result(self.metrics, MATRIX, 2, &metric));
+    CHECK_OK(umbo_metrics_class_result(self.metrics, "matrix", 2, &metric));
     CHECK(metric.true_positives == 2 && metric.false_positives == 1 && metric.false_negatives == 1);
     CHECK(is_close(metric.precision, 2.0 / 3) && is_close(metric.recall, 2.0 / 3));
     CHECK(is_close(metric.f1, 2.0 / 3));
-    CHECK_STATUS(umbo_metrics_class_result(self.metrics, MATRIX, 3, &metric),
+    CHECK_STATUS(umbo_metrics_class_result(self.metrics, "matrix", 3, &metric),
                  UMBO_STATUS_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_metrics_class_result(self.metrics, LOSS, 0, &metric),
+    CHECK_STATUS(umbo_metrics_class_result(self.metrics, "loss", 0, &metric),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, MATRIX, NULL, 0, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, "matrix", NULL, 0, &count),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK(count == CLASSES * CLASSES);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, LOSS, NULL, 0, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, "loss", NULL, 0, &count),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_metrics_index(self.metrics, "matrix", &count));
-    CHECK(count == MATRIX);
-    CHECK_STATUS(umbo_metrics_index(self.metrics, "no such", &count), UMBO_STATUS_NOT_FOUND);
-    CHECK_MESSAGE("'loss', 'total'");
-    CHECK_OK(umbo_metrics_get_info(self.metrics, SEEN, &info));
-    CHECK(strcmp(info.name, "seen") == 0 && info.kind == UMBO_METRIC_COUNT && info.metric_count == KINDS);
-    CHECK_OK(umbo_metrics_get_info(self.metrics, UMBO_NONE, &info));
-    CHECK(info.name == NULL && info.kind == UMBO_ENUM_VALUE(umbo_metric_kind, 0) && info.metric_count == KINDS);
-    CHECK_STATUS(umbo_metrics_get_info(self.metrics, KINDS, &info), UMBO_STATUS_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_metrics_get_info(self.metrics, -2, &info), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_metrics_result(self.metrics, "no such", &result), UMBO_STATUS_NOT_FOUND);
+    CHECK_MESSAGE("name: no metric 'no such' was defined; the metrics are 'loss', 'total'");
+    CHECK_STATUS(umbo_metrics_names(self.metrics, names, KINDS - 1, &count), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(count == KINDS && names[0] == NULL);
+    CHECK_OK(umbo_metrics_names(self.metrics, names, KINDS, &count));
+    CHECK(count == KINDS);
+    for (index = 0; index < KINDS; index++) {
+        CHECK(strcmp(names[index], name_of[index]) == 0);
+        CHECK_OK(umbo_metrics_result(self.metrics, names[index], &result));
+        CHECK(result.kind == metric_kind_of[index]);
+    }
 
     CHECK_OK(umbo_metrics_reset(self.metrics));
     {
@@ -280,32 +296,32 @@ static umbo_status try_it(umbo_replica_context *context, const umbo_value *args,
 }
 
 static umbo_status no_such_entry(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, KINDS, 1, 1);
+    return umbo_metrics_add(metrics, context, "no such", 1, 1);
 }
 static umbo_status a_negative_weight(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, LOSS, 1, -1);
+    return umbo_metrics_add(metrics, context, "loss", 1, -1);
 }
 static umbo_status an_infinite_weight(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, LOSS, 1, INFINITY);
+    return umbo_metrics_add(metrics, context, "loss", 1, INFINITY);
 }
 static umbo_status an_infinite_weight_of_a_run(umbo_metrics *metrics, umbo_replica_context *context) {
     (void)metrics;
     return umbo_replica_context_add_metric(context, "loss", 1, INFINITY);
 }
 static umbo_status half_a_thing(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, SEEN, 0.5, 1);
+    return umbo_metrics_add(metrics, context, "seen", 0.5, 1);
 }
 static umbo_status more_than_all(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, ACCURACY, 3, 2);
+    return umbo_metrics_add(metrics, context, "accuracy", 3, 2);
 }
 static umbo_status a_number_for_a_matrix(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add(metrics, context, MATRIX, 1, 1);
+    return umbo_metrics_add(metrics, context, "matrix", 1, 1);
 }
 static umbo_status no_such_class(umbo_metrics *metrics, umbo_replica_context *context) {
-    return add_one(metrics, context, MATRIX, CLASSES, 0);
+    return add_one(metrics, context, "matrix", CLASSES, 0);
 }
 static umbo_status a_label_for_a_mean(umbo_metrics *metrics, umbo_replica_context *context) {
-    return add_one(metrics, context, LOSS, 0, 0);
+    return add_one(metrics, context, "loss", 0, 0);
 }
 static umbo_status a_score_that_is_none(umbo_metrics *metrics, umbo_replica_context *context) {
     return add_score(metrics, context, NAN, 0);
@@ -317,7 +333,7 @@ static umbo_status a_third_class(umbo_metrics *metrics, umbo_replica_context *co
 static umbo_status a_wrong_row(umbo_metrics *metrics, umbo_replica_context *context) {
     static const int64_t bad[2] = {1, -1};
     const umbo_view labels = view_of(UMBO_DTYPE_INT64, 1, 2, 1, bad);
-    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, MATRIX, &labels, &labels, NULL),
+    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, "matrix", &labels, &labels, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("row 1: class -1");
     return UMBO_OK;
@@ -334,13 +350,13 @@ static umbo_status labels_without_a_class(umbo_metrics *metrics, umbo_replica_co
         view_of(UMBO_DTYPE_UINT16, 1, 2, 1, middle), view_of(UMBO_DTYPE_UINT64, 1, 2, 1, widest)};
     int32_t index;
     for (index = 0; index < COUNT_OF(all); index++) {
-        CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &good, &all[index], NULL),
+        CHECK_STATUS(umbo_metrics_add_labels(metrics, context, "accuracy", &good, &all[index], NULL),
                      UMBO_STATUS_OUT_OF_RANGE);
         CHECK_MESSAGE("labels: row 1: class ");
         if (index > 0) CHECK_MESSAGE("which often stands for no class");
     }
     /* As a prediction too, -100 is no class, and 255 may be one. */
-    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &all[0], &good, NULL),
+    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, "accuracy", &all[0], &good, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("predicted: row 1: class -100 is not 0 or more");
     return UMBO_OK;
@@ -348,39 +364,39 @@ static umbo_status labels_without_a_class(umbo_metrics *metrics, umbo_replica_co
 static umbo_status rows_that_do_not_fit(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 2, 2, 2, score_of);
-    return umbo_metrics_add_labels(metrics, context, MATRIX, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "matrix", &predicted, &labels, NULL);
 }
 static umbo_status too_few_rows(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 1, 1, label_of);
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "accuracy", &predicted, &labels, NULL);
 }
 static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 1, 2, 1, score_of);
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "accuracy", &predicted, &labels, NULL);
 }
 static umbo_status nine_dimensions(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view predicted = labels;
     predicted.ndim = 9;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "accuracy", &predicted, &labels, NULL);
 }
 static umbo_status a_negative_size(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view labels = predicted;
     labels.shape[0] = -2;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "accuracy", &predicted, &labels, NULL);
 }
 static umbo_status strides_without_end(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view labels = predicted;
     labels.strides[0] = INT64_MAX;
     labels.shape[0] = 3;
-    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(metrics, context, "accuracy", &predicted, &labels, NULL);
 }
 static umbo_status a_reset_in_a_run(umbo_metrics *metrics, umbo_replica_context *context) {
-    UMBO_TRY(umbo_metrics_add(metrics, context, LOSS, 1, 1));
+    UMBO_TRY(umbo_metrics_add(metrics, context, "loss", 1, 1));
     return umbo_metrics_reset(metrics);
 }
 
@@ -390,7 +406,7 @@ static void mistakes(void) {
         umbo_status status;
         const char *words;
     } all[] = {
-        {no_such_entry, UMBO_STATUS_OUT_OF_RANGE, "index: 7"},
+        {no_such_entry, UMBO_STATUS_NOT_FOUND, "name: no metric 'no such' was defined"},
         {a_negative_weight, UMBO_STATUS_INVALID_ARGUMENT, "weight: -1; weights are finite"},
         {an_infinite_weight, UMBO_STATUS_INVALID_ARGUMENT, "weight: inf; weights are finite and 0 or more"},
         {an_infinite_weight_of_a_run, UMBO_STATUS_INVALID_ARGUMENT, "weight: inf; weights are finite"},
@@ -442,20 +458,20 @@ static void mistakes(void) {
     CHECK_STATUS(umbo_strategy_run(other, try_it, NULL, &self, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("mixing different strategies");
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "loss", UMBO_METRIC_SUM, NULL, NULL),
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "loss", UMBO_METRIC_SUM, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_CONFUSION, NULL, NULL),
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_CONFUSION, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("options.class_count: 0");
     for (index = 0; index < COUNT_OF(scores); index++) {
         options.lowest_score = scores[index].lowest;
         options.highest_score = scores[index].highest;
-        CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_AUC, &options, NULL),
+        CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_AUC, &options),
                      UMBO_STATUS_INVALID_ARGUMENT);
         if (strstr(umbo_last_error_message(), scores[index].words) == NULL)
             check_failed(__FILE__, __LINE__, scores[index].words);
     }
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_ENUM_VALUE(umbo_metric_kind, 999), NULL, NULL),
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_ENUM_VALUE(umbo_metric_kind, 999), NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     umbo_metrics_release(self.metrics);
     umbo_strategy_release(other);
@@ -477,26 +493,26 @@ static umbo_status add_bytes(umbo_replica_context *context, const umbo_value *ar
     const umbo_view labels = view_of(UMBO_DTYPE_UINT8, 1, 2, 1, self->labels);
     (void)args;
     (void)result;
-    return umbo_metrics_add_labels(self->metrics, context, 0, &predicted, &labels, NULL);
+    return umbo_metrics_add_labels(self->metrics, context, "bytes", &predicted, &labels, NULL);
 }
 
 static void known_classes(void) {
     umbo_strategy *strategy = make_strategy(1);
     bytes_of_text self = {NULL, {255, 7}, {255, 8}};
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     options.class_count = 256;
     CHECK_OK(umbo_metrics_create(strategy, &self.metrics));
-    CHECK_OK(umbo_metrics_define(self.metrics, "bytes", UMBO_METRIC_ACCURACY, &options, NULL));
+    CHECK_OK(umbo_metrics_define(self.metrics, "bytes", UMBO_METRIC_ACCURACY, &options));
     CHECK_OK(umbo_strategy_run(strategy, add_bytes, NULL, &self, NULL, NULL));
-    CHECK_OK(umbo_metrics_result(self.metrics, 0, &metric));
+    CHECK_OK(umbo_metrics_result(self.metrics, "bytes", &metric));
     CHECK(metric.sum == 1 && metric.weight == 2);
     self.predicted[1] = 256;
     CHECK_STATUS(umbo_strategy_run(strategy, add_bytes, NULL, &self, NULL, NULL),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("predicted: row 1: class 256 is not in [0, 256)");
     options.class_count = -1;
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "none", UMBO_METRIC_ACCURACY, &options, NULL),
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "none", UMBO_METRIC_ACCURACY, &options),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("options.class_count: -1; an accuracy has 1 to");
     umbo_metrics_release(self.metrics);
@@ -521,7 +537,7 @@ static void scores_outside_of_the_range(void) {
         umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
         umbo_strategy *strategy = NULL;
         umbo_metrics *metrics;
-        umbo_metric metric = UMBO_METRIC_INIT;
+        umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
         int64_t warnings = 0;
         options.cpu_replicas = 2;
         options.strict = strict;
@@ -538,7 +554,7 @@ static void scores_outside_of_the_range(void) {
         }
         expect_no_messages();
         CHECK(warnings == !strict);
-        CHECK_OK(umbo_metrics_result(metrics, AUC, &metric));
+        CHECK_OK(umbo_metrics_result(metrics, "auc", &metric));
         CHECK(metric.weight == (strict ? 0 : 64));
         umbo_metrics_release(metrics);
         umbo_strategy_release(strategy);
@@ -551,7 +567,7 @@ static umbo_status without_weight(umbo_replica_context *context, const umbo_valu
                                   void *user_data, umbo_value **result) {
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_metrics_add((umbo_metrics *)user_data, context, LOSS, 1, 0));
+    UMBO_TRY(umbo_metrics_add((umbo_metrics *)user_data, context, "loss", 1, 0));
     return umbo_replica_context_add_metric(context, "loss", -1, 0);
 }
 
@@ -559,11 +575,11 @@ static umbo_status without_weight(umbo_replica_context *context, const umbo_valu
 static void means_of_nothing(void) {
     umbo_strategy *strategy = make_strategy(1);
     umbo_metrics *metrics = make_metrics(strategy);
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     CHECK_OK(umbo_strategy_run(strategy, without_weight, NULL, metrics, NULL, NULL));
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
-    CHECK(metric.sum == -1 && metric.weight == 0 && isnan(metric.mean));
-    CHECK_OK(umbo_metrics_result(metrics, LOSS, &metric));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &metric));
+    CHECK(metric.sum == -1 && metric.weight == 0 && isnan(metric.mean) && metric.kind == UMBO_METRIC_MEAN);
+    CHECK_OK(umbo_metrics_result(metrics, "loss", &metric));
     CHECK(metric.sum == 1 && metric.weight == 0 && isnan(metric.mean));
     umbo_metrics_release(metrics);
     umbo_strategy_release(strategy);
@@ -581,14 +597,14 @@ static umbo_status with_a_metric(umbo_replica_context *context, const umbo_value
 static void metrics_of_the_last_run(void) {
     static char loss[] = "loss", other[] = "other";
     umbo_strategy *strategy = make_strategy(2);
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, loss, NULL, NULL));
     CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, NULL, NULL, NULL));
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &metric));
     CHECK(metric.sum == 6 && metric.weight == 4);
     CHECK_OK(umbo_strategy_run(strategy, with_a_metric, NULL, other, NULL, NULL));
-    CHECK_STATUS(umbo_strategy_metric(strategy, "loss", &metric), UMBO_STATUS_NOT_FOUND);
-    CHECK_OK(umbo_strategy_metric(strategy, "other", &metric));
+    CHECK_STATUS(umbo_strategy_metric_result(strategy, "loss", &metric), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_strategy_metric_result(strategy, "other", &metric));
     umbo_strategy_release(strategy);
 }
 

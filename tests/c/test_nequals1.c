@@ -152,9 +152,9 @@ static umbo_dataset *batches_of_digits(const char *folder) {
     return batches;
 }
 
-static umbo_metric metric_of(const umbo_strategy *strategy, const char *name) {
-    umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_strategy_metric(strategy, name, &metric));
+static umbo_metric_result metric_of(const umbo_strategy *strategy, const char *name) {
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
+    CHECK_OK(umbo_strategy_metric_result(strategy, name, &metric));
     return metric;
 }
 

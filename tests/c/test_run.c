@@ -41,15 +41,15 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
 
 static void metrics(umbo_strategy *strategy) {
     int fail = 1;
-    ZEROED(umbo_metric, metric);
+    ZEROED(umbo_metric_result, metric);
     CHECK_OK(umbo_strategy_run(strategy, measure, NULL, NULL, NULL, NULL));
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &metric));
     CHECK(metric.sum == 1 + 2 + 3 + 3 && metric.weight == 9 && metric.mean == 1);
-    CHECK_STATUS(umbo_strategy_metric(strategy, "accuracy", &metric), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_strategy_metric_result(strategy, "accuracy", &metric), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("accuracy");
     /* A failed step has no metrics: those of the last committed one stay. */
     CHECK_STATUS(umbo_strategy_run(strategy, measure, NULL, &fail, NULL, NULL), UMBO_STATUS_ABORTED);
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &metric));
     CHECK(metric.sum == 9 && metric.weight == 9);
 }
 

@@ -46,7 +46,7 @@ static void passes(umbo_strategy *strategy) {
     const umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, shape, numbers);
     umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
     umbo_distribute_options wrong = UMBO_DISTRIBUTE_OPTIONS_INIT;
-    umbo_metric rows = UMBO_METRIC_INIT;
+    umbo_metric_result rows = UMBO_METRIC_RESULT_INIT;
     umbo_dataset *dataset = NULL;
     umbo_iterator *iterator = NULL;
     int epoch;
@@ -62,7 +62,7 @@ static void passes(umbo_strategy *strategy) {
     for (epoch = 0; epoch < 2; epoch++) {
         CHECK_OK(umbo_evaluate(strategy, iterator, count_rows, NULL, NULL, &report));
         CHECK(report.step_count == 3 && report.update_count == 0 && report.pass_ended);
-        CHECK_OK(umbo_strategy_metric(strategy, "rows", &rows));
+        CHECK_OK(umbo_strategy_metric_result(strategy, "rows", &rows));
         CHECK(rows.sum == 5);
     }
     umbo_iterator_release(iterator);

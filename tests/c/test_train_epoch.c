@@ -46,7 +46,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
             CHECK_OK(umbo_cancellation_cancel(self->token));
             while (!cancelled) CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
         }
-        UMBO_TRY(umbo_metrics_add(self->metrics, context, 0, (double)x[index], 1));
+        UMBO_TRY(umbo_metrics_add(self->metrics, context, "x", (double)x[index], 1));
         if (number == self->fails_at)
             return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
     }
@@ -59,13 +59,13 @@ static umbo_status evaluate(umbo_replica_context *context, const umbo_value *arg
     const scene *self = (const scene *)user_data;
     umbo_view part;
     UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
-    UMBO_TRY(umbo_metrics_add(self->metrics, context, 0, 0, (double)part.shape[0]));
+    UMBO_TRY(umbo_metrics_add(self->metrics, context, "x", 0, (double)part.shape[0]));
     return return_float(1, result);
 }
 
 static umbo_status tell(const umbo_progress *progress, void *user_data) {
     scene *self = (scene *)user_data;
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     self->told++;
     /* as the library knows it, which a newer header may have longer */
     CHECK(progress->struct_size <= sizeof(*progress) && progress->step_count == self->told);
@@ -73,7 +73,7 @@ static umbo_status tell(const umbo_progress *progress, void *user_data) {
     CHECK(progress->last_apply != NULL && progress->last_apply->applied == 1);
     CHECK(progress->update_count == self->told && progress->skipped_count == 0 && progress->seconds >= 0);
     CHECK(progress->metrics == self->metrics);
-    CHECK_OK(umbo_metrics_result(progress->metrics, 0, &metric));
+    CHECK_OK(umbo_metrics_result(progress->metrics, "x", &metric));
     CHECK(metric.weight == (double)progress->example_count);
     if (self->told != self->stops_after) return UMBO_OK;
     return umbo_set_last_error(UMBO_STATUS_ABORTED, "good enough", NULL, NULL);
@@ -99,7 +99,7 @@ static scene make_scene(int32_t replicas, int64_t accumulation_steps) {
     sgd.learning_rate = 0.5;
     CHECK_OK(umbo_optimizer_create_sgd(self.strategy, &sgd, &self.optimizer));
     CHECK_OK(umbo_metrics_create(self.strategy, &self.metrics));
-    CHECK_OK(umbo_metrics_define(self.metrics, "x", UMBO_METRIC_MEAN, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(self.metrics, "x", UMBO_METRIC_MEAN, NULL));
     for (index = 0; index < EXAMPLES; index++) numbers[index] = (float)index;
     all = floats_value(EXAMPLES, numbers);
     CHECK_OK(umbo_dataset_from_tensor_slices(all, &examples));
@@ -127,9 +127,9 @@ static umbo_status epoch(scene *self, const umbo_train_epoch_options *options,
                             self, options, report);
 }
 
-static umbo_metric metric_of(const scene *self) {
-    umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_metrics_result(self->metrics, 0, &metric));
+static umbo_metric_result metric_of(const scene *self) {
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
+    CHECK_OK(umbo_metrics_result(self->metrics, "x", &metric));
     return metric;
 }
 
@@ -137,9 +137,9 @@ static int64_t iterations_of(const scene *self) {
     return optimizer_info_of(self->optimizer).iterations;
 }
 
-static umbo_metric total_of(const scene *self, const char *name) {
-    umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK_OK(umbo_strategy_metric(self->strategy, name, &metric));
+static umbo_metric_result total_of(const scene *self, const char *name) {
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
+    CHECK_OK(umbo_strategy_metric_result(self->strategy, name, &metric));
     return metric;
 }
 
@@ -181,13 +181,13 @@ static void metrics_of_an_epoch(void) {
     for (replicas = 1; replicas <= 5; replicas++) { /* of 4 and 5 some have no part of the last batch */
         scene self = make_scene(replicas, 1);
         umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-        umbo_metric metric = UMBO_METRIC_INIT;
+        umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
         options.progress = look;
         options.progress_user_data = &self;
         CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, &options, NULL));
         CHECK(total_of(&self, "x").sum == 55 && total_of(&self, "x").weight == EXAMPLES);
         CHECK(is_close(total_of(&self, "x").mean, 5));
-        CHECK_STATUS(umbo_strategy_metric(self.strategy, "once", &metric), UMBO_STATUS_NOT_FOUND);
+        CHECK_STATUS(umbo_strategy_metric_result(self.strategy, "once", &metric), UMBO_STATUS_NOT_FOUND);
         CHECK_MESSAGE("'once' in the last epoch, or in a run since; the metrics are 'x'");
         /* The second step fails: the first one counts, and later the two others. */
         self.fails_at = 6;
@@ -209,7 +209,7 @@ static void metrics_of_nothing(void) {
     scene self = make_scene(2, 1);
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     umbo_dataset *rows = NULL;
     umbo_distributed_dataset *distributed = NULL;
     umbo_iterator *empty = NULL;
@@ -230,7 +230,7 @@ static void metrics_of_nothing(void) {
         options.max_steps = kind == 1 ? 0 : UMBO_ALL;
         CHECK_OK(umbo_train_epoch(self.strategy, iterator, NULL, NULL, nothing, NULL, &options, &report));
         CHECK(report.step_count == (kind == 2 ? STEPS : 0));
-        CHECK_STATUS(umbo_strategy_metric(self.strategy, "x", &metric), UMBO_STATUS_NOT_FOUND);
+        CHECK_STATUS(umbo_strategy_metric_result(self.strategy, "x", &metric), UMBO_STATUS_NOT_FOUND);
         CHECK_MESSAGE("none was added");
         CHECK(metric_of(&self).weight == 0 && metric_of(&self).mean != metric_of(&self).mean);
     }

@@ -53,6 +53,9 @@ fn all_that_differs_is_listed_at_once() {
     metrics
         .define("matrix", MetricKind::confusion(4).unwrap())
         .unwrap();
+    metrics
+        .define("accuracy", MetricKind::accuracy(0).unwrap())
+        .unwrap();
     checkpoint.add("metrics", metrics).unwrap();
     checkpoint
         .set_number("gradients0", Number::Integer(3))
@@ -72,6 +75,7 @@ fn all_that_differs_is_listed_at_once() {
         "metric 'loss' is a sum here, a mean in the file",
         "the file has no metric 'new'",
         "metric 'matrix' is a confusion matrix of 4 classes here",
+        "metric 'accuracy' is an accuracy here, an accuracy with ignore_index 2 in the file",
         "the file has a metric 'auc', which was not defined",
         "'gradients0' is a number here, gradients in the file",
         "epoch: it is a floating-point number here, an integer in the file",

@@ -11,7 +11,7 @@ use umbo_core::error::Result;
 use umbo_core::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset};
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::metrics::Metrics;
-use umbo_core::metrics::kind::MetricKind;
+use umbo_core::metrics::kind::{MetricDefinition, MetricKind};
 use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
@@ -244,6 +244,9 @@ impl Scene {
         let metrics = Metrics::new(&strategy);
         metrics.define("loss", MetricKind::Mean).unwrap();
         metrics.define("seen", MetricKind::Count).unwrap();
+        let kind = MetricKind::accuracy(0).unwrap();
+        let accuracy = MetricDefinition::ignoring(kind, 2).unwrap();
+        metrics.define("accuracy", accuracy).unwrap();
         metrics
             .define("matrix", MetricKind::confusion(3).unwrap())
             .unwrap();
@@ -349,16 +352,18 @@ impl Scene {
             gradients.submit_in(context, Some(1.0 + replica as f64 + number as f64))?;
         }
         let loss = wave(number, replica, 9);
-        self.metrics.add_in(context, 0, loss, 1.0)?;
-        self.metrics.add_in(context, 1, 2.0, 0.0)?;
+        self.metrics.add_in(context, "loss", loss, 1.0)?;
+        self.metrics.add_in(context, "seen", 2.0, 0.0)?;
         let class = vector(&[number as i64 % 3]);
         let label = vector(&[replica as i64 % 3]);
         self.metrics
-            .add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
+            .add_labels_in(context, "matrix", &class.reading()?, &label.reading()?)?;
+        self.metrics
+            .add_labels_in(context, "accuracy", &class.reading()?, &label.reading()?)?;
         let score = vector(&[loss.abs().min(1.0)]);
         let label = vector(&[number as i64 % 2]);
         self.metrics
-            .add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
+            .add_labels_in(context, "auc", &score.reading()?, &label.reading()?)?;
         Ok(None)
     }
 
@@ -370,8 +375,8 @@ impl Scene {
                 .map(f64::to_bits)
                 .collect()
         });
-        let metrics = (0..4).flat_map(|index| {
-            let metric = self.metrics.result(index).unwrap();
+        let metrics = self.metrics.names().into_iter().flat_map(|name| {
+            let metric = self.metrics.result(&name).unwrap();
             [metric.sum.to_bits(), metric.weight.to_bits()]
         });
         (variables.collect(), metrics.collect())

@@ -293,11 +293,11 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_strategy_run(at.strategy.get(), nullptr, nullptr, nullptr, nullptr, &out));
          }},
         {"a metric that nobody added", umbo::status::not_found,
-         {"umbo_strategy_metric", "name", "'accuracy'", "the metrics are 'loss'"},
+         {"umbo_strategy_metric_result", "name", "'accuracy'", "the metrics are 'loss'"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) { own.add_metric("loss", 1, 1); });
-             at.strategy.metric("accuracy");
+             at.strategy.metric_result("accuracy");
          }},
         {"synchronising inside of a run", umbo::status::failed_precondition,
          {"umbo_strategy_synchronize", "inside of a run", "replica 1 (", "synchronise outside of runs"},

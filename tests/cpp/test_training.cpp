@@ -213,7 +213,7 @@ void training(const umbo::strategy &strategy) {
         CHECK(sgd.apply(gradients).applied);
     }
     CHECK(number_of(weight) == 5); // the mean of the last batch: rate 1 goes there at once
-    CHECK(strategy.metric("rows").sum == 1 && sgd.info().iterations == 2 && sgd.info().learning_rate == 1);
+    CHECK(strategy.metric_result("rows").sum == 1 && sgd.info().iterations == 2 && sgd.info().learning_rate == 1);
     sgd.set_learning_rate(0.5);
     CHECK(sgd.info().learning_rate == 0.5);
 
@@ -298,12 +298,11 @@ void an_epoch(const umbo::strategy &strategy) {
     const auto metrics = umbo::metrics::create(strategy);
     umbo::metric_options three;
     three.class_count = 3;
-    const auto loss = metrics.define("loss", umbo::metric_kind::mean);
-    const auto matrix = metrics.define("matrix", umbo::metric_kind::confusion, three);
-    const auto auc = metrics.define("auc", umbo::metric_kind::auc);
-    const auto second = metrics.info(matrix);
-    CHECK(second.metric_count == 3 && metrics.index("auc") == auc && second.name == "matrix");
-    CHECK(second.kind == umbo::metric_kind::confusion && metrics.info().name.empty());
+    metrics.define("loss", umbo::metric_kind::mean);
+    metrics.define("matrix", umbo::metric_kind::confusion, three);
+    metrics.define("auc", umbo::metric_kind::auc);
+    CHECK(metrics.names() == (std::vector<std::string>{"loss", "matrix", "auc"}));
+    CHECK(metrics.result("matrix").kind == umbo::metric_kind::confusion);
 
     const auto labels = umbo::dataset::from_tensor_slices(
         umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1, 2, 1, 0, 2, 2}));
@@ -314,11 +313,11 @@ void an_epoch(const umbo::strategy &strategy) {
     const auto sides = umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1});
     const auto step = [&](umbo::replica_context &context, const umbo::value &args) {
         const auto part = args.view();
-        metrics.add(context, loss, 2.0 * static_cast<double>(part.shape[0]),
+        metrics.add(context, "loss", 2.0 * static_cast<double>(part.shape[0]),
                     static_cast<double>(part.shape[0]));
-        metrics.add_labels(context, matrix, part, part);
-        metrics.add_labels(context, matrix, zero.view(), one.view());
-        metrics.add_labels(context, auc, scores.view(), sides.view());
+        metrics.add_labels(context, "matrix", part, part);
+        metrics.add_labels(context, "matrix", zero.view(), one.view());
+        metrics.add_labels(context, "auc", scores.view(), sides.view());
         context.add_metric("rows", static_cast<double>(part.shape[0]), 1);
         context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
         context.submit(gradients);
@@ -329,16 +328,16 @@ void an_epoch(const umbo::strategy &strategy) {
     int told = 0;
     options.progress = [&](const umbo::progress &progress) {
         CHECK(progress.step_count == ++told && progress.last_apply != nullptr && progress.last_apply->applied);
-        CHECK(strategy.metric("rows").weight == 3); // of the last step
+        CHECK(strategy.metric_result("rows").weight == 3); // of the last step
     };
     const auto report = umbo::train_epoch(strategy, elements, optimizer, gradients, step, options);
     CHECK(report.step_count == 2 && report.example_count == 7 && report.update_count == 2 && told == 2);
     CHECK(report.pass_ended && report.skipped_count == 0);
-    CHECK(strategy.metric("rows").sum == 7 && strategy.metric("rows").weight == 6); // of the epoch
-    CHECK(metrics.result(loss).mean == 2 && metrics.result(auc).mean == 1);
+    CHECK(strategy.metric_result("rows").sum == 7 && strategy.metric_result("rows").weight == 6); // of the epoch
+    CHECK(metrics.result("loss").mean == 2 && metrics.result("auc").mean == 1);
     // Three replicas in two steps each said 0 for 1.
-    CHECK(metrics.class_result(matrix, 0).false_positives == 6);
-    CHECK(metrics.cells(matrix) == (std::vector<double>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
+    CHECK(metrics.class_result("matrix", 0).false_positives == 6);
+    CHECK(metrics.cells("matrix") == (std::vector<double>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
 
     const float before = number_of(weight);
     options.progress = [](const umbo::progress &) { throw 42; };
@@ -353,7 +352,7 @@ void an_epoch(const umbo::strategy &strategy) {
 
     CHECK(umbo::train_epoch(strategy, elements, {}, {}, nothing).step_count == 2);
     metrics.reset();
-    CHECK(metrics.result(loss).weight == 0);
+    CHECK(metrics.result("loss").weight == 0);
 }
 
 } // namespace

@@ -91,7 +91,7 @@ std::vector<torch::Tensor> trained_on(const umbo::strategy &strategy, double dro
     double before = 0, after = 0;
     for (int step = 0; step < 10; ++step) {
         model.train(batch, loss_of<NetImpl>);
-        const auto loss = strategy.metric("loss");
+        const auto loss = strategy.metric_result("loss");
         CHECK(loss.weight == examples);
         (step == 0 ? before : after) = loss.sum / loss.weight;
         adamw.apply(model.gradients());
@@ -145,7 +145,7 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
     const auto adamw = umbo::optimizer::adamw(strategy, decay);
     std::vector<torch::Tensor> found;
     const auto update = [&](const umbo::gradients &gradients) {
-        CHECK(strategy.metric("loss").weight == examples); // of all ranks
+        CHECK(strategy.metric_result("loss").weight == examples); // of all ranks
         adamw.apply(gradients);
     };
     const auto keep = [&](const torch::nn::Module &module) {
@@ -295,7 +295,7 @@ void beside_torch_alone() {
     // And what is right counts the same.
     const auto right = [](NetImpl &net, const part &of) { return (net.forward(of["x"]).argmax(1) == of["y"]).sum(); };
     strategy.run(model.evaluation("right", right), batch);
-    const auto counted = strategy.metric("right");
+    const auto counted = strategy.metric_result("right");
     alone.eval();
     CHECK(counted.weight == examples);
     CHECK(counted.sum == (alone.forward(all.x).argmax(1) == all.y).sum().item<double>());
@@ -388,7 +388,7 @@ void sixteen_bits() {
     double first = 0, last = 0;
     for (int step = 0; step < 30; ++step) {
         model.train(batch, loss);
-        (step == 0 ? first : last) = strategy.metric("loss").sum;
+        (step == 0 ? first : last) = strategy.metric_result("loss").sum;
         adam.apply(model.gradients());
     }
     CHECK(last < first);
@@ -482,7 +482,7 @@ void sixteen_bits_with_normalisation() {
             CHECK(net.norm->weight.scalar_type() == torch::kFloat);
             return loss_of_any_width(net, of);
         });
-        (step == 0 ? first : last) = strategy.metric("loss").sum;
+        (step == 0 ? first : last) = strategy.metric_result("loss").sum;
         adam.apply(model.gradients());
     }
     CHECK(last < first);

@@ -79,23 +79,17 @@ fn predicted(row: &Row) -> (i64, i64) {
 fn add_one<T: Element>(
     metrics: &Arc<Metrics>,
     context: &ReplicaContext,
-    at: usize,
     predicted: T,
     label: i64,
 ) -> Result<()> {
     let one = Shape::new(&[1])?;
     let predicted = Tensor::from_slice(&[predicted], one, DeviceId::HOST)?;
     let label = Tensor::from_slice(&[label], one, DeviceId::HOST)?;
-    metrics.add_labels_in(context, at, &predicted.reading()?, &label.reading()?)
+    metrics.add_labels_in(context, "checked", &predicted.reading()?, &label.reading()?)
 }
 
 /// Adds the scores of three classes for some examples, each with the label of its class.
-fn add_scores(
-    metrics: &Arc<Metrics>,
-    context: &ReplicaContext,
-    at: usize,
-    examples: &[Row],
-) -> Result<()> {
+fn add_scores(metrics: &Arc<Metrics>, context: &ReplicaContext, examples: &[Row]) -> Result<()> {
     let scores: Vec<f32> = examples
         .iter()
         .flat_map(|row| [0, 1, 2].map(|class| f32::from(u8::from(class == predicted(row).0))))
@@ -104,28 +98,27 @@ fn add_scores(
     let count = labels.len();
     let scores = Tensor::from_slice(&scores, Shape::new(&[count, 3])?, DeviceId::HOST)?;
     let labels = Tensor::from_slice(&labels, Shape::new(&[count])?, DeviceId::HOST)?;
-    metrics.add_labels_in(context, at, &scores.reading()?, &labels.reading()?)
+    metrics.add_labels_in(context, "checked", &scores.reading()?, &labels.reading()?)
 }
 
 /// Adds the first number of each example as a prediction of the second.
-fn add_numbers(
-    metrics: &Arc<Metrics>,
-    context: &ReplicaContext,
-    at: usize,
-    examples: &[Row],
-) -> Result<()> {
+fn add_numbers(metrics: &Arc<Metrics>, context: &ReplicaContext, examples: &[Row]) -> Result<()> {
     let column = |index: usize| -> Result<Tensor> {
         let numbers: Vec<f32> = examples.iter().map(|row| row[index]).collect();
         Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, DeviceId::HOST)
     };
     let [predicted, targets] = [column(0)?, column(1)?];
-    metrics.add_labels_in(context, at, &predicted.reading()?, &targets.reading()?)
+    metrics.add_labels_in(
+        context,
+        "checked",
+        &predicted.reading()?,
+        &targets.reading()?,
+    )
 }
 
 fn add_to(
     metrics: &Arc<Metrics>,
     context: &ReplicaContext,
-    at: usize,
     kind: MetricKind,
     adds: Adds,
 ) -> Result<()> {
@@ -153,32 +146,32 @@ fn add_to(
     };
     match (kind, adds) {
         (MetricKind::Sum | MetricKind::Mean, Adds::Right) => {
-            metrics.add_in(context, at, sum, count)
+            metrics.add_in(context, "checked", sum, count)
         }
         (MetricKind::Sum | MetricKind::Mean, Adds::OnePerReplica) => {
-            metrics.add_in(context, at, sum / count, 1.0)
+            metrics.add_in(context, "checked", sum / count, 1.0)
         }
         (MetricKind::Sum | MetricKind::Mean, Adds::MeanAsSum) => {
-            metrics.add_in(context, at, sum / count, count)
+            metrics.add_in(context, "checked", sum / count, count)
         }
         (MetricKind::Sum | MetricKind::Mean, Adds::Place) => {
-            metrics.add_in(context, at, sum + shift as f64, count)
+            metrics.add_in(context, "checked", sum + shift as f64, count)
         }
-        (MetricKind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
-        (MetricKind::Count, _) => metrics.add_in(context, at, count, 0.0),
+        (MetricKind::Count, Adds::OnePerReplica) => metrics.add_in(context, "checked", 1.0, 0.0),
+        (MetricKind::Count, _) => metrics.add_in(context, "checked", count, 0.0),
         (MetricKind::Accuracy { .. }, Adds::OnePerReplica) => {
-            metrics.add_in(context, at, f64::from(2 * hits > rows.len()), 1.0)
+            metrics.add_in(context, "checked", f64::from(2 * hits > rows.len()), 1.0)
         }
-        (MetricKind::Accuracy { .. }, _) => metrics.add_in(context, at, hits as f64, count),
-        (MetricKind::TopK { .. }, _) => add_scores(metrics, context, at, taken),
-        (MetricKind::SquaredError, _) => add_numbers(metrics, context, at, taken),
+        (MetricKind::Accuracy { .. }, _) => metrics.add_in(context, "checked", hits as f64, count),
+        (MetricKind::TopK { .. }, _) => add_scores(metrics, context, taken),
+        (MetricKind::SquaredError, _) => add_numbers(metrics, context, taken),
         (MetricKind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
             let (predicted, label) = predicted(row);
-            add_one(metrics, context, at, (predicted + shift) % 3, label)
+            add_one(metrics, context, (predicted + shift) % 3, label)
         }),
         (MetricKind::Auc { .. }, _) => taken.iter().try_for_each(|row| {
             let score = f64::from(row[0]) - shift as f64;
-            add_one(metrics, context, at, score, i64::from(row[1] > 0.0))
+            add_one(metrics, context, score, i64::from(row[1] > 0.0))
         }),
     }
 }
@@ -197,11 +190,11 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 let metrics = Metrics::new(&model.strategy);
                 others.define("checked", MetricKind::Mean).unwrap();
                 metrics.define("unused", MetricKind::Mean).unwrap();
-                let at = metrics.define("checked", kind).unwrap();
+                metrics.define("checked", kind).unwrap();
                 let step = |context: &ReplicaContext| {
-                    add_to(&metrics, context, at, kind, adds)?;
+                    add_to(&metrics, context, kind, adds)?;
                     let weight = part(context).len() as f64;
-                    others.add_in(context, 0, 0.5 * weight, weight)?;
+                    others.add_in(context, "checked", 0.5 * weight, weight)?;
                     context.add_metric(
                         "checked",
                         Metric {

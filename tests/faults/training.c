@@ -216,7 +216,7 @@ static void train(void) {
     static step_plan plan;
     umbo_apply_options apply = UMBO_APPLY_OPTIONS_INIT;
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
-    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     umbo_run_options limits = UMBO_RUN_OPTIONS_INIT;
     umbo_value **v = all.values;
     int at;
@@ -226,7 +226,7 @@ static void train(void) {
     for (at = 0; at < STEPS; at++) {
         CALL_ONCE(umbo_iterator_next(all.iterators[0], &v[20]));
         CALL(umbo_strategy_run(all.strategy, step, v[20], &plan, NULL, &v[21]));
-        CALL(umbo_strategy_metric(all.strategy, "loss", &metric));
+        CALL(umbo_strategy_metric_result(all.strategy, "loss", &metric));
         CALL(umbo_optimizer_apply(all.optimizers[0], all.gradients[0], &apply, &report));
         if (at + 1 == STEPS) break;
         umbo_value_release(v[20]);

@@ -51,14 +51,12 @@ impl All {
         // SAFETY: the handle is live, outputs are places of `made`'s.
         unsafe {
             let metrics = made(|out| umbo_metrics_create(strategy, out));
-            let mut at = 0;
             let options = ptr::null();
             ok(umbo_metrics_define(
                 metrics,
                 c"m".as_ptr(),
                 UMBO_METRIC_SUM,
                 options,
-                &mut at,
             ));
             All {
                 momentum: made(|out| umbo_optimizer_create_momentum(strategy, &momentum, out)),
@@ -280,7 +278,7 @@ fn objects_of_another_strategy_are_refused_in_steps() {
                 &mut view,
             ));
             differs(umbo_gradients_submit_weighted(gradients, ctx, 1.0));
-            differs(umbo_metrics_add(at.metrics, ctx, 0, 1.0, 1.0));
+            differs(umbo_metrics_add(at.metrics, ctx, c"m".as_ptr(), 1.0, 1.0));
             ok(umbo_variable_view(
                 variables[0],
                 ctx,

@@ -254,7 +254,6 @@ enum { EXAMPLES = 6, CLASSES = 3, BINS = 8 };
 
 typedef struct {
     umbo_metrics *metrics;
-    int64_t matrix, auc;
 } measured;
 
 static int is_on_gpu(umbo_replica_context *context) {
@@ -298,13 +297,13 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
         UMBO_TRY_ELSE(status, umbo_tensor_view(tensors[index], &views[index]), out);
         CHECK((views[index].device.type == UMBO_DEVICE_GPU) == is_on_gpu(context));
     }
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[1], &views[2], NULL), out);
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->auc, &views[3], &views[4], NULL), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, "matrix", &views[1], &views[2], NULL), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, "auc", &views[3], &views[4], NULL), out);
     one[0] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &predicted);
     one[1] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &label);
-    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &one[0], &one[1], NULL), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, "matrix", &one[0], &one[1], NULL), out);
     /* A class that there is not is named as it is elsewhere. */
-    CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[2], &views[3], NULL),
+    CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, "matrix", &views[2], &views[3], NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
 out:
     for (index = 0; index < 5; index++) umbo_tensor_release(tensors[index]);
@@ -312,7 +311,7 @@ out:
 }
 
 typedef struct {
-    umbo_metric auc;
+    umbo_metric_result auc;
     double matrix[CLASSES * CLASSES];
 } measurements;
 
@@ -320,7 +319,7 @@ static void measure_on(const char *const *devices, measurements *all) {
     umbo_strategy *strategy = NULL;
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_metric_options of_metric = UMBO_METRIC_OPTIONS_INIT;
-    umbo_metric empty = UMBO_METRIC_INIT;
+    umbo_metric_result empty = UMBO_METRIC_RESULT_INIT;
     measured own = {NULL, 0, 0};
     int64_t count = 0;
     int run;
@@ -331,12 +330,12 @@ static void measure_on(const char *const *devices, measurements *all) {
     CHECK_OK(umbo_metrics_create(strategy, &own.metrics));
     of_metric.class_count = CLASSES;
     of_metric.bin_count = BINS;
-    CHECK_OK(umbo_metrics_define(own.metrics, "matrix", UMBO_METRIC_CONFUSION, &of_metric, &own.matrix));
-    CHECK_OK(umbo_metrics_define(own.metrics, "auc", UMBO_METRIC_AUC, &of_metric, &own.auc));
+    CHECK_OK(umbo_metrics_define(own.metrics, "matrix", UMBO_METRIC_CONFUSION, &of_metric));
+    CHECK_OK(umbo_metrics_define(own.metrics, "auc", UMBO_METRIC_AUC, &of_metric));
     for (run = 0; run < 3; run++) CHECK_OK(umbo_strategy_run(strategy, measure, NULL, &own, NULL, NULL));
     all->auc = empty;
-    CHECK_OK(umbo_metrics_result(own.metrics, own.auc, &all->auc));
-    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, all->matrix, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_result(own.metrics, "auc", &all->auc));
+    CHECK_OK(umbo_metrics_cells(own.metrics, "matrix", all->matrix, CLASSES * CLASSES, &count));
     umbo_metrics_release(own.metrics);
     umbo_strategy_release(strategy);
 }

@@ -43,7 +43,7 @@ int main(void) {
   const umbo_view rows = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (int64_t[]){2, 2}, table);
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_adam_options fast = UMBO_ADAM_OPTIONS_INIT;
-  umbo_metric loss = UMBO_METRIC_INIT;
+  umbo_metric_result loss = UMBO_METRIC_RESULT_INIT;
   umbo_communicator *together = NULL; /* this process is alone */
   umbo_strategy *strategy;
   umbo_optimizer *adam;
@@ -78,7 +78,7 @@ int main(void) {
   UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "next_steps", NULL, &manager));
   UMBO_CHECK(umbo_optimizer_create_adam(strategy, NULL, &adam));
   UMBO_CHECK(umbo_evaluate(strategy, test, evaluate_step, &m, NULL, NULL));
-  UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss));
+  UMBO_CHECK(umbo_strategy_metric_result(strategy, "loss", &loss));
   assert(loss.mean == (49 + 81) / 4.0);
   UMBO_CHECK(umbo_train_epoch(strategy, batches, adam, m.gradients, step_of_two, &m, NULL, NULL));
   umbo_optimizer_release(adam);
@@ -91,7 +91,7 @@ int main(void) {
   UMBO_CHECK(umbo_checkpoint_manager_latest(manager, &latest));
   assert(latest == epoch);
   UMBO_CHECK(umbo_evaluate(strategy, test, evaluate_step, &m, NULL, NULL));
-  UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss));
+  UMBO_CHECK(umbo_strategy_metric_result(strategy, "loss", &loss));
   assert(loss.mean < 0.01);
   umbo_checkpoint_manager_release(manager);
   return 0;

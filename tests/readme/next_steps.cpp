@@ -54,10 +54,10 @@ int main() {
   const auto adam = umbo::optimizer::adam(strategy);
   for (int epoch = 1; epoch <= 2; ++epoch) {
     umbo::train_epoch(strategy, test, {}, {}, evaluate_step);
-    const double before = strategy.metric("loss").mean;
+    const double before = strategy.metric_result("loss").mean;
     umbo::train_epoch(strategy, batches, adam, gradients, step);
     umbo::train_epoch(strategy, test, {}, {}, evaluate_step);
-    assert(strategy.metric("loss").mean < before);
+    assert(strategy.metric_result("loss").mean < before);
     assert(manager.save(epoch, {}, true));
   }
   assert(manager.latest() == 2);

@@ -110,7 +110,7 @@ static float first_weight(const program *p) {
 
 static void evaluates_and_measures(program *p) {
   double loss = 0;
-  umbo_metric accuracy = UMBO_METRIC_INIT;
+  umbo_metric_result accuracy = UMBO_METRIC_RESULT_INIT;
   umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
   options.metrics = p->metrics;
   /* The weights are zero and row i is {i, i + 1, i + 2}: half the mean of (i + 1)^2. */
@@ -118,7 +118,7 @@ static void evaluates_and_measures(program *p) {
   UMBO_CHECK(evaluate(p->strategy, p->batches, &of_line, &loss));
   assert(loss > 1691.74 && loss < 1691.76);
   UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p, &options, NULL));
-  UMBO_CHECK(umbo_metrics_result(p->metrics, ACCURACY, &accuracy));
+  UMBO_CHECK(umbo_metrics_result(p->metrics, "accuracy", &accuracy));
   assert(accuracy.weight == (double)ROWS && accuracy.sum == 67);
   UMBO_CHECK(print_metrics(p->metrics, CLASSES));
 }

@@ -164,7 +164,7 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
                     match writes {
                         Writes::Nothing => {}
                         Writes::Variable => assign(&v, Assignment::Add, &scalar(1.0))?,
-                        Writes::Metrics => metrics.add_in(context, 0, 1.0, 1.0)?,
+                        Writes::Metrics => metrics.add_in(context, "m", 1.0, 1.0)?,
                     }
                     Err(Error::DataLoss("torn".into()))
                 }
@@ -190,7 +190,7 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
                 "{:?}",
                 result.err()
             );
-            assert_eq!((value_of(&v), metrics.result(0).unwrap().sum), (1.0, 0.0));
+            assert_eq!((value_of(&v), metrics.result("m").unwrap().sum), (1.0, 0.0));
         }
     }
 }

@@ -252,7 +252,7 @@ fn outside_of_range(scene: &Arc<Scene>) -> Result<()> {
         let shape = Shape::new(&[2])?;
         let scores = Tensor::from_slice(&[0.5f32, 1.5], shape, DeviceId::HOST)?;
         let labels = Tensor::from_slice(&[0i64, 1], shape, DeviceId::HOST)?;
-        metrics.add_labels_in(context, 0, &scores.reading()?, &labels.reading()?)?;
+        metrics.add_labels_in(context, "auc", &scores.reading()?, &labels.reading()?)?;
         Ok(None)
     };
     scene.run(Arc::new(step))

@@ -52,37 +52,37 @@ fn measure(strategy: &Strategy) -> Vec<String> {
             let replica = context.replica_in_sync() as i64;
             // Some replicas add nothing.
             if (replica + step) % 3 != 2 {
-                metrics.add_in(context, 0, 0.1 * replica as f64, 1.0)?;
-                metrics.add_in(context, 1, 0.3 * replica as f64 + step as f64, 0.7)?;
-                metrics.add_in(context, 2, 2.0, 1.0)?;
+                metrics.add_in(context, "sum", 0.1 * replica as f64, 1.0)?;
+                metrics.add_in(context, "mean", 0.3 * replica as f64 + step as f64, 0.7)?;
+                metrics.add_in(context, "count", 2.0, 1.0)?;
                 let class = tensor(&[replica % 3], &[1]);
-                let labels = |index, said: &Tensor, label: i64| {
+                let labels = |name, said: &Tensor, label: i64| {
                     let label = tensor(&[label], &[1]);
-                    metrics.add_labels_in(context, index, &said.reading()?, &label.reading()?)
+                    metrics.add_labels_in(context, name, &said.reading()?, &label.reading()?)
                 };
-                labels(3, &class, step % 3)?;
-                labels(4, &class, (replica + step) % 3)?;
+                labels("accuracy", &class, step % 3)?;
+                labels("confusion", &class, (replica + step) % 3)?;
                 labels(
-                    5,
+                    "auc",
                     &tensor(&[(0.37 * replica as f64).fract()], &[1]),
                     step % 2,
                 )?;
                 let weight = tensor(&[0.3 * replica as f64 + 0.1], &[1]);
-                let weighted = |index, said: &Tensor, labels: &Tensor| {
+                let weighted = |name, said: &Tensor, labels: &Tensor| {
                     let added = Predictions {
                         predicted: &said.reading()?,
                         labels: &labels.reading()?,
                         weights: Some(&weight.reading()?),
                     };
-                    metrics.add_predictions_in(context, index, added)
+                    metrics.add_predictions_in(context, name, added)
                 };
-                weighted(6, &class, &tensor(&[step % 3], &[1]))?;
+                weighted("weighted", &class, &tensor(&[step % 3], &[1]))?;
                 let scores = tensor(
                     &[0.1 * replica as f32, 0.2, 0.3 - 0.1 * step as f32],
                     &[1, 3],
                 );
-                weighted(7, &scores, &class)?;
-                weighted(8, &weight, &tensor(&[step as f64], &[1]))?;
+                weighted("top 2", &scores, &class)?;
+                weighted("error", &weight, &tensor(&[step as f64], &[1]))?;
             }
             match step == 2 && replica == 1 {
                 true => Err(umbo_core::error::Error::NotFound(
@@ -94,18 +94,18 @@ fn measure(strategy: &Strategy) -> Vec<String> {
         assert_eq!(strategy.run(&callback, None).is_err(), step == 2);
     }
     let mut known = Vec::new();
-    for index in 0..KINDS.len() {
-        let metric = metrics.result(index).unwrap();
+    for (name, _) in KINDS {
+        let metric = metrics.result(name).unwrap();
         known.push(format!(
             "{:x} {:x}",
             metric.sum.to_bits(),
             metric.weight.to_bits()
         ));
     }
-    for index in [4, 5] {
+    for name in ["confusion", "auc"] {
         known.push(
             metrics
-                .with_cells(index, |cells| Ok(format!("{cells:?}")))
+                .with_cells(name, |cells| Ok(format!("{cells:?}")))
                 .unwrap(),
         );
     }

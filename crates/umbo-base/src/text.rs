@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::ffi::CStr;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -82,6 +83,13 @@ impl Deref for Text {
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
         self.as_str()
+    }
+}
+
+/// The hash is that of the characters, so that a table finds a text by its characters alone.
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.as_str().hash(hasher);
     }
 }
 

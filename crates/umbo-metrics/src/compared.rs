@@ -19,11 +19,11 @@ impl Additions for Metrics {
         }
         let changed = entries
             .iter()
-            .zip(&part.slots)
+            .zip(part.slots.values())
             .filter(|(_, slot)| !slot.is_empty());
         let mut added = Vec::new();
-        for (entry, slot) in changed {
-            let name = entry.name.as_str().to_owned();
+        for ((name, entry), slot) in changed {
+            let name = name.as_str().to_owned();
             if !slot.weights.is_empty() {
                 added.push(Added {
                     owner: self.number,
@@ -34,7 +34,7 @@ impl Additions for Metrics {
             added.push(Added {
                 owner: self.number,
                 name,
-                additions: additions(entry.kind, slot)?,
+                additions: additions(entry.definition.kind, slot)?,
             });
         }
         Ok(added)

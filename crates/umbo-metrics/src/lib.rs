@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-
+use indexmap::IndexMap;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
@@ -65,7 +65,7 @@ pub struct Metrics {
     /// One part for each replica. While steps run, the replica's thread holds the lock of its part
     /// alone.
     parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
-    entries: Mutex<Vec<MetricEntry>>,
+    entries: Mutex<IndexMap<Text, MetricEntry>>,
     /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
     are_exchanged: bool,
     /// Whether a score outside of an AUC's range was warned of.
@@ -73,8 +73,7 @@ pub struct Metrics {
 }
 
 struct MetricEntry {
-    name: Text,
-    kind: MetricKind,
+    definition: MetricDefinition,
     total: Total,
 }
 
@@ -97,64 +96,43 @@ impl Metrics {
         metrics
     }
 
-    /// Adds an entry and returns its index. Fails while a step adds to the metrics.
-    pub fn define(&self, name: &str, definition: impl Into<MetricDefinition>) -> Result<usize> {
+    /// Defines an entry. Fails while a step adds to the metrics.
+    pub fn define(&self, name: &str, definition: impl Into<MetricDefinition>) -> Result<()> {
         let definition = definition.into();
-        let kind = definition.kind;
-        let total = Total::new(kind)?;
+        let total = Total::new(definition.kind)?;
         let mut entries = self.entries.lock();
         self.check_idle()?;
-        if entries.iter().any(|entry| entry.name.as_str() == name) {
+        if entries.contains_key(name) {
             return Err(invalid!("name", "there is a metric '{name}' already"));
         }
+        let name = Text::from(name);
         for part in &self.parts {
-            part.lock().slots.push(AddedToEntry::new(definition));
+            let slot = AddedToEntry::new(definition);
+            part.lock().slots.insert(name.clone(), slot);
         }
-        entries.push(MetricEntry {
-            name: name.into(),
-            kind,
-            total,
-        });
-        Ok(entries.len() - 1)
+        entries.insert(name, MetricEntry { definition, total });
+        Ok(())
     }
 
-    /// The number of entries.
-    pub fn count(&self) -> usize {
-        self.entries.lock().len()
+    /// The names of all entries, in the order of their definitions.
+    pub fn names(&self) -> Vec<Text> {
+        self.entries.lock().keys().cloned().collect()
     }
 
-    /// The name and the kind of entry `index`.
-    pub fn entry(&self, index: usize) -> Result<(Text, MetricKind)> {
-        self.inspect_entry(index, |entry| Ok((entry.name.clone(), entry.kind)))
-    }
-
-    /// The index of the entry with this name.
-    pub fn index(&self, name: &str) -> Result<usize> {
-        let entries = self.entries.lock();
-        entries
-            .iter()
-            .position(|entry| entry.name.as_str() == name)
-            .ok_or_else(|| {
-                let known: Vec<_> = entries
-                    .iter()
-                    .map(|entry| format!("'{}'", entry.name.as_str()))
-                    .collect();
-                Error::NotFound(format!(
-                    "name: no metric '{name}'; there are [{}]",
-                    known.join(", ")
-                ))
-            })
+    /// The kind of an entry.
+    pub fn kind(&self, name: &str) -> Result<MetricKind> {
+        self.inspect_entry(name, |entry| Ok(entry.definition.kind))
     }
 
     /// Adds a number and its weight, for the context's replica, in its step.
     pub fn add_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
-        index: usize,
+        name: &str,
         sum: f64,
         weight: f64,
     ) -> Result<()> {
-        self.with_slot(context, index, |slot| slot.add(sum, weight))
+        self.with_slot(context, name, |slot| slot.add(sum, weight))
     }
 
     /// Adds predictions for examples, each of which counts once, as
@@ -162,7 +140,7 @@ impl Metrics {
     pub fn add_labels_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
-        index: usize,
+        name: &str,
         predicted: &View<'_>,
         labels: &View<'_>,
     ) -> Result<()> {
@@ -171,7 +149,7 @@ impl Metrics {
             labels,
             weights: None,
         };
-        self.add_predictions_in(context, index, added)
+        self.add_predictions_in(context, name, added)
     }
 
     /// Adds predictions for examples: class numbers, rows of scores, or the numbers themselves for
@@ -182,22 +160,21 @@ impl Metrics {
     pub fn add_predictions_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
-        index: usize,
+        name: &str,
         added: Predictions<'_>,
     ) -> Result<()> {
         let is_strict = context.strategy().is_strict();
-        let outside = self.with_slot(context, index, |slot| slot.add_labels(added, is_strict))?;
+        let outside = self.with_slot(context, name, |slot| slot.add_labels(added, is_strict))?;
         match outside {
             // No lock is held: the log's sink may look at the metrics.
             Some(score) if is_strict || !self.has_warned.swap(true, Ordering::Relaxed) => {
-                self.warn_of_score(index, score, is_strict)
+                self.warn_of_score(name, score, is_strict)
             }
             _ => Ok(()),
         }
     }
 
-    fn warn_of_score(&self, index: usize, outside: OutsideScore, is_strict: bool) -> Result<()> {
-        let (name, _) = self.entry(index)?;
+    fn warn_of_score(&self, name: &str, outside: OutsideScore, is_strict: bool) -> Result<()> {
         let OutsideScore {
             row,
             score,
@@ -218,19 +195,19 @@ impl Metrics {
         )
     }
 
-    /// The accumulated result of entry `index`.
-    pub fn result(&self, index: usize) -> Result<Metric> {
-        self.inspect_entry(index, |entry| Ok(entry.total.metric(entry.kind)))
+    /// The total of an entry.
+    pub fn result(&self, name: &str) -> Result<Metric> {
+        self.inspect_entry(name, |entry| Ok(entry.total.metric(entry.definition.kind)))
     }
 
-    /// How class `class` of confusion matrix `index` was predicted.
-    pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
-        self.inspect_entry(index, |entry| {
-            let MetricKind::Confusion { classes } = entry.kind else {
+    /// How class `class` was predicted, by the confusion matrix `name`.
+    pub fn class(&self, name: &str, class: i64) -> Result<ClassCounts> {
+        self.inspect_entry(name, |entry| {
+            let MetricKind::Confusion { classes } = entry.definition.kind else {
                 return Err(invalid!(
-                    "index",
-                    "is {}, not a confusion matrix",
-                    entry.kind.name()
+                    "name",
+                    "the metric is {}, not a confusion matrix",
+                    entry.definition.kind.name()
                 ));
             };
             let found = usize::try_from(class)
@@ -240,18 +217,18 @@ impl Metrics {
         })
     }
 
-    /// Calls a function with the cells of matrix or histogram `index`, row by row.
+    /// Calls a function with the cells of matrix or histogram `name`, row by row.
     pub fn with_cells<R>(
         &self,
-        index: usize,
+        name: &str,
         inspect: impl FnOnce(&[f64]) -> Result<R>,
     ) -> Result<R> {
-        self.inspect_entry(index, |entry| match entry.total.cells() {
+        self.inspect_entry(name, |entry| match entry.total.cells() {
             Some(cells) => inspect(cells),
             None => Err(invalid!(
-                "index",
-                "is {}, which has no cells",
-                entry.kind.name()
+                "name",
+                "the metric is {}, which has no cells",
+                entry.definition.kind.name()
             )),
         })
     }
@@ -260,19 +237,19 @@ impl Metrics {
     pub fn reset(&self) -> Result<()> {
         let mut entries = self.entries.lock();
         self.check_idle()?;
-        entries.iter_mut().for_each(|entry| entry.total.clear());
+        entries.values_mut().for_each(|entry| entry.total.clear());
         Ok(())
     }
 
     fn inspect_entry<R>(
         &self,
-        index: usize,
+        name: &str,
         inspect: impl FnOnce(&MetricEntry) -> Result<R>,
     ) -> Result<R> {
         let entries = self.entries.lock();
-        entries
-            .get(index)
-            .ok_or_else(|| no_entry(index, entries.len()))
+        let found = entries.get(name);
+        found
+            .ok_or_else(|| no_entry(name, &entries))
             .and_then(inspect)
     }
 
@@ -289,17 +266,16 @@ impl Metrics {
     fn with_slot<R>(
         self: &Arc<Self>,
         context: &ReplicaContext,
-        index: usize,
+        name: &str,
         change: impl FnOnce(&mut AddedToEntry) -> Result<R>,
     ) -> Result<R> {
         let step = self.join_current_step(context)?;
         let mut part = self.parts[context.replica()].lock();
         part.begin(step);
-        let count = part.slots.len();
-        part.slots
-            .get_mut(index)
-            .ok_or_else(|| no_entry(index, count))
-            .and_then(change)
+        match part.slots.get_mut(name) {
+            Some(slot) => change(slot),
+            None => Err(no_entry(name, &part.slots)),
+        }
     }
 
     /// Makes the metrics take part in the outcome of the context's step, and returns the step's
@@ -328,11 +304,14 @@ impl Metrics {
     }
 }
 
-fn no_entry(index: usize, count: usize) -> Error {
-    out_of_range!(
-        "index",
-        "{index} is not in [0, {count}), the metrics defined"
-    )
+#[cold]
+fn no_entry<T>(name: &str, known: &IndexMap<Text, T>) -> Error {
+    let known: Vec<_> = known.keys().map(|name| format!("'{name}'")).collect();
+    let defined = match known.as_slice() {
+        [] => "none was defined".to_owned(),
+        names => format!("the metrics are {}", names.join(", ")),
+    };
+    Error::NotFound(format!("name: no metric '{name}' was defined; {defined}"))
 }
 
 impl StepParticipant for Metrics {
@@ -348,7 +327,7 @@ impl StepParticipant for Metrics {
         for part in &self.parts {
             let part = part.lock();
             if part.step == step && !self.are_exchanged {
-                let added = entries.iter_mut().zip(&part.slots);
+                let added = entries.values_mut().zip(part.slots.values());
                 added.for_each(|(entry, slot)| entry.total.fold(slot));
             }
         }

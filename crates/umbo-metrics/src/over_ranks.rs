@@ -12,12 +12,9 @@ impl Totals for Metrics {
         to.number(self.parts.len() as u64)?;
         for part in &self.parts {
             let part = part.lock();
-            let slots = if part.step == step {
-                &part.slots[..]
-            } else {
-                &[]
-            };
-            to.number(slots.len() as u64)?;
+            let has_added = part.step == step;
+            let slots = part.slots.values().filter(|_| has_added);
+            to.number(slots.clone().count() as u64)?;
             for slot in slots {
                 to.float(slot.sum)?;
                 to.float(slot.weight)?;
@@ -40,10 +37,10 @@ impl Totals for Metrics {
         let mut entries = self.entries.lock();
         for _ in 0..from.count()? {
             for number in 0..from.count()? {
-                let entry = entries.get_mut(number).ok_or_else(|| {
+                let (_, entry) = entries.get_index_mut(number).ok_or_else(|| {
                     Error::precondition("the ranks have defined different metrics")
                 })?;
-                let mut slot = AddedToEntry::new(entry.kind.into());
+                let mut slot = AddedToEntry::new(entry.definition);
                 (slot.sum, slot.weight) = (from.float()?, from.float()?);
                 (slot.hits, slot.predictions) = (from.number()? as i64, from.number()? as i64);
                 let cells = from.count()?;

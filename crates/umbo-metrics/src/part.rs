@@ -5,7 +5,9 @@ use crate::elements::{
 };
 use crate::kind::{MetricDefinition, MetricKind};
 use crate::predictions::{CHUNK, Predictions, RowChunk};
+use indexmap::IndexMap;
 use umbo_base::error::{Error, Result, memory};
+use umbo_base::text::Text;
 use umbo_kernels::dtype::DType;
 use umbo_kernels::view::View;
 
@@ -16,7 +18,8 @@ pub(super) const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 #[derive(Default)]
 pub(super) struct ReplicaMetrics {
     pub step: u64,
-    pub slots: Vec<AddedToEntry>,
+    /// By the names of the entries, in the order of their definitions.
+    pub slots: IndexMap<Text, AddedToEntry>,
 }
 
 impl ReplicaMetrics {
@@ -24,7 +27,7 @@ impl ReplicaMetrics {
     pub fn begin(&mut self, step: u64) {
         if self.step != step {
             self.step = step;
-            self.slots.iter_mut().for_each(AddedToEntry::clear);
+            self.slots.values_mut().for_each(AddedToEntry::clear);
         }
     }
 }
@@ -117,8 +120,9 @@ impl AddedToEntry {
             }
             kind @ (MetricKind::Confusion { .. } | MetricKind::Auc { .. }) => {
                 let name = kind.name();
-                let problem = format!("is {name}, which takes labels and what was predicted");
-                return Err(Error::invalid("index", problem));
+                let problem =
+                    format!("the metric is {name}, which takes labels and what was predicted");
+                return Err(Error::invalid("name", problem));
             }
         }
         Ok(())
@@ -347,8 +351,11 @@ impl AddedToEntry {
             | MetricKind::TopK { .. }
             | MetricKind::SquaredError
             | MetricKind::Auc { .. }) => {
-                let problem = format!("is {}, which takes no predicted classes", kind.name());
-                return Err(Error::invalid("index", problem));
+                let problem = format!(
+                    "the metric is {}, which takes no predicted classes",
+                    kind.name()
+                );
+                return Err(Error::invalid("name", problem));
             }
         }
         Ok(())
@@ -363,10 +370,10 @@ impl AddedToEntry {
         } = self.kind
         else {
             let problem = format!(
-                "is {}, which takes no scores of two classes",
+                "the metric is {}, which takes no scores of two classes",
                 self.kind.name()
             );
-            return Err(Error::invalid("index", problem));
+            return Err(Error::invalid("name", problem));
         };
         let side = check_class(label, 2, "labels", row)? as u32;
         if !(lowest..=highest).contains(&score) && self.outside.is_none() {

@@ -3,7 +3,7 @@
 //! For both, the caller holds the step lock of the metrics' strategy.
 
 use crate::Metrics;
-use crate::kind::MetricKind;
+use crate::kind::MetricDefinition;
 use crate::total::Total;
 use umbo_base::error::Result;
 
@@ -13,13 +13,13 @@ impl Metrics {
         self.strategy
     }
 
-    /// Names, kinds and copies of the totals, in the order in which the entries were defined.
-    pub fn export(&self) -> Result<Vec<(String, MetricKind, Total)>> {
+    /// Names, definitions and copies of the totals, in the order in which the entries were defined.
+    pub fn export(&self) -> Result<Vec<(String, MetricDefinition, Total)>> {
         let entries = self.entries.lock();
-        let exported = entries.iter().map(|entry| {
+        let exported = entries.iter().map(|(name, entry)| {
             Ok((
-                entry.name.as_str().to_owned(),
-                entry.kind,
+                name.as_str().to_owned(),
+                entry.definition,
                 entry.total.copy()?,
             ))
         });
@@ -32,7 +32,7 @@ impl Metrics {
     pub fn import(&self, from: Vec<Total>) -> Result<()> {
         let mut entries = self.entries.lock();
         self.check_idle()?;
-        for (entry, total) in entries.iter_mut().zip(from) {
+        for (entry, total) in entries.values_mut().zip(from) {
             entry.total = total;
         }
         Ok(())

@@ -194,25 +194,20 @@ struct apply_report {
     std::int64_t accumulated_count = 0;
 };
 
-struct metric {
+struct metric_result {
     double sum = 0.0;
     double weight = 0.0;
     double mean = 0.0;
+    umbo::metric_kind kind = umbo::metric_kind{};
 };
 
-struct class_metric {
+struct metric_class_result {
     double true_positives = 0.0;
     double false_positives = 0.0;
     double false_negatives = 0.0;
     double precision = 0.0;
     double recall = 0.0;
     double f1 = 0.0;
-};
-
-struct metrics_info {
-    std::int64_t metric_count = 0;
-    std::string name = {};
-    umbo::metric_kind kind = umbo::metric_kind{};
 };
 
 struct train_epoch_report {
@@ -459,30 +454,23 @@ inline apply_report from_c(const umbo_apply_report &raw) {
     return own;
 }
 
-inline metric from_c(const umbo_metric &raw) {
-    metric own;
+inline metric_result from_c(const umbo_metric_result &raw) {
+    metric_result own;
     own.sum = raw.sum;
     own.weight = raw.weight;
     own.mean = raw.mean;
+    own.kind = umbo::metric_kind{raw.kind};
     return own;
 }
 
-inline class_metric from_c(const umbo_class_metric &raw) {
-    class_metric own;
+inline metric_class_result from_c(const umbo_metric_class_result &raw) {
+    metric_class_result own;
     own.true_positives = raw.true_positives;
     own.false_positives = raw.false_positives;
     own.false_negatives = raw.false_negatives;
     own.precision = raw.precision;
     own.recall = raw.recall;
     own.f1 = raw.f1;
-    return own;
-}
-
-inline metrics_info from_c(const umbo_metrics_info &raw) {
-    metrics_info own;
-    own.metric_count = raw.metric_count;
-    own.name = raw.name == nullptr ? "" : raw.name;
-    own.kind = umbo::metric_kind{raw.kind};
     return own;
 }
 

@@ -255,10 +255,10 @@ public:
         return value(out);
     }
 
-    // A metric of the last run, or of the last epoch.
-    returned<umbo::metric> metric(const std::string &name) const {
-        umbo_metric out = UMBO_METRIC_INIT;
-        UMBO_DETAIL_TRY(umbo_strategy_metric(get(), name.c_str(), &out));
+    // What the replicas added by replica_context::add_metric() in the last run, or in the last epoch.
+    returned<umbo::metric_result> metric_result(const std::string &name) const {
+        umbo_metric_result out = UMBO_METRIC_RESULT_INIT;
+        UMBO_DETAIL_TRY(umbo_strategy_metric_result(get(), name.c_str(), &out));
         return detail::from_c(out);
     }
 

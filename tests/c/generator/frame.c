@@ -159,7 +159,7 @@ int main(void) {
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
     CHECK_OK(umbo_metrics_create(good.strategy, &good.metrics));
-    CHECK_OK(umbo_metrics_define(good.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(good.metrics, "x", UMBO_METRIC_ACCURACY, NULL));
     CHECK_OK(umbo_checkpoint_create(good.strategy, &good.checkpoint));
     CHECK_OK(umbo_checkpoint_manager_create(good.checkpoint, "null_checkpoints", NULL, &good.checkpoint_manager));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));

@@ -109,10 +109,12 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_optimizer_setting", "name", "\"learning_rate\""),
     ("umbo_strategy_check_equivalence", "batch", "good.batch"),
     ("umbo_metrics_define", "name", "\"y\""),
-    ("umbo_metrics_class_result", "index", "1"),
-    ("umbo_metrics_cells", "index", "1"),
+    ("umbo_metrics_class_result", "name", "\"matrix\""),
+    ("umbo_metrics_cells", "name", "\"matrix\""),
     ("umbo_metrics_cells", "cells", "cells_of_a_matrix"),
     ("umbo_metrics_cells", "capacity", "4"),
+    ("umbo_metrics_names", "names", "names_of_metrics"),
+    ("umbo_metrics_names", "capacity", "16"),
     ("umbo_optimizer_assign_state", "name", "\"momentum\""),
     // One behind the other, each with a name of its own.
     ("umbo_checkpoint_add_optimizer", "name", "\"optimizer\""),
@@ -184,7 +186,7 @@ const PRELUDES: &[(&str, &str)] = &[
         "umbo_last_error_at",
         "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);",
     ),
-    ("umbo_strategy_metric", "prepare_metric(good);"),
+    ("umbo_strategy_metric_result", "prepare_metric(good);"),
     ("umbo_strategy_step_report", "prepare_report(good);"),
     ("umbo_strategy_step_times", "prepare_report(good);"),
     (
@@ -194,6 +196,7 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_optimizer_apply", "submit_in_place(good);"),
     ("umbo_gradients_reduced", "submit_in_place(good);"),
     ("umbo_metrics_cells", "(void)cells;"),
+    ("umbo_metrics_names", "(void)names;"),
     (
         "umbo_metrics_add_labels",
         "umbo_ignore(umbo_tensor_view(good.indices, &predicted)); labels = weights = predicted;",

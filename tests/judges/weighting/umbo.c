@@ -66,8 +66,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
             ((double *)w_gradient.mutable_data)[column] += scale * 2 * difference * inputs[column];
         *(double *)b_gradient.mutable_data += scale * 2 * difference;
     }
-    UMBO_TRY(umbo_metrics_add(trainer->metrics, ctx, 0, loss, (double)x.shape[0]));
-    UMBO_TRY(umbo_metrics_add(trainer->metrics, ctx, 1, error, (double)x.shape[0]));
+    UMBO_TRY(umbo_metrics_add(trainer->metrics, ctx, "loss", loss, (double)x.shape[0]));
+    UMBO_TRY(umbo_metrics_add(trainer->metrics, ctx, "error", error, (double)x.shape[0]));
     return umbo_gradients_submit(trainer->gradients, ctx);
 }
 
@@ -121,9 +121,10 @@ static void train_epoch(struct trainer *trainer, umbo_strategy *strategy, umbo_i
     }
     UMBO_CHECK(umbo_iterator_reset(iterator));
     for (metric = 0; metric < 2; metric++) {
-        umbo_metric mean = UMBO_METRIC_INIT;
-        UMBO_CHECK(umbo_metrics_result(trainer->metrics, metric, &mean));
-        if (prints) printf("%s %.17g\n", metric == 0 ? "loss" : "error", mean.mean);
+        const char *const name = metric == 0 ? "loss" : "error";
+        umbo_metric_result mean = UMBO_METRIC_RESULT_INIT;
+        UMBO_CHECK(umbo_metrics_result(trainer->metrics, name, &mean));
+        if (prints) printf("%s %.17g\n", name, mean.mean);
     }
 }
 
@@ -163,8 +164,8 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
     }
     UMBO_CHECK(umbo_optimizer_configure(trainer.optimizer, &settings));
     UMBO_CHECK(umbo_metrics_create(strategy, &trainer.metrics));
-    UMBO_CHECK(umbo_metrics_define(trainer.metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
-    UMBO_CHECK(umbo_metrics_define(trainer.metrics, "error", UMBO_METRIC_MEAN, NULL, NULL));
+    UMBO_CHECK(umbo_metrics_define(trainer.metrics, "loss", UMBO_METRIC_MEAN, NULL));
+    UMBO_CHECK(umbo_metrics_define(trainer.metrics, "error", UMBO_METRIC_MEAN, NULL));
     iterator = batches_of(setting, strategy);
     for (epoch = 0; epoch < setting->epochs; epoch++) train_epoch(&trainer, strategy, iterator, rank == 0);
     for (variable = 0; variable < 2; variable++) {

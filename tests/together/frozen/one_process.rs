@@ -174,19 +174,24 @@ impl Training {
         try_to_copy_into(&added.values, &tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2]))?;
         gradients.submit_in(context, Some(2.0))?;
         let metrics = &self.metrics;
-        metrics.add_in(context, 0, 2.5, 0.0)?;
-        metrics.add_in(context, 1, 0.75, 3.0)?;
-        metrics.add_in(context, 2, 5.0, 0.0)?;
+        metrics.add_in(context, "sum", 2.5, 0.0)?;
+        metrics.add_in(context, "mean", 0.75, 3.0)?;
+        metrics.add_in(context, "count", 5.0, 0.0)?;
         let classes = tensor(&[0i64, 1, 1], &[3]);
         let labels = tensor(&[0i64, 1, 0], &[3]);
         let scores = tensor(&[0.1f64, 0.9, 0.6], &[3]);
-        for (index, predictions) in [(3, &classes), (4, &classes), (5, &classes), (6, &scores)] {
-            metrics.add_labels_in(context, index, &predictions.reading()?, &labels.reading()?)?;
+        for (name, predictions) in [
+            ("accuracy", &classes),
+            ("any accuracy", &classes),
+            ("confusion", &classes),
+            ("auc", &scores),
+        ] {
+            metrics.add_labels_in(context, name, &predictions.reading()?, &labels.reading()?)?;
         }
         let rows = tensor(&[0.1f32, 0.9, 0.5, 0.2, 0.3, 0.6, 0.7, 0.1, 0.3], &[3, 3]);
-        metrics.add_labels_in(context, 7, &rows.reading()?, &labels.reading()?)?;
+        metrics.add_labels_in(context, "top", &rows.reading()?, &labels.reading()?)?;
         let targets = tensor(&[0.1f64, 0.4, 0.1], &[3]);
-        metrics.add_labels_in(context, 8, &scores.reading()?, &targets.reading()?)?;
+        metrics.add_labels_in(context, "error", &scores.reading()?, &targets.reading()?)?;
         Ok(None)
     }
 

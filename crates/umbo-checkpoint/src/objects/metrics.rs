@@ -8,7 +8,7 @@ use crate::numbers::{Count, Float};
 use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
-use umbo_metrics::kind::MetricKind;
+use umbo_metrics::kind::{MetricDefinition, MetricKind};
 use umbo_metrics::{Metrics, Total};
 use umbo_tensor::{DType, Shape, Tensor};
 
@@ -20,6 +20,8 @@ struct SavedMetrics {
 #[derive(Serialize, Deserialize)]
 struct SavedMetric {
     kind: SavedKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ignore_index: Option<i64>,
     /// Cells are in a tensor of the metric's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     total: Option<SavedTotal>,
@@ -66,7 +68,7 @@ impl Saveable for Metrics {
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let mut metrics = BTreeMap::new();
-        for (name, kind, accumulated) in self.export()? {
+        for (name, definition, accumulated) in self.export()? {
             let total = match accumulated {
                 Total::Numbers { sum, weight } => Some(SavedTotal::Numbers {
                     sum: Float(sum),
@@ -77,14 +79,18 @@ impl Saveable for Metrics {
                     predictions: Count(predictions as u64),
                 }),
                 Total::Cells(cells) => {
-                    let shape = Shape::new(&kind.cells().unwrap_or_default())?;
+                    let shape = Shape::new(&definition.kind.cells().unwrap_or_default())?;
                     let cells = Tensor::from_slice::<f64>(&cells, shape, DeviceId::HOST)?;
                     record.part(name.clone(), cells);
                     None
                 }
             };
-            let kind = kind.into();
-            metrics.insert(name, SavedMetric { kind, total });
+            let saved = SavedMetric {
+                kind: definition.kind.into(),
+                ignore_index: definition.ignored_label,
+                total,
+            };
+            metrics.insert(name, saved);
         }
         record.properties(&SavedMetrics { metrics })
     }
@@ -94,9 +100,9 @@ impl Saveable for Metrics {
             return Ok(None);
         };
         let mut all = Vec::new();
-        for (name, kind, _) in self.export()? {
+        for (name, definition, _) in self.export()? {
             match metrics.remove(&name) {
-                Some(metric) => all.extend(read_metric(saved, &name, kind, &metric)?),
+                Some(metric) => all.extend(read_metric(saved, &name, definition, &metric)?),
                 None => saved.differs(format!("the file has no metric '{name}'")),
             }
         }
@@ -113,15 +119,19 @@ impl Saveable for Metrics {
 fn read_metric(
     saved: &mut ObjectReader<'_>,
     name: &str,
-    kind: MetricKind,
+    definition: MetricDefinition,
     metric: &SavedMetric,
 ) -> Result<Option<Total>> {
+    let MetricDefinition {
+        kind,
+        ignored_label,
+    } = definition;
     let added_kind = SavedKind::from(kind);
-    if metric.kind != added_kind {
-        let added = added_kind.in_words();
-        let saved_kind = metric.kind.in_words();
+    if (metric.kind, metric.ignore_index) != (added_kind, ignored_label) {
+        let added = in_words(added_kind, ignored_label);
+        let in_file = in_words(metric.kind, metric.ignore_index);
         saved.differs(format!(
-            "metric '{name}' is {added} here, {saved_kind} in the file"
+            "metric '{name}' is {added} here, {in_file} in the file"
         ));
         saved.take(name);
         return Ok(None);
@@ -158,6 +168,15 @@ fn read_metric(
         ));
     }
     Ok(total)
+}
+
+/// The definition of a metric in a message.
+fn in_words(kind: SavedKind, ignore_index: Option<i64>) -> String {
+    let kind = kind.in_words();
+    match ignore_index {
+        Some(label) => format!("{kind} with ignore_index {label}"),
+        None => kind,
+    }
 }
 
 impl From<MetricKind> for SavedKind {

@@ -39,6 +39,7 @@ static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
 static double cells_of_a_matrix[4];
+static CHECK_MAYBE_UNUSED const char *names_of_metrics[16];
 
 static void write_files(void) {
     static const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};

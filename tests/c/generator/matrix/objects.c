@@ -19,9 +19,9 @@ static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
     options.class_count = 2;
     CHECK_OK(umbo_metrics_create(strategy, &metrics));
-    CHECK_OK(umbo_metrics_define(metrics, "x", UMBO_METRIC_ACCURACY, NULL, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options, NULL));
-    CHECK_OK(umbo_metrics_define(metrics, "auc", UMBO_METRIC_AUC, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "x", UMBO_METRIC_ACCURACY, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options));
+    CHECK_OK(umbo_metrics_define(metrics, "auc", UMBO_METRIC_AUC, NULL));
     return metrics;
 }
 

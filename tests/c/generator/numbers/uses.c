@@ -111,12 +111,10 @@ static CHECK_MAYBE_UNUSED void use_checkpoint_manager(struct objects *good,
 static umbo_status add_to_metrics(umbo_replica_context *context, const umbo_value *args,
                                   void *user_data, umbo_value **result) {
     struct objects *const good = user_data;
-    umbo_metrics_info info = UMBO_METRICS_INFO_INIT;
     umbo_view labels;
     (void)args, (void)result;
-    UMBO_TRY(umbo_metrics_get_info(good->metrics, UMBO_NONE, &info));
     UMBO_TRY(umbo_tensor_view(good->indices, &labels));
-    return umbo_metrics_add_labels(good->metrics, context, info.metric_count - 1, &labels, &labels, NULL);
+    return umbo_metrics_add_labels(good->metrics, context, "y", &labels, &labels, NULL);
 }
 
 static CHECK_MAYBE_UNUSED void use_metrics(struct objects *good) {
