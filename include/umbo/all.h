@@ -8,6 +8,7 @@
  */
 
 #include <umbo/umbo.h>
+#include <umbo/trainer.h>
 #include <umbo/expert.h>
 #include <umbo/io.h>
 #include <umbo/cluster.h>

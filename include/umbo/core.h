@@ -422,7 +422,9 @@ typedef enum umbo_handle_type UMBO_INT32 {
   /** `umbo_checkpoint_manager`. */
   UMBO_HANDLE_CHECKPOINT_MANAGER = 119,
   /** `umbo_communicator`. */
-  UMBO_HANDLE_COMMUNICATOR = 120
+  UMBO_HANDLE_COMMUNICATOR = 120,
+  /** `umbo_trainer`. */
+  UMBO_HANDLE_TRAINER = 121
 } umbo_handle_type;
 
 /** Elements of one type on one device, with strides. */
@@ -486,6 +488,9 @@ typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 
 /** The link of the processes of a training: it moves bytes from each to each. */
 typedef struct umbo_communicator umbo_communicator;
+
+/** All that a training over arrays of the program has. */
+typedef struct umbo_trainer umbo_trainer;
 
 /**
  * Makes another handle to the same object, also of a borrowed one. The typed umbo_X_retain() call

@@ -67,6 +67,8 @@
 
 #include <umbo/cpp/training.hpp>
 
+#include <umbo/cpp/trainer.hpp>
+
 #include <umbo/cpp/equivalence.hpp>
 
 #endif

@@ -153,7 +153,10 @@ pub(crate) fn natural<N: TryFrom<i64>>(
 ) -> Result<N> {
     let number = number.into();
     let problem = || invalid!(argument, "{}; must be 0 or more", described(number));
-    N::try_from(number).map_err(|_| problem())
+    N::try_from(number)
+        .ok()
+        .filter(|_| number >= 0)
+        .ok_or_else(problem)
 }
 
 /// A number of at least 1.

@@ -23,6 +23,7 @@ pub(super) const NAMES: &[(i32, &str, &str)] = &[
     (118, "UMBO_HANDLE_CHECKPOINT", "umbo_handle_type"),
     (119, "UMBO_HANDLE_CHECKPOINT_MANAGER", "umbo_handle_type"),
     (120, "UMBO_HANDLE_COMMUNICATOR", "umbo_handle_type"),
+    (121, "UMBO_HANDLE_TRAINER", "umbo_handle_type"),
     (201, "UMBO_LOG_ERROR", "umbo_log_level"),
     (202, "UMBO_LOG_WARNING", "umbo_log_level"),
     (203, "UMBO_LOG_INFO", "umbo_log_level"),

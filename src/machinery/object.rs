@@ -16,6 +16,7 @@ use umbo_core::strategy::step::cancellation::Cancellation;
 use umbo_core::strategy::variables::creator::VariableRequest;
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::tensor::Tensor;
+use umbo_core::training::Trainer;
 use umbo_core::values::Value;
 use umbo_core::values::variable::Variable;
 
@@ -64,6 +65,8 @@ pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 118;
 pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 119;
 /// `umbo_communicator`.
 pub const UMBO_HANDLE_COMMUNICATOR: umbo_handle_type = 120;
+/// `umbo_trainer`.
+pub const UMBO_HANDLE_TRAINER: umbo_handle_type = 121;
 
 /// The kind that a C constant selects; none selects all.
 pub(crate) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
@@ -75,7 +78,7 @@ pub(crate) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let valid = [
             ("UMBO_HANDLE_ANY", UMBO_HANDLE_ANY),
             ("UMBO_HANDLE_TENSOR", UMBO_HANDLE_TENSOR),
-            ("UMBO_HANDLE_COMMUNICATOR", UMBO_HANDLE_COMMUNICATOR),
+            ("UMBO_HANDLE_TRAINER", UMBO_HANDLE_TRAINER),
         ];
         invalid(code, "type", &valid)
     })
@@ -220,6 +223,7 @@ objects! {
         umbo_checkpoint_manager => Arc<Manager>;
     UMBO_HANDLE_COMMUNICATOR = Communicator, "a communicator":
         umbo_communicator => Arc<dyn Communicator>;
+    UMBO_HANDLE_TRAINER = Trainer, "a trainer": umbo_trainer => Arc<Trainer>;
 }
 
 /// Elements of one type on one device, with strides.
@@ -281,3 +285,6 @@ pub struct umbo_checkpoint_manager([u8; 0]);
 
 /// The link of the processes of a training: it moves bytes from each to each.
 pub struct umbo_communicator([u8; 0]);
+
+/// All that a training over arrays of the program has.
+pub struct umbo_trainer([u8; 0]);

@@ -141,6 +141,55 @@ fn made<R: UpdateRule + 'static>(
     make(Optimizer::new(strategy, Box::new(rule), learning_rate)?)
 }
 
+/// The rule of this name with the defaults of its options, and their learning rate.
+pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
+    let adam = umbo_adam_options::default();
+    let adamw = umbo_adamw_options::default();
+    let lamb = umbo_lamb_options::default();
+    let momentum = umbo_momentum_options::default();
+    let adagrad = umbo_adagrad_options::default();
+    let rmsprop = umbo_rmsprop_options::default();
+    let ftrl = umbo_ftrl_options::default();
+    Ok(match name {
+        "sgd" => (Box::new(Sgd), umbo_sgd_options::default().learning_rate),
+        "momentum" | "nesterov" => {
+            let rule = Momentum::new(momentum.momentum, name == "nesterov")?;
+            (Box::new(rule), momentum.learning_rate)
+        }
+        "adam" => {
+            let rule = Adam::new(adam.beta1, adam.beta2, adam.epsilon)?;
+            (Box::new(rule), adam.learning_rate)
+        }
+        "adamw" => {
+            let rule = Adam::adamw(adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)?;
+            (Box::new(rule), adamw.learning_rate)
+        }
+        "lamb" => {
+            let rule = Adam::lamb(lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay)?;
+            (Box::new(rule), lamb.learning_rate)
+        }
+        "adagrad" => {
+            let rule = Adagrad::new(adagrad.initial_accumulator, adagrad.epsilon)?;
+            (Box::new(rule), adagrad.learning_rate)
+        }
+        "rmsprop" => {
+            let rule = RmsProp::new(rmsprop.rho, rmsprop.momentum, false, rmsprop.epsilon)?;
+            (Box::new(rule), rmsprop.learning_rate)
+        }
+        "ftrl" => {
+            let rule = Ftrl::new(ftrl.beta, ftrl.l1, ftrl.l2, ftrl.initial_accumulator)?;
+            (Box::new(rule), ftrl.learning_rate)
+        }
+        _ => {
+            return Err(invalid!(
+                "options.rule",
+                "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, lamb, adagrad, rmsprop \
+                 and ftrl (options.optimizer takes any other)"
+            ));
+        }
+    })
+}
+
 /// Makes an optimizer: gradient descent. It keeps no state.
 ///
 /// For each element w with gradient g: w = w - learning_rate * g

@@ -9,7 +9,7 @@ use umbo_core::optimizer::rules::catalogue;
 use super::root;
 
 /// The lists beside the library's own, `optimizer/rules/catalogue`. Most are in other languages.
-const LISTS: [&str; 21] = [
+const LISTS: [&str; 23] = [
     "crates/umbo-headers/templates/options.hpp.in",
     "crates/umbo-kernels/src/cuda/source/rules.cuh",
     "crates/umbo-kernels/src/cuda/source/update.cuh",
@@ -18,6 +18,8 @@ const LISTS: [&str; 21] = [
     "include/umbo/cpp/optimizer.hpp",
     "include/umbo/cpp/options.hpp",
     "include/umbo/optimizer.h",
+    "include/umbo/trainer.h",
+    "src/nouns/trainer.rs",
     "src/nouns/update_rule.rs",
     "tests/c/test_floating_point.c",
     "tests/c/test_optimizer_settings.c",

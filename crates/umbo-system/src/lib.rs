@@ -28,6 +28,7 @@ compile_error!(
 pub mod clock;
 pub mod failure;
 pub mod files;
+pub mod interrupts;
 pub mod libraries;
 pub mod memory;
 pub mod names;

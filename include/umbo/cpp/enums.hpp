@@ -16,6 +16,7 @@
 #include <umbo/expert.h>
 #include <umbo/gpu.h>
 #include <umbo/io.h>
+#include <umbo/trainer.h>
 #include <umbo/umbo.h>
 
 UMBO_DETAIL_BEGIN
@@ -67,6 +68,7 @@ enum class handle_type : std::int32_t {
     checkpoint = UMBO_HANDLE_CHECKPOINT,
     checkpoint_manager = UMBO_HANDLE_CHECKPOINT_MANAGER,
     communicator = UMBO_HANDLE_COMMUNICATOR,
+    trainer = UMBO_HANDLE_TRAINER,
 };
 
 constexpr umbo_handle_type to_c(handle_type which) noexcept {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-pub const HANDLES: [&str; 20] = [
+pub const HANDLES: [&str; 21] = [
     "tensor",
     "value",
     "strategy",
@@ -31,6 +31,7 @@ pub const HANDLES: [&str; 20] = [
     "checkpoint",
     "checkpoint_manager",
     "communicator",
+    "trainer",
 ];
 
 /// Numbers that are not 1.
@@ -48,7 +49,9 @@ const NUMBERS: [(&str, &str); 10] = [
 ];
 
 /// Fields that a struct needs beside its size.
-const FIELDS: [(&str, &str); 5] = [
+const FIELDS: [(&str, &str); 7] = [
+    ("umbo_parameters", "weights = trained"),
+    ("umbo_parameters", "count = 1"),
     ("umbo_destination", "device = \"CPU:0\""),
     ("umbo_generator", "next = good_generator_next_fn"),
     ("umbo_input_context", "replica_count = 1"),
@@ -304,6 +307,10 @@ pub fn argument(
         "const float" | "float" => return Ok("numbers".to_owned()),
         "const double" => {
             local(format!("const double {name} = 1;"));
+            return Ok(format!("&{name}"));
+        }
+        "float *" => {
+            local(format!("float *{name} = NULL;"));
             return Ok(format!("&{name}"));
         }
         "void *" => {

@@ -164,6 +164,7 @@ int main(void) {
     CHECK_OK(umbo_checkpoint_manager_create(good.checkpoint, "null_checkpoints", NULL, &good.checkpoint_manager));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
     good.communicator = make_communicator();
+    good.trainer = make_trainer(good.strategy);
 
     good.equivalence = check_three_examples();
 
@@ -173,6 +174,7 @@ int main(void) {
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_trainer_release(good.trainer);
     umbo_communicator_release(good.communicator);
     umbo_checkpoint_manager_release(good.checkpoint_manager);
     umbo_checkpoint_release(good.checkpoint);

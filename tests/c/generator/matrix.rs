@@ -178,6 +178,13 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_trace_start", "path", "\"matrix_trace.json\""),
     ("umbo_train_epoch", "optimizer", "NULL"),
     ("umbo_train_epoch", "gradients", "NULL"),
+    ("umbo_trainer_save", "path", "OTHER_FILE"),
+    ("umbo_trainer_restore", "path", "OTHER_FILE"),
+    ("umbo_trainer_resume", "path", "\"matrix.none\""),
+    ("umbo_trainer_variable", "array", "0"),
+    ("umbo_rows_gradient_row", "rows", "good.rows"),
+    ("umbo_rows_gradient_row", "row", "0"),
+    ("umbo_rows_weigh", "rows", "good.rows"),
 ];
 
 /// What has to happen first, in the same context: function, statement.
@@ -192,6 +199,10 @@ const PRELUDES: &[(&str, &str)] = &[
     (
         "umbo_iterator_restore_position",
         "char place[4096]; place_of(good.iterator, place, sizeof(place));",
+    ),
+    (
+        "umbo_trainer_restore",
+        "umbo_ignore(umbo_trainer_save(good.trainer, OTHER_FILE));",
     ),
     ("umbo_optimizer_apply", "submit_in_place(good);"),
     ("umbo_gradients_reduced", "submit_in_place(good);"),

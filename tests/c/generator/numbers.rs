@@ -136,6 +136,63 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
 
 /// Other answers than to the number itself: function, place, status.
 const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
+    // They are not the rows of a call.
+    (
+        "umbo_rows_gradient_row",
+        "count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "training",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "replica_id",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "array_count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "call",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "array",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "row",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_weigh",
+        "count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_weigh",
+        "training",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_weigh",
+        "replica_id",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_weigh",
+        "array_count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    ("umbo_rows_weigh", "call", "UMBO_STATUS_FAILED_PRECONDITION"),
     // It leaves the errors as they are.
     ("umbo_last_error_at", "index", "UMBO_STATUS_OUT_OF_RANGE"),
     (
@@ -166,6 +223,7 @@ const USES: &[&str] = &[
     "optimizer",
     "strategy",
     "tensor",
+    "trainer",
     "value",
     "variable",
 ];

@@ -39,6 +39,9 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "dtype", "UMBO_DTYPE_FLOAT16 + below(f, 14)"),
     ("", "timeout_seconds", "deadline(f)"),
     ("", "rows", "small(f)"),
+    ("", "row_count", "small(f)"),
+    ("", "batch_size", "small(f)"),
+    ("umbo_trainer_options", "replicas", "small(f)"),
     // INTERNAL is what no call may return.
     ("umbo_set_last_error", "status", "narrow(f)"),
     ("umbo_metric_options", "bins", "small(f)"),
@@ -172,6 +175,8 @@ fn input(header: &Header, function: &str, parameter: &Parameter) -> Option<Strin
         // A driver takes what it is given for its own.
         "void" if matches!(name.as_str(), "stream" | "pool") => return Some("NULL".to_owned()),
         "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
+        // What a callback gets, and no other call may have.
+        "const float * const" | "float * const" => return Some("NULL".to_owned()),
         "DLManagedTensorVersioned" => return Some("others_tensor(f)".to_owned()),
         "DLManagedTensor" => return Some("others_legacy_tensor(f)".to_owned()),
         _ => {}
@@ -311,7 +316,10 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         let known = header.structs.contains(pointee)
             || kind_of(plain).is_some()
             || is_integer(header, pointee)
-            || matches!(pointee, "double" | "char" | "void *" | "const char *")
+            || matches!(
+                pointee,
+                "double" | "char" | "void *" | "const char *" | "float *"
+            )
             || pointee.starts_with("DLManagedTensor");
         if !known {
             return Err(missing());

@@ -49,6 +49,35 @@ static CHECK_MAYBE_UNUSED void *good_mpi_find_fn(const char *name, void *user_da
     return NULL;
 }
 
+/* The arrays of trainers. */
+static float trained[16];
+
+/* It has as many rows as there are numbers. */
+static umbo_status good_learn_fn(const umbo_rows *rows, const float *weights, float *gradient,
+                                 void *user_data, double *loss) {
+    (void)user_data;
+    if (rows->indices[rows->count - 1] >= COUNT_OF(trained))
+        return umbo_set_last_error(UMBO_STATUS_OUT_OF_RANGE,
+                                   "first_row, row_count: there is no such row", NULL, NULL);
+    if (gradient != NULL) gradient[0] += 1;
+    *loss += weights[0];
+    return UMBO_OK;
+}
+
+/* Rows in their order, on a strategy that there is. */
+static CHECK_MAYBE_UNUSED umbo_trainer *make_trainer(umbo_strategy *strategy) {
+    umbo_trainer *trainer = NULL;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    umbo_parameters parameters;
+    memset(&parameters, 0, sizeof(parameters));
+    parameters.weights = trained;
+    parameters.count = 1;
+    options.strategy = strategy;
+    options.shuffle = 0;
+    CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+    return trainer;
+}
+
 /* A rank alone. */
 static umbo_communicator *make_communicator(void) {
     umbo_communicator *communicator = NULL;

@@ -299,16 +299,24 @@ fn with_update(
             context.strategy().count_for(context.step_id(), &metrics);
         }
         function(context)?;
-        // Replica 0's call suffices: deferred work waits for the others, and is dropped if one
-        // fails.
-        if context.replica() == 0
-            && let Some((optimizer, gradients)) = &update
-        {
-            let optimizer = Arc::clone(optimizer);
-            let gradients = Arc::clone(gradients);
-            let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
-            context.strategy().defer(Box::new(action))?;
+        if let Some(update) = &update {
+            update_at_commit(context, update)?;
         }
         Ok(None)
     })
+}
+
+/// Defers the update to the end of the step. Each replica calls this; that of replica 0 suffices,
+/// since deferred work waits for the others, and is dropped if one fails.
+pub(super) fn update_at_commit(
+    context: &ReplicaContext,
+    (optimizer, gradients): &(Arc<Optimizer>, Arc<Gradients>),
+) -> Result<()> {
+    if context.replica() != 0 {
+        return Ok(());
+    }
+    let optimizer = Arc::clone(optimizer);
+    let gradients = Arc::clone(gradients);
+    let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
+    context.strategy().defer(Box::new(action))
 }

@@ -10,8 +10,8 @@ use crate::gradients::{GradientMode, Gradients};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_strategy::context::strict_callbacks::mistake;
-use umbo_tensor::Tensor;
 use umbo_tensor::values::indexed_slices::IndexedSlices;
+use umbo_tensor::{DType, Tensor};
 
 impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, which the replica may write until it
@@ -134,6 +134,40 @@ impl Gradients {
                 .copy_from(slices.indices())?;
             added.values.assume_exclusive().copy_from(slices.values())
         }
+    }
+
+    /// The same with copies of rows of float32 numbers: `rows` has one for each of `indices`, as
+    /// long as a row of the variable, whose gradients are float32.
+    pub fn add_row_copies<'a>(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        indices: &[i64],
+        rows: impl Iterator<Item = &'a [f32]>,
+    ) -> Result<()> {
+        let added = self.add_rows(replica, step, index, indices.len())?;
+        // SAFETY: the rows were just added, for this replica to write.
+        let (numbers, values) = unsafe {
+            let numbers = added.indices.assume_exclusive().into_span()?;
+            (numbers, added.values.assume_exclusive().into_span()?)
+        };
+        let length = values.elements() / indices.len().max(1);
+        assert!(values.dtype() == DType::Float32 && numbers.elements() == indices.len());
+        // SAFETY: as many int64 numbers were added, and nobody else uses them.
+        unsafe {
+            let to = numbers.data().cast::<i64>();
+            to.copy_from_nonoverlapping(indices.as_ptr(), indices.len());
+        }
+        for (number, row) in rows.enumerate() {
+            assert!(number < indices.len() && row.len() == length);
+            // SAFETY: there are as many float32 rows of this length, and nobody else uses them.
+            unsafe {
+                let to = values.data().cast::<f32>().add(number * length);
+                to.copy_from_nonoverlapping(row.as_ptr(), length);
+            }
+        }
+        Ok(())
     }
 
     /// The buffer of replica `replica` for variable `index`, and which variables the replica

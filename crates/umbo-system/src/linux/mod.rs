@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod failure;
 pub mod files;
+pub mod interrupts;
 pub mod libraries;
 pub mod memory;
 pub mod names;

@@ -10,6 +10,8 @@ static const struct {
     CONTEXT(a_replica_of_the_default_strategy),
     CONTEXT(each_replica),
     CONTEXT(a_check_of_equivalence),
+    CONTEXT(a_learning) /* umbo_learn_fn */,
+    CONTEXT(an_epoch_of_a_trainer),
     CONTEXT(a_late_replica),
     CONTEXT(a_merge) /* umbo_merge_fn */,
     CONTEXT(a_merge_with_limits),

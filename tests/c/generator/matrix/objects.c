@@ -53,6 +53,27 @@ static void empty(const umbo_checkpoint_manager *manager) {
     }
 }
 
+/* The rows of no call. */
+static const umbo_rows no_rows = {sizeof(umbo_rows), 0, NULL, 0, 0, NULL, 0, NULL, NULL, 0};
+
+/* A trainer of a table, of whose gradient rows are asked for, and of an array. */
+static umbo_trainer *make_trainer_of_rows(umbo_strategy *strategy) {
+    umbo_trainer *trainer = NULL;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    umbo_parameters parameters[2];
+    memset(parameters, 0, sizeof(parameters));
+    parameters[0].weights = trained + 8;
+    parameters[0].count = 4;
+    parameters[0].row_length = 2;
+    parameters[1].weights = trained + 12;
+    parameters[1].count = 4;
+    /* It takes no GPUs. */
+    if (gpu_seed < 0) options.strategy = strategy;
+    options.shuffle = 0;
+    CHECK_OK(umbo_trainer_create(2, parameters, &options, &trainer));
+    return trainer;
+}
+
 static void make_objects(struct objects *good) {
     const int64_t row_index = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
@@ -107,6 +128,8 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_checkpoint_manager_create(good->checkpoint, "matrix_checkpoints", NULL,
                                             &good->checkpoint_manager));
     empty(good->checkpoint_manager);
+    good->trainer = make_trainer_of_rows(good->strategy);
+    good->rows = &no_rows;
     CHECK_OK(umbo_value_create_struct(1, texts, &good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
@@ -131,6 +154,7 @@ static void make_objects(struct objects *good) {
 
 /* All but what the call has given up. */
 static void release_objects(struct objects *good, size_t gone) {
+    RELEASE(trainer, trainer);
     RELEASE(optimizer, fresh_optimizer);
     RELEASE(element_spec, structure_spec);
     RELEASE(gradients, sparse_gradients);

@@ -38,6 +38,26 @@ static void a_check_of_equivalence(struct scene *scene) {
     umbo_equivalence_release(equivalence);
 }
 
+/* -- umbo_learn_fn */
+
+static umbo_status probing_learn(const umbo_rows *rows, const float *weights, float *gradient,
+                                 void *user_data, double *loss) {
+    struct scene scene = *(struct scene *)user_data;
+    (void)weights, (void)gradient, (void)loss;
+    scene.good.rows = rows;
+    probe(&scene, rows->context, NULL);
+    return UMBO_OK;
+}
+
+static void a_learning(struct scene *scene) {
+    umbo_ignore(umbo_trainer_step(scene->good.trainer, 0, REPLICAS, probing_learn, scene, NULL));
+}
+
+static void an_epoch_of_a_trainer(struct scene *scene) {
+    umbo_ignore(umbo_trainer_epoch(scene->good.trainer, REPLICAS, REPLICAS, probing_learn, scene,
+                                   NULL));
+}
+
 /* The last replica that can come here stops the run, and all wait until it has returned. */
 static void be_late(struct scene *scene) {
     if (__atomic_add_fetch(&scene->inside, 1, __ATOMIC_SEQ_CST) == devices_in_use)

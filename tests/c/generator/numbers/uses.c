@@ -91,6 +91,11 @@ static CHECK_MAYBE_UNUSED void use_strategy(struct objects *good, umbo_strategy 
     (void)good;
 }
 
+static CHECK_MAYBE_UNUSED void use_trainer(struct objects *good, umbo_trainer *trainer) {
+    umbo_ignore(used(umbo_trainer_step(trainer, 0, 2, good_learn_fn, NULL, NULL)));
+    (void)good;
+}
+
 static CHECK_MAYBE_UNUSED void use_communicator(struct objects *good,
                                                 umbo_communicator *communicator) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;

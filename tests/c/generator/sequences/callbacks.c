@@ -185,6 +185,21 @@ static umbo_status drawn_update_on_gpu_fn(const umbo_gpu_update *update, void *u
     return outcome();
 }
 
+static umbo_status drawn_learn_fn(const umbo_rows *rows, const float *weights, float *gradient,
+                                  void *user_data, double *loss) {
+    (void)user_data;
+    if (gradient != NULL) gradient[0] += weights[0];
+    *loss = 1;
+    if (pthread_equal(pthread_self(), fuzzer.thread)) {
+        float *row = NULL;
+        struct fuzzer *const f = &fuzzer;
+        if (umbo_rows_gradient_row(rows, below(f, 3), narrow(f), &row) == UMBO_OK) row[0] = 1;
+        umbo_ignore(umbo_rows_weigh(rows, real(f)));
+        in_a_callback();
+    }
+    return outcome();
+}
+
 static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *learning_rate) {
     (void)step;
     (void)user_data;

@@ -25,7 +25,7 @@
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
-#define KINDS (UMBO_HANDLE_COMMUNICATOR + 1)
+#define KINDS (UMBO_HANDLE_TRAINER + 1)
 /* Elements of arrays that go in, and of arrays that come out. */
 #define MOST_ITEMS 8
 #define MOST_ROOM 16

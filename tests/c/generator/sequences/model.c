@@ -58,6 +58,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_METRICS: umbo_metrics_release(handle); break;
         case UMBO_HANDLE_CHECKPOINT: umbo_checkpoint_release(handle); break;
         case UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_checkpoint_manager_release(handle); break;
+        case UMBO_HANDLE_TRAINER: umbo_trainer_release(handle); break;
         default: break;
     }
 }

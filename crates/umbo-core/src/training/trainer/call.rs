@@ -1,0 +1,219 @@
+//! The call of the program's function on one replica, and the requests of that function.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::row_gradients::{RowGradients, RowShape};
+use umbo_base::error::{Error, Result};
+use umbo_optim::{Gradients, LossReduction};
+use umbo_strategy::ReplicaContext;
+use umbo_strategy::context::metrics::Metric;
+use umbo_tensor::Tensor;
+use umbo_tensor::values::variable::Variable;
+
+/// The program's function. It adds to the gradients of the rows, and returns their loss.
+pub type Learn = dyn Fn(&RowsOfReplica<'_>) -> Result<f64> + Send + Sync;
+
+/// The rows of a batch that one replica has, of which there is at least one.
+pub struct RowsOfReplica<'a> {
+    /// The context of the replica.
+    pub context: &'a ReplicaContext,
+    /// The numbers of the rows: int64, contiguous.
+    pub indices: &'a Tensor,
+    /// The arrays.
+    pub variables: &'a [Variable],
+    /// The gradients, or none if the rows are evaluated.
+    pub gradients: Option<&'a Arc<Gradients>>,
+    /// The number of this call, by which the function refers to it.
+    pub call: u64,
+}
+
+/// The state of a call, on the thread of its replica.
+struct Running {
+    call: u64,
+    /// The rows of gradients; none if the rows are evaluated.
+    rows: Option<RowGradients>,
+    /// The weight of the rows, if it is not their number.
+    weight: Option<f64>,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// The number of the last call.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+fn with_running<R>(call: u64, body: impl FnOnce(&mut Running) -> Result<R>) -> Result<R> {
+    RUNNING.with_borrow_mut(|running| match running {
+        Some(running) if running.call == call => body(running),
+        _ => Err(Error::precondition(
+            "rows: they are not those of the call that this thread is in; use them in the \
+             function that gets them, on its own thread, until it returns",
+        )),
+    })
+}
+
+/// Calls `body` with the gradient of a row of an array, which is zero when it is asked for first in
+/// the call, and stays where it is until the call ends.
+///
+/// FAILED_PRECONDITION: not in that call, or it evaluates. The errors of a wrong array or row.
+#[inline]
+pub fn with_gradient_row<R>(
+    call: u64,
+    array: usize,
+    row: i64,
+    body: impl FnOnce(&mut [f32]) -> R,
+) -> Result<R> {
+    with_running(call, |running| match &mut running.rows {
+        Some(rows) => rows.row(array, row).map(body),
+        None => Err(Error::precondition(
+            "rows: they are evaluated, which has no gradients; ask only if training is 1",
+        )),
+    })
+}
+
+/// Makes the rows of a call count by this weight instead of their number.
+pub fn weigh(call: u64, weight: f64) -> Result<()> {
+    if !(weight.is_finite() && weight >= 0.0) {
+        return Err(invalid!(
+            "weight",
+            "{weight}; must be finite and at least 0"
+        ));
+    }
+    with_running(call, |running| {
+        running.weight = Some(weight);
+        Ok(())
+    })
+}
+
+/// The objects with which the replicas of a trainer call the program's function.
+pub(super) struct Caller {
+    pub(super) variables: Vec<Variable>,
+    pub(super) gradients: Arc<Gradients>,
+    pub(super) reduction: LossReduction,
+    /// Which arrays have gradients by rows.
+    pub(super) shapes: Vec<Option<RowShape>>,
+    /// For each replica the memory for rows, while it is in no call.
+    pub(super) spare: Vec<Mutex<Option<RowGradients>>>,
+}
+
+impl Caller {
+    /// Calls the program's function with the rows of a replica, and submits what it has added.
+    pub(super) fn call(
+        &self,
+        learn: &Learn,
+        context: &ReplicaContext,
+        is_training: bool,
+    ) -> Result<()> {
+        let arguments = context.arguments()?;
+        let batch = arguments.ok_or_else(|| Error::Internal("a step without rows".into()))?;
+        let indices = batch.tensor_of(context.replica())?;
+        let count = indices.shape()[0];
+        if count == 0 {
+            return match is_training {
+                true => self.gradients.submit_in(context, Some(0.0)),
+                false => Ok(()),
+            };
+        }
+        let call = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+        let rows = RowsOfReplica {
+            context,
+            indices,
+            variables: &self.variables,
+            gradients: is_training.then_some(&self.gradients),
+            call,
+        };
+        let spare = &self.spare[context.replica()];
+        let mut entered = Entered::new(self, spare, call, is_training);
+        let loss = learn(&rows).map_err(|error| error.within(place_of(indices)))?;
+        let ended = entered.leave();
+        let weight = ended.weight.unwrap_or(count as f64);
+        let sum = match self.reduction {
+            LossReduction::Sum => loss,
+            LossReduction::Mean => loss * weight,
+            LossReduction::GlobalMean => {
+                let all = context.batch_position().global_examples;
+                loss * all.unwrap_or(count as u64) as f64
+            }
+        };
+        context.add_metric("loss", Metric { sum, weight })?;
+        if let Some(rows) = ended.rows {
+            rows.add_to(&self.gradients, context)?;
+            *spare.lock() = Some(rows);
+            self.gradients.submit_in(context, Some(weight))?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a replica, in words.
+fn place_of(indices: &Tensor) -> String {
+    let numbers = indices.to_vec::<i64>().unwrap_or_default();
+    match numbers[..] {
+        [] => String::new(),
+        [only] => format!("row {only}"),
+        [first, .., last] if last.wrapping_sub(first) == numbers.len() as i64 - 1 => {
+            format!("rows {first} to {last}")
+        }
+        [first, second, ..] => format!("{} rows ({first}, {second}, ...)", numbers.len()),
+    }
+}
+
+/// As long as it lives, the thread is in a call.
+struct Entered<'a> {
+    spare: &'a Mutex<Option<RowGradients>>,
+    /// The call around this one, as in a merge call in which another trainer is used.
+    around: Option<Running>,
+    has_left: bool,
+}
+
+impl<'a> Entered<'a> {
+    fn new(
+        caller: &Caller,
+        spare: &'a Mutex<Option<RowGradients>>,
+        call: u64,
+        is_training: bool,
+    ) -> Entered<'a> {
+        let rows = is_training.then(|| {
+            let kept = spare.lock().take();
+            let mut rows = kept.unwrap_or_else(|| RowGradients::new(&caller.shapes));
+            rows.clear();
+            rows
+        });
+        let running = Running {
+            call,
+            rows,
+            weight: None,
+        };
+        Entered {
+            spare,
+            around: RUNNING.replace(Some(running)),
+            has_left: false,
+        }
+    }
+
+    /// Ends the call, whose state is returned.
+    fn leave(&mut self) -> Running {
+        self.has_left = true;
+        let ended = RUNNING.replace(self.around.take());
+        ended.unwrap_or(Running {
+            call: 0,
+            rows: None,
+            weight: None,
+        })
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if !self.has_left
+            && let Some(rows) = self.leave().rows
+        {
+            *self.spare.lock() = Some(rows);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+// A trainer, for weights that are arrays of floats, and data that are rows with numbers.
+#ifndef UMBO_CPP_TRAINER_HPP
+#define UMBO_CPP_TRAINER_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <umbo/cpp/checkpoint.hpp>
+#include <umbo/cpp/replica_context.hpp>
+#include <umbo/cpp/strategy.hpp>
+
+UMBO_DETAIL_BEGIN
+
+// An array that is trained, which stays where it is; see umbo_parameters.
+struct parameters {
+    // Of a vector, a span, an array, or whatever else has `data` and `size`.
+    template <class Array, class = decltype(static_cast<float *>(std::declval<Array &>().data()))>
+    parameters(Array &array, std::string name = {}) // NOLINT: an array is its parameters
+        : parameters(array.data(), static_cast<std::int64_t>(array.size()), std::move(name)) {}
+
+    parameters(float *weights, std::int64_t count, std::string name = {})
+        : weights(weights), count(count), name(std::move(name)) {}
+
+    float *weights;
+    std::int64_t count;
+    std::string name;
+    std::int64_t row_length = 0; // more: gradients are of single rows (`rows::gradient_row`)
+    double learning_rate_factor = 1;
+    bool no_weight_decay = false;
+    bool frozen = false;
+};
+
+// See umbo_trainer_options.
+struct trainer_options {
+    std::string rule = {};            // "sgd", "momentum", "adam", "adamw", ...; empty: "sgd"
+    double learning_rate = UMBO_AUTO; // that of the rule
+    double weight_decay = UMBO_AUTO;
+    double global_clip_norm = UMBO_INFINITE;
+    std::int64_t accumulation_steps = 1;
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction::sum;
+    std::int64_t replicas = 0; // one for each processor of this process
+    std::int64_t replicas_in_sync = 0;
+    std::uint64_t seed = 0;
+    bool shuffle = true;
+    bool progress = false;
+    std::string interrupt_path = {}; // empty: an interrupt is the program's
+    double timeout_seconds = UMBO_INFINITE;
+    umbo::cancellation cancellation = {};
+    umbo::communicator communicator = {};
+    umbo::strategy strategy = {};   // empty: the trainer makes one
+    umbo::optimizer optimizer = {}; // empty: the trainer makes one
+};
+
+// The rows of a batch that a replica has. Lent: usable until the callable returns, on its thread.
+class rows {
+public:
+    explicit rows(const umbo_rows *raw) noexcept : raw_(raw) {}
+
+    const umbo_rows *get() const noexcept { return raw_; }
+
+    // The numbers of the rows: `for (const std::int64_t row : rows)`.
+    std::int64_t size() const noexcept { return raw_->count; }
+    std::int64_t operator[](std::int64_t position) const noexcept { return raw_->indices[position]; }
+    const std::int64_t *begin() const noexcept { return raw_->indices; }
+    const std::int64_t *end() const noexcept { return raw_->indices + raw_->count; }
+
+    // Whether gradients are wanted.
+    bool training() const noexcept { return raw_->training != 0; }
+
+    // Among the replicas of this process; no two calls have the same at a time.
+    std::int32_t replica_id() const noexcept { return raw_->replica_id; }
+
+    umbo::replica_context context() const noexcept { return umbo::replica_context(raw_->context); }
+
+    // Of each array, which there is: its weights, and where this replica adds to its gradient.
+    const float *weights(std::int64_t array = 0) const noexcept { return raw_->weights[array]; }
+    float *gradient(std::int64_t array = 0) const noexcept { return raw_->gradients[array]; }
+
+    // Where this replica adds to the gradient of a row, until the callable returns.
+    returned<float *> gradient_row(std::int64_t array, std::int64_t row) const {
+        float *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_rows_gradient_row(raw_, array, row, &out));
+        return out;
+    }
+
+    // The rows count by this weight instead of their number.
+    returned<void> weigh(double weight) const { return check(umbo_rows_weigh(raw_, weight)); }
+
+private:
+    const umbo_rows *raw_;
+};
+
+namespace detail {
+
+template <class Callable>
+umbo_status learn_trampoline(const umbo_rows *raw, const float *, float *, void *callable,
+                             double *loss) noexcept {
+    return guarded([&]() -> returned<void> {
+        const umbo::rows these(raw);
+        UMBO_DETAIL_LET(made, (*static_cast<Callable *>(callable))(these));
+        static_assert(std::is_convertible_v<decltype(made), double>,
+                      "a callable returns the loss of its rows");
+        *loss = static_cast<double>(made);
+        return done();
+    });
+}
+
+// The C form of `parameters`; lives no longer than they do.
+inline umbo_parameters raw_options(const parameters &from) noexcept {
+    umbo_parameters raw = {};
+    raw.weights = from.weights;
+    raw.count = from.count;
+    raw.name = optional_text(from.name);
+    raw.row_length = from.row_length;
+    raw.learning_rate_factor = from.learning_rate_factor;
+    raw.no_weight_decay = from.no_weight_decay ? 1 : 0;
+    raw.frozen = from.frozen ? 1 : 0;
+    return raw;
+}
+
+// The C form of `trainer_options`; lives no longer than they do.
+inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
+    umbo_trainer_options raw = UMBO_TRAINER_OPTIONS_INIT;
+    raw.rule = optional_text(how.rule);
+    raw.learning_rate = how.learning_rate;
+    raw.weight_decay = how.weight_decay;
+    raw.global_clip_norm = how.global_clip_norm;
+    raw.accumulation_steps = how.accumulation_steps;
+    raw.loss_reduction = to_c(how.loss_reduction);
+    raw.replicas = how.replicas;
+    raw.replicas_in_sync = how.replicas_in_sync;
+    raw.seed = how.seed;
+    raw.shuffle = how.shuffle ? 1 : 0;
+    raw.progress = how.progress ? 1 : 0;
+    raw.interrupt_path = optional_text(how.interrupt_path);
+    raw.timeout_seconds = how.timeout_seconds;
+    raw.cancellation = how.cancellation.get();
+    raw.communicator = how.communicator.get();
+    raw.strategy = how.strategy.get();
+    raw.optimizer = how.optimizer.get();
+    return raw;
+}
+
+} // namespace detail
+
+// A strategy, variables over arrays, gradients, an optimizer and a checkpoint, made together.
+//
+// `learn(const rows &)` adds to the gradients of its rows and returns their loss; it is called on all replicas at
+// the same time, and may throw, which fails the step. With a time limit or a token it has to live until its last
+// call is back, which `synchronize` of the strategy waits for.
+class trainer : public handle<umbo_trainer> {
+public:
+    using handle::handle;
+
+    static returned<trainer> create(const std::vector<parameters> &arrays, const trainer_options &how = {}) {
+        std::vector<umbo_parameters> raw;
+        raw.reserve(arrays.size());
+        for (const parameters &array : arrays) raw.push_back(detail::raw_options(array));
+        const auto options = detail::raw_options(how);
+        umbo_trainer *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_create(detail::count_of(raw.size()), raw.data(), &options, &out));
+        return trainer(out);
+    }
+
+    // The mean loss of a row, after a step on each batch.
+    template <class Learn>
+    returned<double> epoch(std::int64_t row_count, std::int64_t batch_size, Learn &&learn) const {
+        using callable = detail::callable_object<Learn>;
+        double out = 0;
+        UMBO_DETAIL_TRY(umbo_trainer_epoch(get(), row_count, batch_size, &detail::learn_trampoline<callable>,
+                                           detail::lent_callable(learn).user_data(), &out));
+        return out;
+    }
+
+    // The same of a step on one batch: the rows from `first_row` on.
+    template <class Learn>
+    returned<double> step(std::int64_t first_row, std::int64_t row_count, Learn &&learn) const {
+        using callable = detail::callable_object<Learn>;
+        double out = 0;
+        UMBO_DETAIL_TRY(umbo_trainer_step(get(), first_row, row_count, &detail::learn_trampoline<callable>,
+                                          detail::lent_callable(learn).user_data(), &out));
+        return out;
+    }
+
+    // The same without gradients: nothing is updated.
+    template <class Learn>
+    returned<double> evaluate(std::int64_t row_count, std::int64_t batch_size, Learn &&learn) const {
+        using callable = detail::callable_object<Learn>;
+        double out = 0;
+        UMBO_DETAIL_TRY(umbo_trainer_evaluate(get(), row_count, batch_size,
+                                              &detail::learn_trampoline<callable>,
+                                              detail::lent_callable(learn).user_data(), &out));
+        return out;
+    }
+
+    returned<void> save(const std::string &path) const { return check(umbo_trainer_save(get(), path.c_str())); }
+
+    returned<void> restore(const std::string &path) const {
+        return check(umbo_trainer_restore(get(), path.c_str()));
+    }
+
+    // Restores if there is such a file. The number of the epoch to begin with.
+    returned<std::int64_t> resume(const std::string &path) const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_trainer_resume(get(), path.c_str(), &out));
+        return out;
+    }
+
+    returned<umbo_trainer_info> info() const {
+        umbo_trainer_info out = UMBO_TRAINER_INFO_INIT;
+        UMBO_DETAIL_TRY(umbo_trainer_get_info(get(), &out));
+        return out;
+    }
+
+    returned<umbo::strategy> strategy() const {
+        umbo_strategy *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_strategy(get(), &out));
+        return umbo::strategy(out);
+    }
+
+    returned<umbo::variable> variable(std::int64_t array = 0) const {
+        umbo_variable *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_variable(get(), array, &out));
+        return umbo::variable(out);
+    }
+
+    returned<umbo::gradients> gradients() const {
+        umbo_gradients *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_gradients(get(), &out));
+        return umbo::gradients(out);
+    }
+
+    returned<umbo::optimizer> optimizer() const {
+        umbo_optimizer *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_optimizer(get(), &out));
+        return umbo::optimizer(out);
+    }
+
+    // What `save` saves.
+    returned<umbo::checkpoint> checkpoint() const {
+        umbo_checkpoint *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_checkpoint(get(), &out));
+        return umbo::checkpoint(out);
+    }
+
+    // Batches of the numbers of rows, in the order of the next epoch.
+    returned<umbo::dataset> dataset(std::int64_t row_count, std::int64_t batch_size) const {
+        umbo_dataset *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_trainer_dataset(get(), row_count, batch_size, &out));
+        return umbo::dataset(out);
+    }
+};
+
+UMBO_DETAIL_END
+
+#endif

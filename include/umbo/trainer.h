@@ -1,0 +1,413 @@
+/* Generated from src; do not edit. */
+#ifndef UMBO_TRAINER_H
+#define UMBO_TRAINER_H
+
+/**
+ * @file trainer.h
+ * @brief A trainer, for weights that are arrays of floats, and data that are rows with numbers.
+ *
+ * It is a strategy, variables over the arrays, gradients, an optimizer and a checkpoint, each of
+ * which a program can get when it outgrows the trainer.
+ *
+ * Threads: functions on one trainer are *serialised*; those that get something are *concurrent*.
+ *
+ * Example:
+ * ```c
+ * // A slope through points. umbo_trainer_epoch(trainer, count, 32, learn, points, &loss) calls it.
+ * static umbo_status learn(const umbo_rows *rows, const float *weights, float *gradient,
+ *                          void *user_data, double *loss) {
+ *   for (int64_t i = 0; i < rows->count; ++i) {
+ *     const float *point = (const float *)user_data + 2 * rows->indices[i];
+ *     const float error = weights[0] * point[0] - point[1];
+ *     *loss += error * error / 2;
+ *     if (gradient != NULL) gradient[0] += error * point[0];
+ *   }
+ *   return UMBO_OK;
+ * }
+ * ```
+ */
+
+#include <umbo/umbo.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * The rows of a batch that a replica has. Valid for the call that gets it, on its thread. Later
+ * versions may append fields.
+ */
+typedef struct umbo_rows {
+  size_t struct_size;
+  /** How many rows there are, 1 or more. */
+  int64_t count;
+  /** Their numbers. */
+  const int64_t *indices;
+  /** 1: gradients are wanted. 0: in umbo_trainer_evaluate(). */
+  int32_t training;
+  /**
+   * The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one. No two
+   * calls have the same at a time.
+   */
+  int32_t replica_id;
+  /**
+   * The replica's context, for all functions that take one: umbo_replica_context_random_key()
+   * for random numbers that do not depend on the number of replicas,
+   * umbo_replica_context_add_metric(), umbo_replica_context_scratch().
+   */
+  umbo_replica_context *context;
+  /** How many arrays the trainer has. */
+  int64_t array_count;
+  /** The arrays, for reading. */
+  const float *const *weights;
+  /**
+   * For each array where this replica adds its gradient: as long as the array, and zero at
+   * first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
+   * `training` is 0.
+   */
+  float *const *gradients;
+  /** The number of this call, for the library. */
+  uint64_t call;
+} umbo_rows;
+
+/**
+ * Learns from the rows of a batch that a replica has: what the body of a loop over rows does.
+ * Called on all replicas at the same time, each with rows of its own.
+ *
+ * @param[in] rows The rows.
+ * @param[in] weights The first array, for reading: `rows->weights[0]`.
+ * @param[out] gradient Where the gradients of the rows are added: `rows->gradients[0]`. NULL in
+ *   umbo_trainer_evaluate(), and if the first array has a `row_length`.
+ * @param[in] user_data The same on all replicas: nothing there is written that they share.
+ * @param[out] loss The sum of the losses of the rows; 0 at first. With `loss_reduction`
+ *   UMBO_LOSS_MEAN their mean, as the gradients are then that of the mean.
+ * @return Any status but UMBO_OK fails the step, which then changes nothing.
+ */
+typedef umbo_status (*umbo_learn_fn)(
+    const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss);
+
+/**
+ * Gets where this replica adds the gradient of a row of an array with a `row_length`.
+ *
+ * @param[in] rows What the function that calls got.
+ * @param[in] array The index of the array.
+ * @param[in] row The number of the row in the array.
+ * @param[out] gradient `row_length` numbers: zero when the call asks for the row first, and then
+ *   what it has added. They stay there until the function returns.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
+ * - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, on another thread, or
+ *   `training` is 0.
+ *
+ * The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
+ * optimizer for them. Allocates nothing if an earlier step had as many rows.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_row(
+    const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
+
+/**
+ * Makes the rows of this call count by another weight than their number: the words of sentences,
+ * the steps of games. The update divides by the weights of all replicas, and so does the loss.
+ *
+ * @param[in] rows What the function that calls got.
+ * @param[in] weight Finite and 0 or more. With 0 what the call has added is left out.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
+ *   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_rows_weigh(const umbo_rows *rows, double weight);
+
+/**
+ * An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
+ * an array with all defaults. The size of the struct stays the same in later versions.
+ */
+typedef struct umbo_parameters {
+  /**
+   * The array, which stays where it is: the program reads it whenever no call of the trainer is
+   * in progress.
+   */
+  float *weights;
+  /** How many numbers it has, 1 or more. */
+  int64_t count;
+  /**
+   * Its name in messages and checkpoints. NULL: "weights", or "weights_1" and so on, by its
+   * index among several.
+   */
+  const char *name;
+  /**
+   * How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
+   * table (umbo_rows_gradient_row()). 0: gradients are as long as the array.
+   */
+  int64_t row_length;
+  /** The factor of the learning rate, more than 0. 0: 1. */
+  double learning_rate_factor;
+  /** 1: no weight decay, as is usual for biases and normalisation. */
+  int32_t no_weight_decay;
+  /** 1: it is not updated. */
+  int32_t frozen;
+  /** Zeros. */
+  int64_t reserved[4];
+} umbo_parameters;
+
+/** The options of a trainer. */
+typedef struct umbo_trainer_options {
+  size_t struct_size;
+  /**
+   * The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
+   * "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+   */
+  const char *rule;
+  /** Finite and 0 or more. UMBO_AUTO: the default of the rule. */
+  double learning_rate;
+  /** As in umbo_optimizer_options. */
+  double weight_decay;
+  /** As in umbo_optimizer_options. */
+  double global_clip_norm;
+  /** How many steps make one update; 1 or more. */
+  int64_t accumulation_steps;
+  /** Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch. */
+  umbo_loss_reduction loss_reduction;
+  /**
+   * The number of replicas, each on a processor. 0: one for each processor of this process, or
+   * `replicas_in_sync` if that is less.
+   */
+  int64_t replicas;
+  /**
+   * The number of parts into which each batch is split, whatever the number of processors:
+   * results have the same bits on any number of them. 0: one for each replica.
+   */
+  int64_t replicas_in_sync;
+  /** The seed of the orders of rows. */
+  uint64_t seed;
+  /** 1: each epoch has the rows in another order. 0: all have them in their order. */
+  int32_t shuffle;
+  /**
+   * 1: standard error gets a line that says how far an epoch is, how many rows it does in a
+   * second, how long the rest will take, and the loss.
+   */
+  int32_t progress;
+  /**
+   * During epochs an interrupt (Ctrl-C, SIGINT) ends the epoch after the step in progress: the
+   * training is saved to this file, and umbo_trainer_epoch() returns UMBO_STATUS_CANCELLED. A
+   * second one ends the process. NULL: interrupts are the program's.
+   */
+  const char *interrupt_path;
+  /**
+   * The time that an epoch, a step or an evaluation may take. UMBO_INFINITE: no limit. After it,
+   * callbacks that have not returned must not use what the program has released.
+   */
+  double timeout_seconds;
+  /** Cancelled, it ends the call in progress and all later ones. NULL: none. */
+  const umbo_cancellation *cancellation;
+  /**
+   * Joins ranks, whose replicas run in sync (cluster.h). Each rank has all rows. NULL: this
+   * process is alone.
+   */
+  const umbo_communicator *communicator;
+  /**
+   * A strategy that the program has made, for what the options above do not have, such as
+   * `replica_thread_start`. Not together with `replicas`, `replicas_in_sync` or `communicator`.
+   * NULL: the trainer makes one.
+   */
+  umbo_strategy *strategy;
+  /**
+   * An optimizer of `strategy`, for other rules and settings. Not together with `rule`,
+   * `learning_rate`, `weight_decay` or `global_clip_norm`. NULL: the trainer makes one.
+   */
+  umbo_optimizer *optimizer;
+} umbo_trainer_options;
+
+#define umbo_trainer_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_trainer_options), NULL, UMBO_AUTO, UMBO_AUTO, UMBO_INFINITE, 1, \
+    UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL
+#define UMBO_TRAINER_OPTIONS_INIT { umbo_trainer_options_defaults }
+
+/** How far a training is. */
+typedef struct umbo_trainer_info {
+  size_t struct_size;
+  /** How many arrays it has. */
+  int64_t array_count;
+  /** The number of replicas in this process: one more than the largest `replica_id`. */
+  int64_t replica_count;
+  /** How many epochs have ended. */
+  int64_t epoch_count;
+  /** How many steps have taken effect, of epochs and of umbo_trainer_step(). */
+  int64_t step_count;
+  /** How many steps of the epoch that has ended early took effect; 0: none has. */
+  int64_t epoch_step_count;
+} umbo_trainer_info;
+
+#define UMBO_TRAINER_INFO_INIT { UMBO_STRUCT_SIZE(umbo_trainer_info), 0, 0, 0, 0, 0 }
+
+/**
+ * Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
+ * an optimizer.
+ *
+ * @param[in] count How many arrays there are, 1 or more.
+ * @param[in] parameters The arrays, whose numbers are the initial values. They stay where they are
+ *   until the trainer and all handles that it gave are released; only the trainer writes them.
+ * @param[in] options `options` may be NULL.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, in the way of
+ *   another one or without whole rows; two arrays of one name; options out of range, or that
+ *   exclude each other.
+ * - UMBO_STATUS_UNIMPLEMENTED: a strategy with GPUs; `accumulation_steps` with `replicas_in_sync`
+ *   over several ranks.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a replica's callback, or in a strategy's scope.
+ *
+ * Collective.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_create(
+    int64_t count, const umbo_parameters *parameters, const umbo_trainer_options *options,
+    umbo_trainer **trainer);
+
+/** Gets how far a training is. It may be called during a call of another thread. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_get_info(
+    const umbo_trainer *trainer, umbo_trainer_info *info);
+
+/** Gets a new handle to the strategy: for metrics, other steps on the same arrays, reports. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_strategy(
+    const umbo_trainer *trainer, umbo_strategy **strategy);
+
+/**
+ * Gets a new handle to the variable over an array.
+ *
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such array.
+ *
+ * umbo_variable_upload() changes an array between two calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_variable(
+    const umbo_trainer *trainer, int64_t array, umbo_variable **variable);
+
+/** Gets a new handle to the gradients of all arrays. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_gradients(
+    const umbo_trainer *trainer, umbo_gradients **gradients);
+
+/**
+ * Gets a new handle to the optimizer: for its learning rate, a schedule, and all settings that the
+ * trainer's options do not have.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_optimizer(
+    const umbo_trainer *trainer, umbo_optimizer **optimizer);
+
+/**
+ * Gets a new handle to what umbo_trainer_save() saves, to which the program can add what is its
+ * own, such as a vocabulary.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_checkpoint(
+    const umbo_trainer *trainer, umbo_checkpoint **checkpoint);
+
+/**
+ * Makes the dataset of the next epoch: batches of the numbers of rows, in its order.
+ *
+ * @param[in] row_count As for umbo_trainer_epoch().
+ * @param[in] batch_size As for umbo_trainer_epoch().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_dataset(
+    const umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_dataset **dataset);
+
+/** Makes another handle to the same trainer: umbo_retain(). */
+UMBO_MUST_USE static inline umbo_status umbo_trainer_retain(
+    const umbo_trainer *trainer, umbo_trainer **retained) {
+  return umbo_retain(trainer, UMBO_HANDLE_TRAINER, retained);
+}
+
+/** Releases a handle: umbo_release(). */
+static inline void umbo_trainer_release(const umbo_trainer *trainer) {
+  umbo_release(trainer, UMBO_HANDLE_TRAINER);
+}
+
+/**
+ * Trains over the rows 0 to `row_count` less one, once, in batches. Each epoch has another order,
+ * which depends on `seed` and the number of the epoch alone.
+ *
+ * @param[in] row_count 1 or more.
+ * @param[in] batch_size The rows of a step, 1 or more; the last batch may have fewer. They are
+ *   split over the replicas: the first one gets the first ceil(batch_size / replica_count), and
+ *   so on.
+ * @param[in] learn Called on each replica that has rows.
+ * @param[out] loss The mean loss of a row, each with the weights that its step had. `loss` may be
+ *   NULL.
+ * @return UMBO_OK, or:
+ * - What `learn` returned; the message names the step, the replica and the rows.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a number out of range; or a gradient that is not finite, with
+ *   `global_clip_norm`.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late.
+ * - UMBO_STATUS_CANCELLED: an interrupt, after which the training is in `interrupt_path`; or the
+ *   token of `cancellation`.
+ * - UMBO_STATUS_DEADLINE_EXCEEDED: `timeout_seconds` are over.
+ *
+ * A step takes effect as a whole, or changes nothing. An epoch that has ended early is continued
+ * by the next call with the same numbers, from the batch whose step did not take effect; with
+ * other numbers it begins again. Its loss is then that of the whole epoch. What is accumulated at
+ * the end of an epoch is applied.
+ *
+ * Serialised with all calls of this trainer. Collective.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_epoch(
+    umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_learn_fn learn,
+    void *user_data, double *loss);
+
+/**
+ * Trains one batch: the rows from `first_row` on, whatever a program with its own input means by
+ * these numbers. Rows of an epoch that has ended early are not affected.
+ *
+ * @param[in] first_row 0 or more.
+ * @param[in] row_count How many rows the batch has, 1 to 268,435,456.
+ * @param[in] learn Called on each replica that has rows.
+ * @param[out] loss The mean loss of a row. `loss` may be NULL.
+ * @return As umbo_trainer_epoch().
+ *
+ * With `accumulation_steps` an update is made after so many steps.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
+    umbo_trainer *trainer, int64_t first_row, int64_t row_count, umbo_learn_fn learn,
+    void *user_data, double *loss);
+
+/**
+ * Calls a function for the rows 0 to `row_count` less one, in order, in batches on all replicas,
+ * without gradients: nothing is updated.
+ *
+ * @param[in] learn Gets rows whose `training` is 0.
+ * @param[out] loss The mean loss of a row. `loss` may be NULL.
+ * @return As umbo_trainer_epoch().
+ *
+ * umbo_strategy_metric() has the totals of metrics that `learn` adds to (`rows->context`), such as
+ * an accuracy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_evaluate(
+    umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_learn_fn learn,
+    void *user_data, double *loss);
+
+/**
+ * Saves the training to a file: arrays, optimizer, how many epochs there were, and where in an
+ * epoch it is.
+ *
+ * @return As umbo_checkpoint_save().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_save(const umbo_trainer *trainer, const char *path);
+
+/**
+ * Restores a training from a file. The arrays get the saved values.
+ *
+ * @return As umbo_checkpoint_restore(); UMBO_STATUS_NOT_FOUND: no such file.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_restore(umbo_trainer *trainer, const char *path);
+
+/**
+ * Restores a training from a file if there is one, so that a program that is started again goes on
+ * where it was.
+ *
+ * @param[out] epoch_count How many epochs have ended: the number of the one to begin with, from 0.
+ *   `epoch_count` may be NULL.
+ * @return As umbo_trainer_restore(), but UMBO_OK if there is no such file.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_resume(
+    umbo_trainer *trainer, const char *path, int64_t *epoch_count);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif

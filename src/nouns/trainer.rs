@@ -1,0 +1,464 @@
+//! Trainers: making them, and what they are made of.
+
+use crate::machinery::prelude::*;
+use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
+use crate::nouns::update_rule::rule_named;
+use umbo_core::device::DeviceId;
+use umbo_core::optimizer::{Optimizer, Settings, VariableGroup};
+use umbo_core::strategy::variables::NewVariable;
+use umbo_core::strategy::variables::in_place::create_in_place;
+use umbo_core::strategy::{Options, replicas_on_all_processors};
+use umbo_core::tensor::storage::Storage;
+use umbo_core::tensor::{Layout, Shape};
+use umbo_core::training::Trainer;
+use umbo_core::training::trainer::{Parameters, TrainerOptions};
+use umbo_core::values::variable::{Aggregation, Synchronization};
+
+/// An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
+/// an array with all defaults. The size of the struct stays the same in later versions.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_parameters {
+    /// The array, which stays where it is: the program reads it whenever no call of the trainer is
+    /// in progress.
+    pub weights: *mut f32,
+    /// How many numbers it has, 1 or more.
+    pub count: i64,
+    /// Its name in messages and checkpoints. NULL: "weights", or "weights_1" and so on, by its
+    /// index among several.
+    pub name: *const c_char,
+    /// How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
+    /// table (umbo_rows_gradient_row()). 0: gradients are as long as the array.
+    pub row_length: i64,
+    /// The factor of the learning rate, more than 0. 0: 1.
+    pub learning_rate_factor: f64,
+    /// 1: no weight decay, as is usual for biases and normalisation.
+    pub no_weight_decay: i32,
+    /// 1: it is not updated.
+    pub frozen: i32,
+    /// Zeros.
+    pub reserved: [i64; 4],
+}
+
+/// The options of a trainer.
+#[c_struct(
+    learning_rate = UMBO_AUTO as f64, weight_decay = UMBO_AUTO as f64,
+    global_clip_norm = UMBO_INFINITE as f64, accumulation_steps = 1,
+    loss_reduction = UMBO_LOSS_SUM, shuffle = 1, timeout_seconds = UMBO_INFINITE as f64
+)]
+pub struct umbo_trainer_options {
+    /// The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
+    /// "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+    pub rule: *const c_char,
+    /// Finite and 0 or more. UMBO_AUTO: the default of the rule.
+    pub learning_rate: f64,
+    /// As in umbo_optimizer_options.
+    pub weight_decay: f64,
+    /// As in umbo_optimizer_options.
+    pub global_clip_norm: f64,
+    /// How many steps make one update; 1 or more.
+    pub accumulation_steps: i64,
+    /// Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch.
+    pub loss_reduction: umbo_loss_reduction,
+    /// The number of replicas, each on a processor. 0: one for each processor of this process, or
+    /// `replicas_in_sync` if that is less.
+    pub replicas: i64,
+    /// The number of parts into which each batch is split, whatever the number of processors:
+    /// results have the same bits on any number of them. 0: one for each replica.
+    pub replicas_in_sync: i64,
+    /// The seed of the orders of rows.
+    pub seed: u64,
+    /// 1: each epoch has the rows in another order. 0: all have them in their order.
+    pub shuffle: i32,
+    /// 1: standard error gets a line that says how far an epoch is, how many rows it does in a
+    /// second, how long the rest will take, and the loss.
+    pub progress: i32,
+    /// During epochs an interrupt (Ctrl-C, SIGINT) ends the epoch after the step in progress: the
+    /// training is saved to this file, and umbo_trainer_epoch() returns UMBO_STATUS_CANCELLED. A
+    /// second one ends the process. NULL: interrupts are the program's.
+    pub interrupt_path: *const c_char,
+    /// The time that an epoch, a step or an evaluation may take. UMBO_INFINITE: no limit. After it,
+    /// callbacks that have not returned must not use what the program has released.
+    pub timeout_seconds: f64,
+    /// Cancelled, it ends the call in progress and all later ones. NULL: none.
+    pub cancellation: *const umbo_cancellation,
+    /// Joins ranks, whose replicas run in sync (cluster.h). Each rank has all rows. NULL: this
+    /// process is alone.
+    pub communicator: *const umbo_communicator,
+    /// A strategy that the program has made, for what the options above do not have, such as
+    /// `replica_thread_start`. Not together with `replicas`, `replicas_in_sync` or `communicator`.
+    /// NULL: the trainer makes one.
+    pub strategy: *mut umbo_strategy,
+    /// An optimizer of `strategy`, for other rules and settings. Not together with `rule`,
+    /// `learning_rate`, `weight_decay` or `global_clip_norm`. NULL: the trainer makes one.
+    pub optimizer: *mut umbo_optimizer,
+}
+
+/// Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
+/// an optimizer.
+///
+/// @param[in] count How many arrays there are, 1 or more.
+/// @param[in] parameters The arrays, whose numbers are the initial values. They stay where they are
+///   until the trainer and all handles that it gave are released; only the trainer writes them.
+/// @param[in] options `options` may be NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, in the way of
+///   another one or without whole rows; two arrays of one name; options out of range, or that
+///   exclude each other.
+/// - UMBO_STATUS_UNIMPLEMENTED: a strategy with GPUs; `accumulation_steps` with `replicas_in_sync`
+///   over several ranks.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a replica's callback, or in a strategy's scope.
+///
+/// Collective.
+#[c_call(
+    out(trainer),
+    counted(count),
+    array(parameters, count),
+    options(options)
+)]
+pub fn umbo_trainer_create(
+    count: i64,
+    parameters: *const umbo_parameters,
+    options: *const umbo_trainer_options,
+    trainer: *mut *mut umbo_trainer,
+) {
+    let given = collect(
+        parameters
+            .iter()
+            .enumerate()
+            // SAFETY: the caller gives names that are texts, or NULL.
+            .map(|(index, one)| unsafe { given_from(one, index, parameters.len()) }),
+        "parameters",
+    )?;
+    let settings = training_options(&options)?;
+    let handle = reserve()?;
+    let strategy = strategy_from(&options)?;
+    let optimizer = optimizer_from(&options, &strategy)?;
+    let tensors = given
+        .iter()
+        .map(|one| Ok((one.new.clone(), one.tensor.clone())));
+    let tensors = collect(tensors, "parameters")?;
+    // SAFETY: the caller keeps the header's promise on who writes and reads the memory.
+    let variables = unsafe { create_in_place(&strategy, tensors) }.map_err(of_parameters)?;
+    let parameters = given.into_iter().zip(variables);
+    let parameters = parameters.map(|(one, variable)| {
+        Ok(Parameters {
+            variable,
+            row_length: one.row_length,
+            group: one.group,
+        })
+    });
+    let parameters = collect(parameters, "parameters")?;
+    let made = Trainer::new(&strategy, optimizer, &parameters, settings);
+    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path"]))?));
+}
+
+/// An array that was checked.
+struct GivenArray {
+    new: NewVariable,
+    tensor: Tensor,
+    row_length: Option<usize>,
+    group: VariableGroup,
+}
+
+/// Checks an array, the one at `index` of `count`.
+///
+/// # Safety
+/// Its name is NULL or leads to a text, and its numbers are there until the tensor is dropped.
+unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Result<GivenArray> {
+    let field = |name: &str| format!("parameters[{index}].{name}");
+    if one.weights.is_null() {
+        return Err(invalid!(field("weights"), "is NULL; the array is expected"));
+    }
+    if !one.weights.addr().is_multiple_of(align_of::<f32>()) {
+        return Err(invalid!(
+            field("weights"),
+            "{:p} is not a multiple of 4, the size of a float",
+            one.weights
+        ));
+    }
+    let most = isize::MAX as usize / size_of::<f32>();
+    let elements = usize::try_from(one.count).ok().filter(|count| *count >= 1);
+    let elements = elements.filter(|count| *count <= most).ok_or_else(|| {
+        invalid!(
+            field("count"),
+            "{}; 1 or more numbers are expected, and as many as memory holds",
+            described(one.count)
+        )
+    })?;
+    if one.reserved != [0; 4] {
+        return Err(invalid!(
+            field("reserved"),
+            "is not zero; initialise the whole struct"
+        ));
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { optional_text(one.name, "parameters.name") }?;
+    let name = name.map_or_else(|| default_name(index, count), str::to_owned);
+    let row_length: usize = natural(one.row_length, "parameters.row_length")?;
+    if row_length != 0 && elements % row_length != 0 {
+        return Err(invalid!(
+            field("row_length"),
+            "{row_length}, but the count of {elements} is not a whole number of rows"
+        ));
+    }
+    let shape = match row_length {
+        0 => Shape::new(&[elements])?,
+        length => Shape::new(&[elements / length, length])?,
+    };
+    let bytes = elements * size_of::<f32>();
+    let data = one.weights.cast();
+    // SAFETY: the caller promises the numbers as long as the variable lives, which keeps this.
+    let storage = unsafe { Storage::foreign(data, bytes, DeviceId::HOST, false, Box::new(())) };
+    let layout = Layout::row_major(shape);
+    Ok(GivenArray {
+        new: NewVariable {
+            name: name.as_str().into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        },
+        tensor: Tensor::from_storage(Arc::new(storage), DType::Float32, layout, 0)?,
+        row_length: (row_length != 0).then_some(row_length),
+        group: group_from(one, index)?,
+    })
+}
+
+fn default_name(index: usize, count: usize) -> String {
+    match count {
+        1 => "weights".to_owned(),
+        _ => format!("weights_{}", index + 1),
+    }
+}
+
+fn group_from(one: &umbo_parameters, index: usize) -> Result<VariableGroup> {
+    let factor = one.learning_rate_factor;
+    if !(factor.is_finite() && factor >= 0.0) {
+        return Err(invalid!(
+            format!("parameters[{index}].learning_rate_factor"),
+            "{factor}; must be finite and more than 0, or 0 for 1 (frozen leaves an array as it is)"
+        ));
+    }
+    let no_decay = flag(one.no_weight_decay, "parameters.no_weight_decay")?;
+    Ok(VariableGroup {
+        learning_rate_factor: if factor == 0.0 { 1.0 } else { factor },
+        weight_decay: no_decay.then_some(0.0),
+        frozen: flag(one.frozen, "parameters.frozen")?,
+    })
+}
+
+/// Names arrays in an error as the program knows them.
+fn of_parameters(error: Error) -> Error {
+    match error {
+        Error::InvalidArgument { argument, problem } => {
+            let named = |text: &str| text.replace("views", "parameters");
+            Error::invalid(named(&argument), named(&problem))
+        }
+        Error::Within { place, error } => of_parameters(*error).within(
+            place
+                .replace("views", "parameters")
+                .replace("names", "parameters"),
+        ),
+        other => other,
+    }
+}
+
+fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
+    let interrupt_path = match options.interrupt_path.is_null() {
+        true => None,
+        // SAFETY: the caller gives a text.
+        false => Some(unsafe { path(options.interrupt_path, "options.interrupt_path") }?),
+    };
+    Ok(TrainerOptions {
+        loss_reduction: constant(options.loss_reduction, "options.loss_reduction")?,
+        accumulation_steps: positive(options.accumulation_steps, "options.accumulation_steps")?,
+        seed: options.seed,
+        shuffles: flag(options.shuffle, "options.shuffle")?,
+        shows_progress: flag(options.progress, "options.progress")?,
+        interrupt_path: interrupt_path.map(ToOwned::to_owned),
+        timeout: duration(options.timeout_seconds, "options.timeout_seconds", true)?,
+        cancellation: get_optional(options.cancellation, "options.cancellation")?,
+    })
+}
+
+fn strategy_from(options: &umbo_trainer_options) -> Result<Strategy> {
+    let given = get_optional(options.strategy.cast_const(), "options.strategy")?;
+    if let Some(strategy) = given {
+        let others = [
+            ("options.replicas", options.replicas != 0),
+            ("options.replicas_in_sync", options.replicas_in_sync != 0),
+            ("options.communicator", !options.communicator.is_null()),
+        ];
+        return match others.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(strategy),
+            Some((argument, _)) => Err(invalid!(
+                *argument,
+                "given together with options.strategy, which says it already"
+            )),
+        };
+    }
+    let communicator = get_optional(options.communicator, "options.communicator")?;
+    let in_sync: usize = natural(options.replicas_in_sync, "options.replicas_in_sync")?;
+    let replicas = match natural(options.replicas, "options.replicas")? {
+        0 => {
+            let all = replicas_on_all_processors(communicator.as_ref());
+            let ranks = communicator.as_ref().map_or(1, |engine| engine.size());
+            match in_sync / ranks {
+                0 => all,
+                most => all.min(most),
+            }
+        }
+        replicas => replicas,
+    };
+    let made = Strategy::new(&Options {
+        cpu_replicas: replicas,
+        replicas_in_sync: in_sync,
+        communicator,
+        ..Options::default()
+    });
+    made.map_err(|error| match error {
+        Error::InvalidArgument { argument, problem } => {
+            let argument = argument.replace("cpu_replicas", "replicas");
+            Error::invalid(format!("options.{argument}"), problem)
+        }
+        other => other,
+    })
+}
+
+fn optimizer_from(options: &umbo_trainer_options, strategy: &Strategy) -> Result<Arc<Optimizer>> {
+    let weight_decay = unless(options.weight_decay, UMBO_AUTO, "options.weight_decay")?;
+    let clip_norm = unless(
+        options.global_clip_norm,
+        UMBO_INFINITE,
+        "options.global_clip_norm",
+    )?;
+    let rate = unless(options.learning_rate, UMBO_AUTO, "options.learning_rate")?;
+    // SAFETY: the caller gives a text, or NULL.
+    let name = unsafe { optional_text(options.rule, "options.rule") }?;
+    if let Some(optimizer) = get_optional(options.optimizer.cast_const(), "options.optimizer")? {
+        let others = [
+            ("options.rule", name.is_some()),
+            ("options.learning_rate", rate.is_some()),
+            ("options.weight_decay", weight_decay.is_some()),
+            ("options.global_clip_norm", clip_norm.is_some()),
+        ];
+        if let Some((argument, _)) = others.iter().find(|(_, is_given)| *is_given) {
+            return Err(invalid!(
+                *argument,
+                "given together with options.optimizer, which says it already"
+            ));
+        }
+        if optimizer.strategy() != strategy.id() {
+            return Err(invalid!(
+                "options.optimizer",
+                "made for another strategy than options.strategy"
+            ));
+        }
+        return Ok(optimizer);
+    }
+    let (rule, default_rate) = rule_named(name.unwrap_or("sgd"))?;
+    let fields = &["learning_rate", "weight_decay", "global_clip_norm"];
+    let made = Optimizer::new(strategy.id(), rule, rate.unwrap_or(default_rate));
+    let made = made.map_err(of_options(fields))?;
+    let settings = Settings {
+        weight_decay,
+        global_clip_norm: clip_norm,
+        ..Settings::default()
+    };
+    made.configure(settings).map_err(of_options(fields))?;
+    Ok(made)
+}
+
+/// How far a training is.
+#[c_struct]
+pub struct umbo_trainer_info {
+    /// How many arrays it has.
+    pub array_count: i64,
+    /// The number of replicas in this process: one more than the largest `replica_id`.
+    pub replica_count: i64,
+    /// How many epochs have ended.
+    pub epoch_count: i64,
+    /// How many steps have taken effect, of epochs and of umbo_trainer_step().
+    pub step_count: i64,
+    /// How many steps of the epoch that has ended early took effect; 0: none has.
+    pub epoch_step_count: i64,
+}
+
+/// Gets how far a training is. It may be called during a call of another thread.
+#[c_call(result(info), get(trainer))]
+pub fn umbo_trainer_get_info(trainer: *const umbo_trainer, info: *mut umbo_trainer_info) {
+    let state = trainer.state()?;
+    info.write(umbo_trainer_info {
+        array_count: trainer.variables().len() as i64,
+        replica_count: trainer.strategy().num_replicas() as i64,
+        epoch_count: state.epochs as i64,
+        step_count: state.steps as i64,
+        epoch_step_count: state.part.steps as i64,
+        ..Default::default()
+    });
+}
+
+/// Gets a new handle to the strategy: for metrics, other steps on the same arrays, reports.
+#[c_call(out(strategy), get(trainer))]
+pub fn umbo_trainer_strategy(trainer: *const umbo_trainer, strategy: *mut *mut umbo_strategy) {
+    strategy.write(make(trainer.strategy().clone())?);
+}
+
+/// Gets a new handle to the variable over an array.
+///
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such array.
+///
+/// umbo_variable_upload() changes an array between two calls.
+#[c_call(out(variable), get(trainer))]
+pub fn umbo_trainer_variable(
+    trainer: *const umbo_trainer,
+    array: i64,
+    variable: *mut *mut umbo_variable,
+) {
+    let variables = trainer.variables();
+    let arrays = Listed {
+        count: variables.len(),
+        elements: "the arrays of the trainer",
+    };
+    variable.write(make(at(array, "array", arrays, |at| {
+        variables.get(at).cloned()
+    })?)?);
+}
+
+/// Gets a new handle to the gradients of all arrays.
+#[c_call(out(gradients), get(trainer))]
+pub fn umbo_trainer_gradients(trainer: *const umbo_trainer, gradients: *mut *mut umbo_gradients) {
+    gradients.write(make(Arc::clone(trainer.gradients()))?);
+}
+
+/// Gets a new handle to the optimizer: for its learning rate, a schedule, and all settings that the
+/// trainer's options do not have.
+#[c_call(out(optimizer), get(trainer))]
+pub fn umbo_trainer_optimizer(trainer: *const umbo_trainer, optimizer: *mut *mut umbo_optimizer) {
+    optimizer.write(make(Arc::clone(trainer.optimizer()))?);
+}
+
+/// Gets a new handle to what umbo_trainer_save() saves, to which the program can add what is its
+/// own, such as a vocabulary.
+#[c_call(out(checkpoint), get(trainer))]
+pub fn umbo_trainer_checkpoint(
+    trainer: *const umbo_trainer,
+    checkpoint: *mut *mut umbo_checkpoint,
+) {
+    checkpoint.write(make(Arc::clone(trainer.checkpoint()))?);
+}
+
+/// Makes the dataset of the next epoch: batches of the numbers of rows, in its order.
+///
+/// @param[in] row_count As for umbo_trainer_epoch().
+/// @param[in] batch_size As for umbo_trainer_epoch().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
+#[c_call(out(dataset), positive(row_count), positive(batch_size), get(trainer))]
+pub fn umbo_trainer_dataset(
+    trainer: *const umbo_trainer,
+    row_count: i64,
+    batch_size: i64,
+    dataset: *mut *mut umbo_dataset,
+) {
+    dataset.write(make(trainer.dataset(row_count, batch_size)?)?);
+}

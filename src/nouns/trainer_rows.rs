@@ -1,0 +1,203 @@
+//! The rows of a batch that a replica of a trainer has, and the function of the program that learns
+//! from them.
+
+use crate::machinery::prelude::*;
+use crate::nouns::replica_context::call_replica;
+use umbo_core::optimizer::GradientMode;
+use umbo_core::strategy::variables::{current_copy, refreshed_copy};
+use umbo_core::training::trainer::call::{weigh, with_gradient_row};
+use umbo_core::training::trainer::{Learn, RowsOfReplica};
+
+/// The rows of a batch that a replica has. Valid for the call that gets it, on its thread. Later
+/// versions may append fields.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_rows {
+    /// sizeof(umbo_rows), as the library knows it.
+    pub struct_size: usize,
+    /// How many rows there are, 1 or more.
+    pub count: i64,
+    /// Their numbers.
+    pub indices: *const i64,
+    /// 1: gradients are wanted. 0: in umbo_trainer_evaluate().
+    pub training: i32,
+    /// The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one. No two
+    /// calls have the same at a time.
+    pub replica_id: i32,
+    /// The replica's context, for all functions that take one: umbo_replica_context_random_key()
+    /// for random numbers that do not depend on the number of replicas,
+    /// umbo_replica_context_add_metric(), umbo_replica_context_scratch().
+    pub context: *mut umbo_replica_context,
+    /// How many arrays the trainer has.
+    pub array_count: i64,
+    /// The arrays, for reading.
+    pub weights: *const *const f32,
+    /// For each array where this replica adds its gradient: as long as the array, and zero at
+    /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
+    /// `training` is 0.
+    pub gradients: *const *mut f32,
+    /// The number of this call, for the library.
+    pub call: u64,
+}
+
+/// Learns from the rows of a batch that a replica has: what the body of a loop over rows does.
+/// Called on all replicas at the same time, each with rows of its own.
+///
+/// @param[in] rows The rows.
+/// @param[in] weights The first array, for reading: `rows->weights[0]`.
+/// @param[out] gradient Where the gradients of the rows are added: `rows->gradients[0]`. NULL in
+///   umbo_trainer_evaluate(), and if the first array has a `row_length`.
+/// @param[in] user_data The same on all replicas: nothing there is written that they share.
+/// @param[out] loss The sum of the losses of the rows; 0 at first. With `loss_reduction`
+///   UMBO_LOSS_MEAN their mean, as the gradients are then that of the mean.
+/// @return Any status but UMBO_OK fails the step, which then changes nothing.
+pub type umbo_learn_fn = Option<
+    unsafe extern "C-unwind" fn(
+        rows: *const umbo_rows,
+        weights: *const f32,
+        gradient: *mut f32,
+        user_data: *mut c_void,
+        loss: *mut f64,
+    ) -> umbo_status,
+>;
+
+/// A [`umbo_learn_fn`] that is there.
+pub(crate) type LearnFn = unsafe extern "C-unwind" fn(
+    *const umbo_rows,
+    *const f32,
+    *mut f32,
+    *mut c_void,
+    *mut f64,
+) -> umbo_status;
+
+/// Gets where this replica adds the gradient of a row of an array with a `row_length`.
+///
+/// @param[in] rows What the function that calls got.
+/// @param[in] array The index of the array.
+/// @param[in] row The number of the row in the array.
+/// @param[out] gradient `row_length` numbers: zero when the call asks for the row first, and then
+///   what it has added. They stay there until the function returns.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
+/// - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, on another thread, or
+///   `training` is 0.
+///
+/// The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
+/// optimizer for them. Allocates nothing if an earlier step had as many rows.
+#[c_call(out(gradient), index(array))]
+pub fn umbo_rows_gradient_row(
+    rows: *const umbo_rows,
+    array: i64,
+    row: i64,
+    gradient: *mut *mut f32,
+) {
+    // SAFETY: the caller gives what its function got.
+    let call = unsafe { call_of(rows) }?;
+    gradient.write(with_gradient_row(call, array, row, |row| row.as_mut_ptr())?);
+}
+
+/// Makes the rows of this call count by another weight than their number: the words of sentences,
+/// the steps of games. The update divides by the weights of all replicas, and so does the loss.
+///
+/// @param[in] rows What the function that calls got.
+/// @param[in] weight Finite and 0 or more. With 0 what the call has added is left out.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
+///   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
+#[c_call()]
+pub fn umbo_rows_weigh(rows: *const umbo_rows, weight: f64) {
+    // SAFETY: the caller gives what its function got.
+    weigh(unsafe { call_of(rows) }?, weight)
+}
+
+/// The number of the call that got these rows.
+///
+/// # Safety
+/// `rows` is NULL or leads to what a call got, or to a copy of it.
+unsafe fn call_of(rows: *const umbo_rows) -> Result<u64> {
+    check(rows, "rows", "the rows of the call are expected")?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { (*rows).call })
+}
+
+/// A list of pointers, in place if there are few.
+struct Pointers<P: Copy, const FEW: usize> {
+    few: [P; FEW],
+    many: Vec<P>,
+    count: usize,
+}
+
+impl<P: Copy, const FEW: usize> Pointers<P, FEW> {
+    /// A list of `count` times `none`.
+    fn new(count: usize, none: P) -> Pointers<P, FEW> {
+        let many = if count > FEW {
+            vec![none; count]
+        } else {
+            Vec::new()
+        };
+        Pointers {
+            few: [none; FEW],
+            many,
+            count,
+        }
+    }
+
+    fn as_mut(&mut self) -> &mut [P] {
+        match self.count > FEW {
+            true => &mut self.many,
+            false => &mut self.few[..self.count],
+        }
+    }
+}
+
+/// The program's function, with its user data, as the core calls it.
+pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
+    let user_data = UserData::kept(user_data);
+    Arc::new(move |rows: &RowsOfReplica<'_>| {
+        let context = rows.context;
+        let count = rows.variables.len();
+        let mut weights = Pointers::<*const f32, 8>::new(count, ptr::null());
+        let mut gradients = Pointers::<*mut f32, 8>::new(count, ptr::null_mut());
+        for (index, variable) in rows.variables.iter().enumerate() {
+            weights.as_mut()[index] = weights_of(context, variable)?;
+            if let Some(all) = rows.gradients.filter(|all| !all.is_row_sparse(index)) {
+                let tensor = all.view_in(context, index, GradientMode::Add)?;
+                gradients.as_mut()[index] = tensor.address().cast();
+            }
+        }
+        let (weights, gradients) = (weights.as_mut(), gradients.as_mut());
+        let mut loss = 0.0;
+        let mut shown = umbo_rows {
+            struct_size: size_of::<umbo_rows>(),
+            count: rows.indices.shape()[0] as i64,
+            indices: rows.indices.address().cast(),
+            training: rows.gradients.is_some().into(),
+            replica_id: context.replica() as i32,
+            context: ptr::null_mut(),
+            array_count: count as i64,
+            weights: weights.as_ptr(),
+            gradients: gradients.as_ptr(),
+            call: rows.call,
+        };
+        let result = call_replica(context, |ctx, _, _| {
+            shown.context = ctx;
+            let (shown, loss) = (&raw const shown, &raw mut loss);
+            // SAFETY: the caller gives a function of this type and its user data; the rest lives
+            // until the function returns.
+            unsafe { function(shown, weights[0], gradients[0], user_data.pointer(), loss) }
+        });
+        result.map(|_| loss)
+    })
+}
+
+/// The address of an array's weights for a replica.
+fn weights_of(context: &ReplicaContext, variable: &Variable) -> Result<*const f32> {
+    // SAFETY: the program reads the weights until its function returns, as the header says.
+    let ready = unsafe { current_copy(Some(context), variable, DType::Float32) }?;
+    let tensor = match ready {
+        Some(ready) => ready,
+        // SAFETY: as above.
+        None => unsafe { refreshed_copy(Some(context), variable, DType::Float32) }?,
+    };
+    Ok(tensor.address().cast_const().cast())
+}
