@@ -55,5 +55,5 @@ int main(void) {
   umbo_value_release(results);
   umbo_value_release(greetings);
   umbo_strategy_release(strategy);
-  return EXIT_SUCCESS;
+  return 0;
 }

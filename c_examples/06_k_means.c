@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <umbo/umbo.h>
 
 enum { POINTS = 999, CENTRES = 3 };

@@ -3,6 +3,7 @@
  * manager, which keeps the newest checkpoints in a folder and finds them again.) */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <umbo/io.h>
 #include <umbo/umbo.h>

@@ -2,6 +2,7 @@
  * messages say what and where, that a failed step changes nothing, and that the strategy can be used afterwards. */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <umbo/umbo.h>
 
 static umbo_variable *total; /* what replicas add to */

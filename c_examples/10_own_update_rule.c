@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <umbo/expert.h>
 #include <umbo/umbo.h>
 

@@ -2,6 +2,8 @@
 
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <umbo/io.h>
 

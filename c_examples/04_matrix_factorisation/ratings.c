@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEST_BATCH = 5000, BATCHES_AHEAD = 4, LINE_CAPACITY = 1024 };

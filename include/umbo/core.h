@@ -96,8 +96,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /** The version of this header; umbo_version() gives the library's. */
 #define UMBO_VERSION "0.1.0"
@@ -136,6 +134,15 @@
 #define UMBO_MUST_USE _Check_return_
 #else
 #define UMBO_MUST_USE
+#endif
+
+/** Marks a function from which no call returns. */
+#if defined(__GNUC__)
+#define UMBO_NO_RETURN __attribute__((noreturn))
+#elif defined(_MSC_VER)
+#define UMBO_NO_RETURN __declspec(noreturn)
+#else
+#define UMBO_NO_RETURN
 #endif
 
 /**
@@ -206,14 +213,13 @@
     if ((status) != UMBO_OK) goto label;    \
   } while (0)
 
-/** If a call failed: prints where, and the last error's message, and exits with failure. */
-#define UMBO_CHECK(call)                                                                    \
-  do {                                                                                      \
-    if ((call) != UMBO_OK) {                                                                \
-      fflush(stdout);                                                                       \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, umbo_last_error_message());        \
-      exit(EXIT_FAILURE);                                                                   \
-    }                                                                                       \
+/** Makes a call and, if it fails, ends the program by umbo_check_failed(). */
+#define UMBO_CHECK(call)                                            \
+  do {                                                              \
+    const umbo_status umbo_check_status = (call);                   \
+    if (umbo_check_status != UMBO_OK) {                             \
+      umbo_check_failed(umbo_check_status, __FILE__, __LINE__);     \
+    }                                                               \
   } while (0)
 
 #ifdef __cplusplus
@@ -366,6 +372,19 @@ UMBO_API umbo_status umbo_set_last_error(
 
 /** Forgets this thread's last error and releases its payload. */
 UMBO_API void umbo_clear_last_error(void);
+
+/**
+ * Ends the program after a call that failed, as UMBO_CHECK() does.
+ *
+ * @param[in] status What the call returned.
+ * @param[in] file The name of the source file. May be NULL.
+ * @param[in] line The number of the line.
+ *
+ * It flushes stdout, prints the place and this thread's last error message (the name of `status`,
+ * if there is none) to standard error, "main.c:12: umbo_strategy_reduce: axis: ...", and calls
+ * exit() with EXIT_FAILURE.
+ */
+UMBO_API UMBO_NO_RETURN void umbo_check_failed(umbo_status status, const char *file, int32_t line);
 
 /**
  * Ignores a status on purpose, without a warning from the compiler.

@@ -10,6 +10,7 @@ use super::options::{self, c_struct};
 use super::user_data::{UserData, umbo_destroy_fn};
 use umbo_core::error::{Error, Status};
 use umbo_core::executor::floating_point::in_library;
+use umbo_core::system::process::fail_after_message;
 
 pub(crate) use last_error::{callback_failure, clear, forget_all, set};
 use last_error::{keep, last, release_left_behind};
@@ -212,6 +213,32 @@ const LONGEST_MESSAGE: usize = 16 << 10;
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_clear_last_error() {
     in_library(clear);
+}
+
+/// Ends the program after a call that failed, as UMBO_CHECK() does.
+///
+/// @param[in] status What the call returned.
+/// @param[in] file The name of the source file. May be NULL.
+/// @param[in] line The number of the line.
+///
+/// It flushes stdout, prints the place and this thread's last error message (the name of `status`,
+/// if there is none) to standard error, "main.c:12: umbo_strategy_reduce: axis: ...", and calls
+/// exit() with EXIT_FAILURE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_check_failed(
+    status: umbo_status,
+    file: *const c_char,
+    line: i32,
+) -> ! {
+    let file = if file.is_null() { c"?".as_ptr() } else { file };
+    // SAFETY: the caller gives a text; a message and a name are texts, which nothing replaces
+    // meanwhile.
+    let [file, message, name] = unsafe {
+        [file, umbo_last_error_message(), umbo_status_name(status)]
+            .map(|text| CStr::from_ptr(text).to_string_lossy())
+    };
+    let said = if message.is_empty() { name } else { message };
+    fail_after_message(&format!("{file}:{line}: {said}\n"))
 }
 
 /// The thread's last message, for tests.

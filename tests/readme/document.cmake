@@ -37,7 +37,9 @@ foreach(name IN LISTS names)
       list(APPEND command -Wno-unused-function -include umbo/umbo.hpp -c -o "${WORK_DIR}/${stem}.o")
     endif()
   else()
-    set(command "${C_COMPILER}" -std=c99 ${warnings} -Wno-unused-function -include umbo/umbo.h -c "${WORK_DIR}/${name}"
+    # A function of a program, which has included these.
+    set(command "${C_COMPILER}" -std=c99 ${warnings} -Wno-unused-function -include stdio.h -include stdlib.h
+        -include umbo/umbo.h -c "${WORK_DIR}/${name}"
         -o "${WORK_DIR}/${stem}.o")
   endif()
   execute_process(COMMAND ${command} RESULT_VARIABLE status)

@@ -8,6 +8,7 @@
 
 #undef NDEBUG
 #include <assert.h>
+#include <stdlib.h>
 
 /* The numbers of a value: "|" between replicas, items of tuples in brackets. */
 static void write_numbers(const umbo_value *value, char *text) {

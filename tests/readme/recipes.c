@@ -1,5 +1,7 @@
 /* Runs the recipes of docs/recipes.md, which readme.recipes extracts into files of these names. Recipes are functions of a
  * program; this is the program around them. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #undef NDEBUG

@@ -109,6 +109,10 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     Ok(items)
 }
 
+/// The mark of a function from which no call returns: at the end as cbindgen writes it, and at the
+/// beginning in the headers.
+const NO_RETURN: &str = "UMBO_NO_RETURN";
+
 /// The declaration of an item in the headers, if it has one: its name, and the item as cbindgen is
 /// to see it.
 fn declared(item: Source) -> Option<(Ident, Source)> {
@@ -174,6 +178,7 @@ fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, DeclarationKind
         ..Config::default()
     };
     config.function.args = Layout::Horizontal;
+    config.function.no_return = Some(NO_RETURN.to_owned());
     // Also those that no function of the file takes.
     config.export.include = declared.iter().map(|(name, _)| name.to_string()).collect();
     let sources = declared.iter().map(|(_, source)| source);
@@ -245,9 +250,13 @@ fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
     }
     let line = line.strip_suffix(';')?;
     let Some(definition) = line.strip_prefix("typedef ") else {
+        let (line, start) = match line.strip_suffix(NO_RETURN) {
+            Some(line) => (line.trim(), format!("{NO_RETURN} ")),
+            None => (line, String::new()),
+        };
         let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
         let name = &before[before.rfind([' ', '*'])? + 1..];
-        let returns = before.strip_suffix(name)?.trim().to_owned();
+        let returns = start + before.strip_suffix(name)?.trim();
         let kind = DeclarationKind::Function {
             returns,
             parameters: list(parameters),

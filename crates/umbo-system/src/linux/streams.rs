@@ -12,6 +12,18 @@ pub fn write_error(bytes: &[u8]) {
     });
 }
 
+unsafe extern "C" {
+    /// The C library's own standard output, in which `printf` collects what it prints.
+    static stdout: *mut libc::FILE;
+}
+
+/// Writes what the program has printed by C functions and the C library still has.
+pub fn flush_output() {
+    // SAFETY: the C library has opened the stream before `main`, or set it to what the program
+    // opened in its place.
+    without_signal(|| unsafe { libc::fflush(stdout) });
+}
+
 /// Runs `write` without the signal that the system sends to a thread that writes to a pipe without
 /// a reader, and that usually ends the process. The write only fails. A signal that the program has
 /// blocked and not taken yet stays.
