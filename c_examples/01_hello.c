@@ -25,10 +25,8 @@ int main(void) {
   UMBO_CHECK(umbo_device_get_info("GPU:0", &gpu));
   printf("physical devices: %d CPU, %d GPU\n", (int)cpu.physical_count, (int)gpu.physical_count);
 
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
   printf("variables live on %s\n", info.parameter_device);

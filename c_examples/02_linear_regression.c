@@ -45,10 +45,8 @@ int main(void) {
   UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, two, UMBO_INITIAL_ZEROS, 0, &m.line));
   /* The step adds up over its rows; the library divides by all rows. */
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
-  umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-  sgd.learning_rate = 0.5;
   umbo_optimizer *optimizer = NULL;
-  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &UMBO_OPTIONS(umbo_sgd, .learning_rate = 0.5), &optimizer));
 
   float x[10], y[10]; /* on the line y = 3 x - 1 */
   for (int i = 0; i < 10; ++i) {
@@ -61,10 +59,8 @@ int main(void) {
                                umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, shape, y)};
   umbo_dataset *dataset = NULL;
   umbo_iterator *batches = NULL;
-  umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
-  shuffle.seed = 1;
   UMBO_CHECK(umbo_dataset_from_arrays(2, names, columns, &dataset));
-  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &UMBO_OPTIONS(umbo_shuffle, .seed = 1)));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 4, 0));
   UMBO_CHECK(umbo_strategy_iterate(strategy, dataset, NULL, &batches));
 

@@ -68,15 +68,13 @@ int main(void) {
     table[i][0] = middles[i % CENTRES][0] + sinf((float)i);
     table[i][1] = middles[i % CENTRES][1] + cosf((float)i * 1.7f);
   }
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
   umbo_tensor *first = NULL;
   umbo_variable *centres = NULL;
   umbo_dataset *dataset = NULL;
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *batches = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   /* The first centres are the first points. */
   UMBO_CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 2, (const int64_t[]){CENTRES, 2}, table, NULL, &first));
   UMBO_CHECK(umbo_variable_create(strategy, "centres", first, NULL, &centres));

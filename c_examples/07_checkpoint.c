@@ -32,22 +32,14 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 
 /* What a process does: makes everything anew, goes on from the file if there is one, trains up to an epoch, and saves. */
 static void train(const char *path, int64_t last_epoch, float line[2]) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   model m = {NULL, NULL};
-  umbo_variable_options normal = UMBO_VARIABLE_OPTIONS_INIT;
-  normal.initial = UMBO_INITIAL_NORMAL;
-  normal.dtype = UMBO_DTYPE_FLOAT32;
-  normal.ndim = 1;
-  normal.shape = (const int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &normal, &m.line));
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, (const int64_t[]){2},
+                                        UMBO_INITIAL_NORMAL, 0, &m.line));
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
-  umbo_adam_options rule = UMBO_ADAM_OPTIONS_INIT;
-  rule.learning_rate = 0.1;
   umbo_optimizer *adam = NULL; /* it has a state: without that, the rest would go another way */
-  UMBO_CHECK(umbo_optimizer_create_adam(strategy, &rule, &adam));
+  UMBO_CHECK(umbo_optimizer_create_adam(strategy, &UMBO_OPTIONS(umbo_adam, .learning_rate = 0.1), &adam));
 
   float table[100][2];
   for (int i = 0; i < 100; ++i) {

@@ -39,18 +39,16 @@ static float read_total(void) {
 }
 
 int main(void) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = -2;
-  const umbo_status refused = umbo_strategy_create(&options, &strategy);
+  const umbo_status refused = umbo_strategy_create_cpu(-2, &strategy);
   printf("%s: %s\n", umbo_status_name(refused), umbo_last_error_message());
 
-  options.cpu_replicas = 2;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
-  umbo_variable_options zero = UMBO_VARIABLE_OPTIONS_INIT;
-  zero.initial = UMBO_INITIAL_ZEROS;
-  zero.dtype = UMBO_DTYPE_FLOAT32;
-  zero.aggregation = UMBO_AGGREGATION_SUM; /* what replicas assign is added up */
-  UMBO_CHECK(umbo_variable_create(strategy, "total", NULL, &zero, &total));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
+  /* What replicas assign is added up. */
+  UMBO_CHECK(umbo_variable_create(
+      strategy, "total", NULL,
+      &UMBO_OPTIONS(umbo_variable, .initial = UMBO_INITIAL_ZEROS, .dtype = UMBO_DTYPE_FLOAT32,
+                    .aggregation = UMBO_AGGREGATION_SUM),
+      &total));
 
   const umbo_status failed = umbo_strategy_run(strategy, step, NULL, "f", NULL, NULL);
   printf("%s: %s\n", umbo_status_name(failed), umbo_last_error_message());
@@ -61,9 +59,8 @@ int main(void) {
   }
   const float after_failure = read_total();
 
-  umbo_run_options limits = UMBO_RUN_OPTIONS_INIT;
-  limits.timeout_seconds = 0.1;
-  const umbo_status late = umbo_strategy_run(strategy, step, NULL, "l", &limits, NULL);
+  const umbo_status late = umbo_strategy_run(strategy, step, NULL, "l",
+                                             &UMBO_OPTIONS(umbo_run, .timeout_seconds = 0.1), NULL);
   printf("%s: %s\n", umbo_status_name(late), umbo_last_error_message());
   UMBO_CHECK(umbo_strategy_synchronize(strategy)); /* the late replica has noticed, and is back */
   const float after_timeout = read_total();

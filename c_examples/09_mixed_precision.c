@@ -39,27 +39,18 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 }
 
 int main(void) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   model m = {NULL, NULL, NULL};
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = (const int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
-  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
-  sums.dtype = UMBO_DTYPE_FLOAT16;
-  sums.accumulation_steps = 3;
-  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, &sums, &m.gradients));
-  umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-  sgd.learning_rate = 0.5;
-  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &m.optimizer));
-  umbo_optimizer_options scaling = UMBO_OPTIMIZER_OPTIONS_INIT;
-  scaling.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC; /* begins with 65536, which is too much here, and finds what fits */
-  UMBO_CHECK(umbo_optimizer_configure(m.optimizer, &scaling));
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, (const int64_t[]){2},
+                                        UMBO_INITIAL_ZEROS, 0, &m.line));
+  UMBO_CHECK(umbo_gradients_create(
+      strategy, 1, &m.line, UMBO_LOSS_SUM,
+      &UMBO_OPTIONS(umbo_gradients, .dtype = UMBO_DTYPE_FLOAT16, .accumulation_steps = 3), &m.gradients));
+  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &UMBO_OPTIONS(umbo_sgd, .learning_rate = 0.5), &m.optimizer));
+  /* The scale begins with 65536, which is too much here, and finds what fits. */
+  UMBO_CHECK(umbo_optimizer_configure(m.optimizer,
+                                      &UMBO_OPTIONS(umbo_optimizer, .loss_scaling = UMBO_LOSS_SCALING_DYNAMIC)));
 
   float table[100][2];
   for (int i = 0; i < 100; ++i) {

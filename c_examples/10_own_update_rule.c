@@ -47,26 +47,19 @@ static umbo_status rate_of(int64_t iteration, void *user_data, double *rate) {
 }
 
 int main(void) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = (const int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &line));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, (const int64_t[]){2},
+                                        UMBO_INITIAL_ZEROS, 0, &line));
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &line, UMBO_LOSS_SUM, NULL, &gradients));
 
   float keep = 0.5f;
   const char *const states[] = {"mean"};
-  umbo_custom_rule_options rule = UMBO_CUSTOM_RULE_OPTIONS_INIT;
-  rule.name = "sign";
-  rule.state_count = 1; /* kept for each weight, zero at first */
-  rule.state_names = states;
   umbo_optimizer *optimizer = NULL;
-  UMBO_CHECK(umbo_optimizer_create_custom(strategy, follow_the_sign, &keep, NULL, &rule, &optimizer));
+  /* A state is kept for each weight, zero at first. */
+  UMBO_CHECK(umbo_optimizer_create_custom(
+      strategy, follow_the_sign, &keep, NULL,
+      &UMBO_OPTIONS(umbo_custom_rule, .name = "sign", .state_count = 1, .state_names = states), &optimizer));
   UMBO_CHECK(umbo_optimizer_set_schedule(optimizer, rate_of, NULL, NULL));
 
   float table[100][2];

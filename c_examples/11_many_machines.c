@@ -45,12 +45,11 @@ int main(int argc, char **argv) {
   umbo_communicator *together = NULL;
   if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi(NULL, NULL, &together));
 
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.communicator = together;    /* NULL: this process is alone */
-  options.cpu_replicas = 1;           /* devices of this process */
-  options.replicas_in_sync = IN_SYNC; /* of all processes together */
   umbo_strategy *strategy = NULL;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  /* The communicator is NULL where this process is alone. It has one device; all processes together have IN_SYNC. */
+  UMBO_CHECK(umbo_strategy_create(
+      &UMBO_OPTIONS(umbo_strategy, .communicator = together, .cpu_replicas = 1, .replicas_in_sync = IN_SYNC),
+      &strategy));
   umbo_communicator_release(together); /* the strategy keeps it */
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
@@ -61,17 +60,11 @@ int main(int argc, char **argv) {
 
   /* From here on every process does the same. What rank 0 gives a variable counts. */
   model m = {NULL, NULL};
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = (const int64_t[]){2};
-  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
+  UMBO_CHECK(umbo_variable_create_drawn(strategy, "line", UMBO_DTYPE_FLOAT32, 1, (const int64_t[]){2},
+                                        UMBO_INITIAL_ZEROS, 0, &m.line));
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, UMBO_LOSS_SUM, NULL, &m.gradients));
-  umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
-  momentum.learning_rate = 0.1;
   umbo_optimizer *optimizer = NULL;
-  UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
+  UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &UMBO_OPTIONS(umbo_momentum, .learning_rate = 0.1), &optimizer));
 
   float table[EXAMPLES][2]; /* on the line y = 3 x - 1 */
   for (int i = 0; i < EXAMPLES; ++i) {
@@ -79,13 +72,12 @@ int main(int argc, char **argv) {
     table[i][1] = 3.0f * table[i][0] - 1.0f;
   }
   const umbo_view examples = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (const int64_t[]){EXAMPLES, 2}, table);
-  umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
-  shuffle.seed = 1; /* the same on all ranks, each of which takes its own rows of each batch */
   umbo_dataset *dataset = NULL;
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *batches = NULL;
   UMBO_CHECK(umbo_dataset_from_arrays(1, NULL, &examples, &dataset));
-  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  /* The order is the same on all ranks, each of which takes its own rows of each batch. */
+  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &UMBO_OPTIONS(umbo_shuffle, .seed = 1)));
   UMBO_CHECK(umbo_dataset_batch(&dataset, 15, 0)); /* of all processes together; the last one has 10 rows */
   UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
   UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));

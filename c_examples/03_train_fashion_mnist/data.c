@@ -146,11 +146,9 @@ static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *batches)
 
 umbo_iterator *data_training_batches(const picture_data *data, umbo_strategy *strategy, int64_t batch_size,
                                      uint64_t seed) {
-  umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
-  shuffle.seed = seed;
   umbo_dataset *shuffled = NULL;
   UMBO_CHECK(umbo_dataset_retain(data->training, &shuffled));
-  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &shuffle));
+  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &UMBO_OPTIONS(umbo_shuffle, .seed = seed)));
   UMBO_CHECK(umbo_dataset_batch(&shuffled, batch_size, 0));
   return distribute(strategy, shuffled);
 }

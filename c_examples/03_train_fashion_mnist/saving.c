@@ -32,11 +32,12 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
   UMBO_CHECK(umbo_checkpoint_add_iterator(s.checkpoint, "training batches", t->training_batches));
   set_place(s.checkpoint, where);
 
-  umbo_checkpoint_manager_options keep = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
-  keep.max_to_keep = 2;
-  keep.every_steps = choices->save_every;
-  keep.start_fresh = !choices->resume; /* what another training has left in the folder is moved out of the way */
-  UMBO_CHECK(umbo_checkpoint_manager_create(s.checkpoint, choices->checkpoint, &keep, &s.manager));
+  /* A fresh start moves what another training has left in the folder out of the way. */
+  UMBO_CHECK(umbo_checkpoint_manager_create(
+      s.checkpoint, choices->checkpoint,
+      &UMBO_OPTIONS(umbo_checkpoint_manager, .max_to_keep = 2, .every_steps = choices->save_every,
+                    .start_fresh = !choices->resume),
+      &s.manager));
   if (choices->resume) {
     int64_t step = UMBO_NONE;
     UMBO_CHECK(umbo_checkpoint_manager_restore_latest(s.manager, &step));

@@ -122,21 +122,21 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
   for (int layer = 0; layer < t->shape.layers; ++layer) {
     char name[32];
     layer_of which = {t, layer};
-    umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
-    choices.dtype = UMBO_DTYPE_FLOAT32;
+    const int64_t *const shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
 
     snprintf(name, sizeof(name), "layer%d/weights", layer);
-    choices.initializer = initialize_weights;
-    choices.initializer_user_data = &which;
-    choices.ndim = 2;
-    choices.shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
-    UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer]));
+    UMBO_TRY(umbo_variable_create(
+        NULL, name, NULL,
+        &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = 2, .shape = shape,
+                      .initializer = initialize_weights, .initializer_user_data = &which),
+        &t->variables[2 * layer]));
 
     snprintf(name, sizeof(name), "layer%d/biases", layer);
-    choices.initializer = initialize_biases;
-    choices.ndim = 1;
-    choices.shape = &t->shape.sizes[layer + 1];
-    UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer + 1]));
+    UMBO_TRY(umbo_variable_create(
+        NULL, name, NULL,
+        &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = 1, .shape = shape + 1,
+                      .initializer = initialize_biases, .initializer_user_data = &which),
+        &t->variables[2 * layer + 1]));
   }
   return UMBO_OK;
 }
@@ -153,13 +153,11 @@ static umbo_gradients *create_gradients(const trainer *t) {
 static umbo_optimizer *create_optimizer(umbo_strategy *strategy, const options *choices) {
   umbo_optimizer *optimizer = NULL;
   if (choices->rule == RULE_ADAM) {
-    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
-    adam.learning_rate = choices->learning_rate;
-    UMBO_CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_adam(
+        strategy, &UMBO_OPTIONS(umbo_adam, .learning_rate = choices->learning_rate), &optimizer));
   } else {
-    umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
-    momentum.learning_rate = choices->learning_rate;
-    UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_momentum(
+        strategy, &UMBO_OPTIONS(umbo_momentum, .learning_rate = choices->learning_rate), &optimizer));
   }
   return optimizer;
 }
@@ -172,12 +170,11 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
       .mean = data->mean,
       .deviation = data->deviation,
   };
-  umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
-  strategy.cpu_replicas = replicas;
-  strategy.replicas_in_sync = choices->replicas_in_sync;
-  strategy.communicator = together->communicator; /* all that several processes need */
-  strategy.bind_threads = !leave_threads;
-  UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
+  /* The communicator is all that several processes need. */
+  UMBO_CHECK(umbo_strategy_create(
+      &UMBO_OPTIONS(umbo_strategy, .cpu_replicas = replicas, .replicas_in_sync = choices->replicas_in_sync,
+                    .communicator = together->communicator, .bind_threads = !leave_threads),
+      &t->strategy));
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(t->strategy, &info));
   /* With --replicas-in-sync they may be more than compute at a time. */

@@ -7,9 +7,7 @@
 workers workers_join(options *choices) {
   workers w = {NULL, 0, 1, 1};
   if (!choices->workers) return w;
-  umbo_mpi_options how = UMBO_MPI_OPTIONS_INIT;
-  how.timeout_seconds = 120;
-  UMBO_CHECK(umbo_communicator_create_mpi(NULL, &how, &w.communicator));
+  UMBO_CHECK(umbo_communicator_create_mpi(NULL, &UMBO_OPTIONS(umbo_mpi, .timeout_seconds = 120), &w.communicator));
   umbo_communicator_info here = UMBO_COMMUNICATOR_INFO_INIT;
   UMBO_CHECK(umbo_communicator_get_info(w.communicator, &here));
   w.rank = here.rank;

@@ -226,11 +226,9 @@ static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *set, int
 
 umbo_iterator *ratings_training_batches(const rating_data *data, umbo_strategy *strategy, int64_t batch_size,
                                         uint64_t seed) {
-  umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
-  options.seed = seed;
   umbo_dataset *shuffled = NULL;
   UMBO_CHECK(umbo_dataset_retain(data->training, &shuffled));
-  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &options));
+  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &UMBO_OPTIONS(umbo_shuffle, .seed = seed)));
   return distribute(strategy, shuffled, batch_size);
 }
 

@@ -128,36 +128,31 @@ static void create_tables(recommender *r, const rating_data *data) {
     const int is_user = table == USER_FACTORS || table == USER_BIASES;
     const int is_factors = table == USER_FACTORS || table == ITEM_FACTORS;
     const int64_t shape[2] = {is_user ? data->users : data->items, r->chosen.rank};
-    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
-    options.dtype = UMBO_DTYPE_FLOAT32;
-    options.ndim = is_factors ? 2 : 1;
-    options.shape = shape;
-    options.initializer = is_factors ? initialize_factors : initialize_biases;
-    options.initializer_user_data = &state;
-    UMBO_CHECK(umbo_variable_create(r->strategy, names[table], NULL, &options, &r->tables[table]));
+    UMBO_CHECK(umbo_variable_create(
+        r->strategy, names[table], NULL,
+        &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = is_factors ? 2 : 1, .shape = shape,
+                      .initializer = is_factors ? initialize_factors : initialize_biases,
+                      .initializer_user_data = &state),
+        &r->tables[table]));
   }
 }
 
 static umbo_gradients *create_gradients(const recommender *r) {
   static const int32_t row_sparse[TABLES] = {1, 1, 1, 1};
-  umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-  options.row_sparse = row_sparse;
   umbo_gradients *gradients = NULL;
   /* The library divides by all ratings of the batch. */
-  UMBO_CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, UMBO_LOSS_SUM, &options, &gradients));
+  UMBO_CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, UMBO_LOSS_SUM,
+                                   &UMBO_OPTIONS(umbo_gradients, .row_sparse = row_sparse), &gradients));
   return gradients;
 }
 
 void recommender_create(recommender *r, const rating_data *data, const settings *chosen) {
   *r = (recommender){.chosen = *chosen, .mean = data->mean, .lowest = data->lowest, .highest = data->highest};
-  umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
-  strategy.cpu_replicas = chosen->replicas;
-  UMBO_CHECK(umbo_strategy_create(&strategy, &r->strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(chosen->replicas, &r->strategy));
   create_tables(r, data);
   r->gradients = create_gradients(r);
-  umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
-  adagrad.learning_rate = chosen->learning_rate;
-  UMBO_CHECK(umbo_optimizer_create_adagrad(r->strategy, &adagrad, &r->optimizer));
+  UMBO_CHECK(umbo_optimizer_create_adagrad(
+      r->strategy, &UMBO_OPTIONS(umbo_adagrad, .learning_rate = chosen->learning_rate), &r->optimizer));
   r->training_batches = ratings_training_batches(data, r->strategy, chosen->batch_size, chosen->seed);
   r->test_batches = ratings_test_batches(data, r->strategy);
 }

@@ -189,13 +189,9 @@ static double accuracy(const trainer *own, umbo_iterator *iterator) {
 static umbo_variable *make_variable(umbo_strategy *strategy, const char *name, int64_t rows, int64_t columns) {
     const int64_t shape[2] = {rows, columns};
     umbo_variable *variable = NULL;
-    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
-    options.dtype = UMBO_DTYPE_FLOAT32;
-    options.ndim = 2;
-    options.shape = shape;
-    options.initial = columns == 1 ? UMBO_INITIAL_ZEROS : UMBO_INITIAL_GLOROT_UNIFORM;
-    options.initial_seed = 1;
-    UMBO_CHECK(umbo_variable_create(strategy, name, NULL, &options, &variable));
+    UMBO_CHECK(umbo_variable_create_drawn(strategy, name, UMBO_DTYPE_FLOAT32, 2, shape,
+                                          columns == 1 ? UMBO_INITIAL_ZEROS : UMBO_INITIAL_GLOROT_UNIFORM, 1,
+                                          &variable));
     return variable;
 }
 
@@ -216,9 +212,6 @@ static umbo_dataset *open_digits(const char *folder, const char *set) {
 
 int main(int count, char **words) {
     umbo_strategy *strategy = NULL;
-    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    umbo_gradients_options gradients = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
     umbo_optimizer *optimizer = NULL;
     umbo_dataset *digits = NULL, *unseen = NULL;
     umbo_distributed_dataset *input = NULL;
@@ -233,9 +226,10 @@ int main(int count, char **words) {
         return 2;
     }
     memset(&own, 0, sizeof(own));
-    options.compute_devices = (const char *const *)(count > 2 ? words + 2 : NULL);
-    options.compute_device_count = count - 2;
-    UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+    UMBO_CHECK(umbo_strategy_create(
+        &UMBO_OPTIONS(umbo_strategy, .compute_device_count = count - 2,
+                      .compute_devices = (const char *const *)(count > 2 ? words + 2 : NULL)),
+        &strategy));
     UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
     replicas = info.replica_count;
     for (replica = 0; replica < (int32_t)replicas; ++replica) {
@@ -251,9 +245,8 @@ int main(int count, char **words) {
     own.variables[1] = make_variable(strategy, "biases1", HIDDEN, 1);
     own.variables[2] = make_variable(strategy, "weights2", CLASSES, HIDDEN);
     own.variables[3] = make_variable(strategy, "biases2", CLASSES, 1);
-    UMBO_CHECK(umbo_gradients_create(strategy, 4, own.variables, UMBO_LOSS_SUM, &gradients, &own.gradients));
-    adam.learning_rate = 0.02;
-    UMBO_CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+    UMBO_CHECK(umbo_gradients_create(strategy, 4, own.variables, UMBO_LOSS_SUM, NULL, &own.gradients));
+    UMBO_CHECK(umbo_optimizer_create_adam(strategy, &UMBO_OPTIONS(umbo_adam, .learning_rate = 0.02), &optimizer));
     digits = open_digits(words[1], "train");
     UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, digits, NULL, &input));
     UMBO_CHECK(umbo_iterator_from_distributed_dataset(input, &iterator));

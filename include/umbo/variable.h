@@ -20,10 +20,9 @@
  * ```c
  * // A variable of zeros that optimizers leave alone.
  * static umbo_status counts(umbo_strategy *s, const umbo_tensor *zeros, umbo_variable **made) {
- *   umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
- *   options.trainable = 0;
- *   options.aggregation = UMBO_AGGREGATION_SUM;
- *   return umbo_variable_create(s, "counts", zeros, &options, made);
+ *   return umbo_variable_create(
+ *       s, "counts", zeros,
+ *       &UMBO_OPTIONS(umbo_variable, .trainable = 0, .aggregation = UMBO_AGGREGATION_SUM), made);
  * }
  * ```
  */

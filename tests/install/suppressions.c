@@ -24,14 +24,12 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *batch, 
 int main(int count, char **words) {
   model m = {NULL, count > 1, 0};
   (void)words;
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_strategy *strategy;
   umbo_variable *weight;
   umbo_optimizer *sgd;
   umbo_value *whole, *parts;
   float first = 0, numbers[1000] = {1, 2, 3};
-  options.cpu_replicas = 2;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   const umbo_view place = umbo_view_of_mutable_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){1}, &first);
   UMBO_CHECK(umbo_variable_create_in_memory(strategy, 1, NULL, &place, NULL, NULL, NULL, &weight));
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &weight, UMBO_LOSS_SUM, NULL, &m.gradients));

@@ -89,10 +89,8 @@ static umbo_status variable_of(umbo_strategy *s, float number, umbo_variable **v
 #include "logical.c"
 
 int main(void) {
-  umbo_strategy_options two = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_strategy *s = NULL;
-  two.cpu_replicas = 2;
-  UMBO_CHECK(umbo_strategy_create(&two, &s));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &s));
   UMBO_CHECK(loop(s));
   UMBO_CHECK(reduce(s));
   UMBO_CHECK(run(s));

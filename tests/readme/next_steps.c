@@ -41,8 +41,6 @@ int main(void) {
   const umbo_view arrays[] = {umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){7}, x),
                               umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, (int64_t[]){7}, y)};
   const umbo_view rows = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (int64_t[]){2, 2}, table);
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  umbo_adam_options fast = UMBO_ADAM_OPTIONS_INIT;
   umbo_metric_result loss = UMBO_METRIC_RESULT_INIT;
   umbo_communicator *together = NULL; /* this process is alone */
   umbo_strategy *strategy;
@@ -56,9 +54,8 @@ int main(void) {
   umbo_strategy_release(strategy);
   UMBO_CHECK(umbo_strategy_create_cpu(4, &strategy));
   umbo_strategy_release(strategy);
-  options.cpu_replicas = 4;
-  options.communicator = together;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create(&UMBO_OPTIONS(umbo_strategy, .cpu_replicas = 4, .communicator = together),
+                                  &strategy));
   UMBO_CHECK(umbo_variable_create_drawn(strategy, "weights", UMBO_DTYPE_FLOAT32, 1, (int64_t[]){2}, UMBO_INITIAL_ZEROS,
                                         0, &m.weights));
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.weights, UMBO_LOSS_SUM, NULL, &m.gradients));
@@ -82,8 +79,7 @@ int main(void) {
   assert(loss.mean == (49 + 81) / 4.0);
   UMBO_CHECK(umbo_train_epoch(strategy, batches, adam, m.gradients, step_of_two, &m, NULL, NULL));
   umbo_optimizer_release(adam);
-  fast.learning_rate = 0.1;
-  UMBO_CHECK(umbo_optimizer_create_adam(strategy, &fast, &adam));
+  UMBO_CHECK(umbo_optimizer_create_adam(strategy, &UMBO_OPTIONS(umbo_adam, .learning_rate = 0.1), &adam));
   for (epoch = 1; epoch <= 300; ++epoch) {
     UMBO_CHECK(train(strategy, batches, adam, m.gradients, step_of_two, &m));
   }

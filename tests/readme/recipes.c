@@ -47,17 +47,11 @@ static umbo_iterator *distributed(umbo_strategy *strategy, umbo_dataset *dataset
 
 static program start(void) {
   program p;
-  umbo_strategy_options replicas = UMBO_STRATEGY_OPTIONS_INIT;
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   umbo_dataset *dataset = NULL;
   const int64_t shape[] = {3};
-  replicas.cpu_replicas = 2;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.ndim = 1;
-  zeros.shape = shape;
-  UMBO_CHECK(umbo_strategy_create(&replicas, &p.strategy));
-  UMBO_CHECK(umbo_variable_create(p.strategy, "weights", NULL, &zeros, &p.weights));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &p.strategy));
+  UMBO_CHECK(umbo_variable_create_drawn(p.strategy, "weights", UMBO_DTYPE_FLOAT32, 1, shape, UMBO_INITIAL_ZEROS, 0,
+                                        &p.weights));
   UMBO_CHECK(umbo_optimizer_create_sgd(p.strategy, NULL, &p.optimizer));
   UMBO_CHECK(accumulate(p.strategy, p.weights, &p.gradients));
   UMBO_CHECK(make_metrics(p.strategy, CLASSES, &p.metrics));
@@ -113,13 +107,12 @@ static float first_weight(const program *p) {
 static void evaluates_and_measures(program *p) {
   double loss = 0;
   umbo_metric_result accuracy = UMBO_METRIC_RESULT_INIT;
-  umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-  options.metrics = p->metrics;
   /* The weights are zero and row i is {i, i + 1, i + 2}: half the mean of (i + 1)^2. */
   model of_line = {p->weights, NULL};
   UMBO_CHECK(evaluate(p->strategy, p->batches, &of_line, &loss));
   assert(loss > 1691.74 && loss < 1691.76);
-  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p, &options, NULL));
+  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p,
+                              &UMBO_OPTIONS(umbo_train_epoch, .metrics = p->metrics), NULL));
   UMBO_CHECK(umbo_metrics_result(p->metrics, "accuracy", &accuracy));
   assert(accuracy.weight == (double)ROWS && accuracy.sum == 67);
   UMBO_CHECK(print_metrics(p->metrics, CLASSES));
@@ -328,12 +321,10 @@ static void settings_and_schedule_act(program *p) {
   umbo_optimizer_info info = UMBO_OPTIMIZER_INFO_INIT;
   umbo_optimizer *adamw = NULL;
   umbo_variable *bias = NULL;
-  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   schedule rates;
   double rate = -1;
-  zeros.initial = UMBO_INITIAL_ZEROS;
-  zeros.dtype = UMBO_DTYPE_FLOAT32;
-  UMBO_CHECK(umbo_variable_create(p->strategy, "bias", NULL, &zeros, &bias));
+  UMBO_CHECK(umbo_variable_create_drawn(p->strategy, "bias", UMBO_DTYPE_FLOAT32, 0, NULL, UMBO_INITIAL_ZEROS, 0,
+                                        &bias));
   UMBO_CHECK(make_optimizer(p->strategy, 1, &bias, p->weights, &adamw));
   assert(setting(adamw, NULL, "global_clip_norm") == 1.0 && setting(adamw, NULL, "weight_decay") == 1e-2);
   assert(setting(adamw, bias, "weight_decay") == 0.0 && setting(adamw, bias, "frozen") == 0);
@@ -364,19 +355,18 @@ static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight
   program p = start();
   umbo_checkpoint *checkpoint = NULL;
   umbo_checkpoint_manager *manager = NULL;
-  umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
   patience so_far;
   int64_t epoch = UMBO_NONE, stopped_in = 0;
   int stop = 0;
   memset(&so_far, 0, sizeof(so_far)); /* as in a program that has just been started */
-  options.max_to_keep = 2;
-  options.max_best_to_keep = 1;
   UMBO_CHECK(umbo_checkpoint_create(p.strategy, &checkpoint));
   UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "weights", p.weights));
   UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", p.optimizer));
   UMBO_CHECK(umbo_checkpoint_add_iterator(checkpoint, "batches", p.batches));
   UMBO_CHECK(add_patience(checkpoint));
-  UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "early_stop", &options, &manager));
+  UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "early_stop",
+                                            &UMBO_OPTIONS(umbo_checkpoint_manager, .max_to_keep = 2,
+                                                          .max_best_to_keep = 1), &manager));
   UMBO_CHECK(umbo_checkpoint_manager_restore_latest(manager, &epoch));
   assert(epoch == expected_start);
   UMBO_CHECK(read_patience(checkpoint, &so_far));

@@ -2,11 +2,9 @@
 #include <umbo/umbo.h>
 
 int main(void) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_strategy *strategy = NULL;
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
-  options.cpu_replicas = 2;
-  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
   printf("umbo %s, %d replicas\n", umbo_version(), (int)info.replica_count);
   umbo_strategy_release(strategy);
