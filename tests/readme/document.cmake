@@ -39,8 +39,12 @@ foreach(name IN LISTS names)
   else()
     # A function of a program, which has included these.
     set(command "${C_COMPILER}" -std=c99 ${warnings} -Wno-unused-function -include stdio.h -include stdlib.h
-        -include umbo/umbo.h -c "${WORK_DIR}/${name}"
-        -o "${WORK_DIR}/${stem}.o")
+        -include umbo/umbo.h "${WORK_DIR}/${name}")
+    if(has_main)
+      list(APPEND command -o "${WORK_DIR}/${stem}" "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}" -lm)
+    else()
+      list(APPEND command -c -o "${WORK_DIR}/${stem}.o")
+    endif()
   endif()
   execute_process(COMMAND ${command} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)

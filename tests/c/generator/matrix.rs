@@ -183,6 +183,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_trainer_resume", "path", "\"matrix.none\""),
     ("umbo_trainer_variable", "array", "0"),
     ("umbo_rows_gradient_row", "rows", "good.rows"),
+    ("umbo_rows_gradient_row", "array", "0"),
     ("umbo_rows_gradient_row", "row", "0"),
     ("umbo_rows_weigh", "rows", "good.rows"),
 ];

@@ -119,6 +119,8 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
     // Memory is asked for in bytes, and rows.
     ("", "shape", "bytes on CPU:0"),
     ("umbo_gradients_add_rows", "row_count", "rows of "),
+    ("umbo_trainer_create", "count", "elements of parameters"),
+    ("umbo_trainer_create", "count", "bytes on CPU:0"),
     ("umbo_tensor_from_memory", "shape", "strides"),
     (
         "umbo_input_context_per_replica_batch_size",
@@ -140,6 +142,11 @@ const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
     (
         "umbo_rows_gradient_row",
         "count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_row",
+        "indices",
         "UMBO_STATUS_FAILED_PRECONDITION",
     ),
     (
@@ -175,6 +182,11 @@ const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
     (
         "umbo_rows_weigh",
         "count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_weigh",
+        "indices",
         "UMBO_STATUS_FAILED_PRECONDITION",
     ),
     (
