@@ -231,6 +231,8 @@ if is test everything; then
     say "no Chromium; the test of a trace's page is skipped"
 fi
 if is everything; then
+  have tcc || apt_install tcc || say "no tcc; its test of the headers is skipped"
+  have musl-gcc || apt_install musl-tools || say "no musl; its test of the headers is skipped"
   have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"
 fi
 if is engines bench-engines everything; then

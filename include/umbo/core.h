@@ -6,6 +6,8 @@
  * @file core.h
  * @brief Rules of all functions; status and last error, handles, version, log.
  *
+ * Language. The headers are C99 (and gnu89), and C++98; umbo.hpp is C++17.
+ *
  * Status. A function that can fail returns a umbo_status: UMBO_OK (0), or why it failed. It writes
  * its outputs only if it succeeds, unless its description says otherwise. Each can return the
  * *usual errors*, which the descriptions do not repeat: UMBO_STATUS_INVALID_ARGUMENT for an invalid
@@ -94,6 +96,11 @@
  * ```
  */
 
+#if !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_MSC_VER) && \
+    (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "Umbo needs C99: compile with -std=c99 or a later standard, or with -std=gnu89"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -169,7 +176,7 @@
 
 #if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L) || \
     (defined(_MSC_VER) && !defined(__cplusplus))
-#if defined(__GNUC__) && !defined(__TINYC__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
 /* Around fields that are given twice, which is the purpose here: no warning. */
 #define UMBO_FIELDS_BEGIN                                    \
   __extension__({                                            \
