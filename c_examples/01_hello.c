@@ -12,9 +12,7 @@ static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void
   const int32_t answer = 10 * (here.replica_id + 1);
   umbo_tensor *tensor = NULL;
   UMBO_TRY(umbo_tensor_from_data(UMBO_DTYPE_INT32, 0, NULL, &answer, NULL, &tensor));
-  const umbo_status status = umbo_value_from_tensor(tensor, result);
-  umbo_tensor_release(tensor); /* the value holds a reference of its own */
-  return status;
+  return umbo_value_from_tensor(tensor, result); /* the tensor is released when the callback returns */
 }
 
 int main(void) {

@@ -16,19 +16,15 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
   umbo_view sums;
   UMBO_TRY(umbo_strategy_reduce(strategy, args, UMBO_REDUCE_SUM, NULL, &total));
   float moved[CENTRES][2];
-  umbo_status status = umbo_variable_download(centres, moved, sizeof(moved));
-  if (status == UMBO_OK) status = umbo_value_view(total, NULL, UMBO_DTYPE_FLOAT32, &sums);
-  if (status == UMBO_OK) {
-    const float *sum = sums.data; /* x, y, points */
-    for (int c = 0; c < CENTRES; ++c, sum += 3) {
-      if (sum[2] == 0) continue; /* nobody's nearest: it stays where it is */
-      moved[c][0] = sum[0] / sum[2];
-      moved[c][1] = sum[1] / sum[2];
-    }
-    status = umbo_variable_upload(centres, moved, sizeof(moved));
+  UMBO_TRY(umbo_variable_download(centres, moved, sizeof(moved)));
+  UMBO_TRY(umbo_value_view(total, NULL, UMBO_DTYPE_FLOAT32, &sums)); /* whatever happens, `total` is released at the end */
+  const float *sum = sums.data;                                      /* x, y, points */
+  for (int c = 0; c < CENTRES; ++c, sum += 3) {
+    if (sum[2] == 0) continue; /* nobody's nearest: it stays where it is */
+    moved[c][0] = sum[0] / sum[2];
+    moved[c][1] = sum[1] / sum[2];
   }
-  umbo_value_release(total);
-  return status;
+  return umbo_variable_upload(centres, moved, sizeof(moved));
 }
 
 /* One replica: adds up its points by the centre that is nearest. */
@@ -55,9 +51,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   }
   umbo_value *own = NULL;
   UMBO_TRY(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, (const int64_t[]){CENTRES, 3}, sums, NULL, &own));
-  const umbo_status status = umbo_replica_context_merge_call(ctx, move_centres, own, centres, result);
-  umbo_value_release(own);
-  return status;
+  return umbo_replica_context_merge_call(ctx, move_centres, own, centres, result);
 }
 
 int main(void) {

@@ -19,9 +19,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
   umbo_value *one = NULL;
   const float number = 1;
   UMBO_TRY(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, NULL, &one));
-  const umbo_status added = umbo_variable_assign_add(total, one); /* takes effect when all replicas are done */
-  umbo_value_release(one);
-  UMBO_TRY(added);
+  UMBO_TRY(umbo_variable_assign_add(total, one)); /* takes effect when all replicas are done */
   if (here.replica_id == 1 && what == 'f') {
     return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "picture 17 is cut off", NULL, NULL);
   }

@@ -97,6 +97,7 @@ def on_replicas(function):
     """A Python function as a callback: an exception fails the run and is raised again where it began."""
     @ffi.callback("umbo_replica_fn", error=lib.UMBO_STATUS_UNKNOWN)
     def callback(context, args, user_data, result):
+        lib.umbo_callback_keep_handles()  # objects of Python own them
         try:
             function(context, args)
             return 0

@@ -27,7 +27,8 @@
  * umbo_X_retain() makes another handle to the same object. An object ends with its last handle,
  * unless another object needs it. The library recognises a handle that is released, of another
  * type, or a number that never was a handle. A callback borrows the handles that it gets: they are
- * valid until it returns, and it does not release them. To keep one, it retains it.
+ * valid until it returns, and it does not release them. The tensors and values that it makes are
+ * released when it returns, however it returns. To keep one of either, it retains it.
  *
  * Pointers. NULL is valid only where the description says so. An output may be NULL only there,
  * too. Arrays come as (count, array), and names before what they name. A function that fills a

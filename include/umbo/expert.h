@@ -34,6 +34,15 @@ extern "C" {
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
+/**
+ * Keeps the tensors and values that the running callback makes, and those that it has made: they
+ * are not released when it returns.
+ *
+ * For bindings whose objects own handles and release them, as those of umbo.hpp do: they call it
+ * first in each callback. Outside of a callback it does nothing.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_callback_keep_handles(void);
+
 /** Gets the version of the loaded library: major * 1000000 + minor * 1000 + patch. */
 UMBO_API uint32_t umbo_version_number(void);
 

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::handle::consume;
+use super::made_handles::releasing_made;
 use super::object::Opaque;
 use super::status::{self, umbo_status};
 use umbo_core::error::{Error, Result};
@@ -44,8 +45,12 @@ pub(crate) fn check_no_rule() -> Result<()> {
 /// Runs a callback, in the program's floating-point mode, and reads its failure: the last error
 /// that it set or passed on, whose status it must have returned, else a message that says that
 /// there was none. What failed inside of a callback that succeeds is forgotten with it, so that no
-/// thread of the library keeps a payload.
+/// thread of the library keeps a payload. The tensors and values that it makes are released.
 pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
+    releasing_made(|| call(callback))
+}
+
+fn call(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
     match floating_point::in_program(callback) {
         status::UMBO_OK => {
@@ -62,11 +67,13 @@ pub(crate) fn stored<H: Opaque>(
     argument: &'static str,
     callback: impl FnOnce(*mut *mut H) -> umbo_status,
 ) -> Result<Option<H::Object>> {
-    let mut handle = ptr::null_mut();
-    let ran = run(|| callback(&raw mut handle));
-    let object = (!handle.is_null()).then(|| consume(handle, argument));
-    ran?;
-    object.transpose()
+    releasing_made(|| {
+        let mut handle = ptr::null_mut();
+        let ran = call(|| callback(&raw mut handle));
+        let object = (!handle.is_null()).then(|| consume(handle, argument));
+        ran?;
+        object.transpose()
+    })
 }
 
 /// As [`stored`], for a callback that must store one; `missing` says so.

@@ -185,7 +185,7 @@ fn say_many() {
     log::log(Level::Warning, || {
         format!(
             "{} handles are in use, of which {} are tensors and {} are values; look whether each \
-             that a step makes is released (UMBO_STRICT=1 finds callbacks that leave some)",
+             that a loop makes is released; what a callback makes is released when it returns",
             live(None),
             live(Some(Kind::Tensor)),
             live(Some(Kind::Value))
@@ -257,7 +257,7 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     if generation(handle) < generation(state) {
         invalid!(
             argument,
-            "the handle was released, or was lent to a callback that has returned; keep a \
+            "the handle was released, or belonged to a callback that has returned; keep a \
              reference of your own for as long as it is used"
         )
     } else if counts(handle, state) && kind != expected {
@@ -280,6 +280,11 @@ pub(crate) fn kind_of(number: usize) -> Option<&'static str> {
     let kind = Kind::from_code(code)?;
     let state = TABLE.slot(slot_of(handle))?.state.load(Ordering::SeqCst);
     counts(handle, state).then(|| kind.name())
+}
+
+/// Whether a number is a handle that counts.
+pub(crate) fn is_live(handle: u64) -> bool {
+    kind_of(handle as usize).is_some()
 }
 
 /// A new handle to `object`.
@@ -403,6 +408,13 @@ pub(crate) fn release_kind(
         return Ok(());
     }
     take_out(bits(handle), argument, kind).map(drop)
+}
+
+/// Releases a handle, unless it is released already.
+pub(crate) fn release_if_live(handle: u64) {
+    if let Some(kind) = Kind::from_code(handle >> KIND_SHIFT).filter(|_| is_live(handle)) {
+        drop(take_out(handle, "handle", kind));
+    }
 }
 
 /// As [`release_kind`], where the type says the kind.

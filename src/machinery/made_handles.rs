@@ -1,51 +1,89 @@
-//! The handles that calls make for callbacks that are watched.
+//! The tensors and values that a callback makes: they are released when it returns.
 
 use std::cell::{Cell, RefCell};
 
+use super::handle::{is_live, release_if_live};
 use super::object::Kind;
 
 thread_local! {
-    /// Whether a callback on this thread is watched.
-    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
-    /// The tensors and values that such callbacks have made, those of inner callbacks last.
+    /// The callback that runs on this thread.
+    static CALLBACK: Cell<Running> = const { Cell::new(Running { owns: false, first: 0 }) };
+    /// The handles that callbacks on this thread have made, those of inner callbacks last. Some of
+    /// them may be released.
     static MADE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A callback, or none.
+#[derive(Clone, Copy)]
+struct Running {
+    /// Whether what it makes is released when it returns.
+    owns: bool,
+    /// Where its handles begin in the list.
+    first: usize,
+}
+
 /// Notes a handle that a call has made for the program. Those that a program retains are not noted:
-/// it means to keep them. Variables, optimizers and the like are made for longer than a step.
+/// it means to keep them. Variables, optimizers and the like are made for longer than a callback.
 #[inline]
 pub(crate) fn note(handle: u64, kind: Kind) {
-    if IS_WATCHED.get() && matches!(kind, Kind::Tensor | Kind::Value) {
-        MADE.with_borrow_mut(|made| made.push(handle));
+    let Running { owns, first } = CALLBACK.get();
+    if owns && matches!(kind, Kind::Tensor | Kind::Value) {
+        MADE.with_borrow_mut(|made| {
+            if made.len() == made.capacity() {
+                make_room(made, first);
+            }
+            made.push(handle);
+        });
     }
 }
 
-/// Watches the callback that this thread calls, until it is dropped.
-pub(crate) struct Watch {
-    /// How many handles callbacks around this one have made.
-    around: usize,
-    was_watched: bool,
-}
-
-impl Watch {
-    /// The callback is about to be called.
-    pub(crate) fn begin() -> Watch {
-        let around = MADE.with_borrow(Vec::len);
-        Watch {
-            around,
-            was_watched: IS_WATCHED.replace(true),
+/// Forgets the handles of the running callback that are released. If most are not, the list gets
+/// more memory, so that a callback that makes many does not look through them again and again.
+#[cold]
+fn make_room(made: &mut Vec<u64>, first: usize) {
+    let mut kept = first;
+    for at in first..made.len() {
+        if is_live(made[at]) {
+            made[kept] = made[at];
+            kept += 1;
         }
     }
-
-    /// The handles that were made so far. Some of them may be released.
-    pub(crate) fn made(&self) -> Vec<u64> {
-        MADE.with_borrow(|made| made[self.around..].to_vec())
+    made.truncate(kept);
+    if 2 * kept >= made.capacity() {
+        made.reserve(made.capacity().max(16));
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        MADE.with_borrow_mut(|made| made.truncate(self.around));
-        IS_WATCHED.set(self.was_watched);
+/// The callback that this thread is in keeps what it makes, also what it has made so far.
+pub(crate) fn keep_all() {
+    let Running { owns, first } = CALLBACK.get();
+    if owns {
+        CALLBACK.set(Running { owns: false, first });
+        MADE.with_borrow_mut(|made| made.truncate(first));
     }
+}
+
+/// Calls a callback, and afterwards releases the tensors and values that it has made, however it
+/// ends.
+pub(crate) fn releasing_made<R>(callback: impl FnOnce() -> R) -> R {
+    let first = MADE.with_borrow(Vec::len);
+    let _end = End(CALLBACK.replace(Running { owns: true, first }));
+    callback()
+}
+
+/// The end of a callback. The one around it is the running one again.
+struct End(Running);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let Running { first, .. } = CALLBACK.replace(self.0);
+        // One by one: the destroy function of a tensor may call the library.
+        while let Some(handle) = last_behind(first) {
+            release_if_live(handle);
+        }
+    }
+}
+
+fn last_behind(first: usize) -> Option<u64> {
+    MADE.with_borrow_mut(|made| if made.len() > first { made.pop() } else { None })
 }

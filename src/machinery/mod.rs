@@ -24,7 +24,6 @@ pub(crate) mod constants;
 pub mod first_batch;
 pub(crate) mod handle;
 pub(crate) mod hazard;
-pub(crate) mod left_handles;
 pub(crate) mod made_handles;
 pub mod object;
 pub(crate) mod options;

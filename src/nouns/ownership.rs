@@ -1,5 +1,6 @@
 //! Making and giving back handles of every type.
 
+use crate::machinery::made_handles;
 use crate::machinery::object::owned_kind;
 use crate::machinery::prelude::*;
 
@@ -25,4 +26,15 @@ pub fn umbo_retain(handle: *const c_void, r#type: umbo_handle_type, retained: *m
 pub fn umbo_release(handle: *const c_void, r#type: umbo_handle_type) {
     let kind = owned_kind(r#type)?;
     handle::release_kind(handle, kind.parameter(), kind)
+}
+
+/// Keeps the tensors and values that the running callback makes, and those that it has made: they
+/// are not released when it returns.
+///
+/// For bindings whose objects own handles and release them, as those of umbo.hpp do: they call it
+/// first in each callback. Outside of a callback it does nothing.
+#[c_call]
+pub fn umbo_callback_keep_handles() {
+    made_handles::keep_all();
+    Ok(())
 }

@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 
 use crate::machinery::c_string::device_text;
-use crate::machinery::left_handles::leaving_none;
 use crate::machinery::prelude::*;
 use parking_lot::Mutex;
 use umbo_core::strategy::context::metrics::Metric;
@@ -80,10 +79,7 @@ pub(crate) fn call_replica(
         (ctx, args)
     };
     let _lent = UntilReturn(loans);
-    let whose = || format!("the callback of replica {}", context.replica_in_sync());
-    leaving_none(context.strategy(), whose, || {
-        stored("result", |result| function(ctx, args, result))
-    })
+    stored("result", |result| function(ctx, args, result))
 }
 
 /// Takes back what is lent to a callback, when that has returned.

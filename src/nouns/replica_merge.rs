@@ -1,6 +1,5 @@
 //! Where the replicas of a step meet: `umbo/replica_context.h`.
 
-use crate::machinery::left_handles::leaving_none;
 use crate::machinery::prelude::*;
 use umbo_core::strategy::step::merge::{MergeCall, Operation};
 
@@ -62,16 +61,10 @@ pub fn umbo_replica_context_merge_call(
         let mut lent_args = LentHandle::<umbo_value>::new()?;
         let lent = lent_strategy.lend(strategy.clone())?;
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
-        leaving_none(
-            strategy,
-            || "the merge function".into(),
-            || {
-                stored("result", |result| {
-                    // SAFETY: the caller gives a function of this type and its user data.
-                    unsafe { function(lent, args, user_data.pointer(), result) }
-                })
-            },
-        )
+        stored("result", |result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(lent, args, user_data.pointer(), result) }
+        })
     };
     let operation = Operation::MergeCall {
         function: function as usize,

@@ -25,9 +25,11 @@ returned<void> call_for_value(Callable &callable, umbo_value **result, Arguments
     }
 }
 
-// Runs `body` and turns its failure, or whatever it throws, into a status.
+// Runs `body` and turns its failure, or whatever it throws, into a status. Objects of C++ own the handles
+// that it makes, and release them.
 template <class Body>
 umbo_status guarded(Body &&body) noexcept {
+    umbo_ignore(umbo_callback_keep_handles());
 #if defined(UMBO_NO_EXCEPTIONS)
     const result<void> finished = body();
     return finished ? UMBO_OK : report(finished.error());
