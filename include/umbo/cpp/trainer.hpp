@@ -19,11 +19,11 @@ UMBO_DETAIL_BEGIN
 struct parameters {
     // Of a vector, a span, an array, or whatever else has `data` and `size`.
     template <class Array, class = decltype(static_cast<float *>(std::declval<Array &>().data()))>
-    parameters(Array &array, std::string name = {}) // NOLINT: an array is its parameters
-        : parameters(array.data(), static_cast<std::int64_t>(array.size()), std::move(name)) {}
+    parameters(Array &array, std::string its_name = {}) // NOLINT: an array is its parameters
+        : parameters(array.data(), static_cast<std::int64_t>(array.size()), std::move(its_name)) {}
 
-    parameters(float *weights, std::int64_t count, std::string name = {})
-        : weights(weights), count(count), name(std::move(name)) {}
+    parameters(float *first, std::int64_t how_many, std::string its_name = {})
+        : weights(first), count(how_many), name(std::move(its_name)) {}
 
     float *weights;
     std::int64_t count;

@@ -27,7 +27,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
         .expect("a string takes it");
         for field in fields.iter().filter(|field| field.name != "struct_size") {
             let value = other_value(header, name, field)?;
-            let case = format!("{noun}_{}", field.name);
+            let case = format!("given_{noun}_{}", field.name);
             write_case(&mut cases, (name, noun), field, (&case, &value));
             writeln!(calls, "    {case}();").expect("a string takes it");
             count += 1;

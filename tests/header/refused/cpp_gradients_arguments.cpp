@@ -1,5 +1,5 @@
 /* The options of gradients one after the other.
- * refused: (cannot convert|could not convert|no matching function|no matching member|too many arguments) */
+ * refused: (cannot convert|could not convert|no matching function|no matching member|too many arguments|could not bind) */
 #include <umbo/umbo.hpp>
 
 umbo::gradients make_gradients(const umbo::strategy &of, const umbo::variable &weight);
