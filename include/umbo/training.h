@@ -86,7 +86,10 @@ typedef struct umbo_train_epoch_options {
   int64_t max_steps;
   /** 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits. */
   int32_t flush;
-  /** 1: when the pass has ended, the iterator begins the next one. 0: it stays at its end. */
+  /**
+   * 1: when the pass has ended, the iterator begins the next one; one that is at its end before
+   * the epoch does so, too. 0: it stays at its end.
+   */
   int32_t reset_iterator;
   /**
    * Releases the step's `user_data`, exactly once, on any thread, when its last callback is

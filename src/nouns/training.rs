@@ -68,7 +68,8 @@ pub struct umbo_train_epoch_options {
     pub max_steps: i64,
     /// 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits.
     pub flush: i32,
-    /// 1: when the pass has ended, the iterator begins the next one. 0: it stays at its end.
+    /// 1: when the pass has ended, the iterator begins the next one; one that is at its end before
+    /// the epoch does so, too. 0: it stays at its end.
     pub reset_iterator: i32,
     /// Releases the step's `user_data`, exactly once, on any thread, when its last callback is
     /// back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.

@@ -306,11 +306,22 @@ static void parts_of_a_pass(void) {
     CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
     CHECK_OK(epoch(&self, &options, &report));
     CHECK(report.step_count == 0 && report.pass_ended == 1);
+    /* At the end of a pass a new one begins, also behind a loop over the elements. */
     options.reset_iterator = 1;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.step_count == 0 && report.pass_ended == 1);
+    CHECK(report.step_count == 2 && report.pass_ended == 0);
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.step_count == 2);
+    CHECK(report.step_count == 1 && report.pass_ended == 1);
+    options.max_steps = UMBO_ALL;
+    for (int pass = 0; pass < 2; ++pass) {
+        umbo_value *element = NULL;
+        do {
+            umbo_value_release(element);
+            CHECK_OK(umbo_iterator_next(self.iterator, &element));
+        } while (element != NULL);
+        CHECK_OK(epoch(&self, &options, &report));
+        CHECK(report.step_count == STEPS && report.pass_ended == 1);
+    }
     release_scene(&self);
 }
 

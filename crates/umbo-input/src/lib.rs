@@ -48,7 +48,7 @@ pub use distribution::{
 };
 pub use elements::padding::PaddingOptions;
 pub use elements::spec::{ElementSpec, LeafSpec};
-pub use passes::iterator::{PassIterator, PreparedPosition};
+pub use passes::iterator::{LentElement, PassIterator, PreparedPosition};
 pub use passes::saved_position::SavedPosition;
 pub use sources::files::{File, FilesOptions};
 pub use sources::generator::Generator;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use umbo_base::error::{Error, Result};
-use umbo_input::PassIterator;
+use umbo_input::{LentElement, PassIterator};
 use umbo_metrics::Metrics;
 use umbo_optim::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
 use umbo_strategy::context::metrics::EpochMetrics;
@@ -96,6 +96,18 @@ impl Epoch<'_> {
         done
     }
 
+    /// Takes the next element. An iterator that is at its end before the first step, as after a
+    /// loop over its elements, begins a new pass: the epoch would have no steps.
+    fn next_element(&self, is_first: bool) -> Result<Option<LentElement>> {
+        let take = || {
+            if is_first && self.reset && self.iterator.has_ended()? {
+                self.iterator.reset()?;
+            }
+            self.iterator.lend(&self.limits)
+        };
+        take().map_err(|error| self.end_for_all(error))
+    }
+
     /// Ends the pass on all ranks. Where each has data of its own, they have agreed on the end
     /// already.
     fn end_pass(&self, report: &mut EpochReport) -> Result<()> {
@@ -131,10 +143,7 @@ impl Epoch<'_> {
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self
-                .iterator
-                .lend(&self.limits)
-                .map_err(|error| self.end_for_all(error));
+            let next = self.next_element(report.steps == 0);
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 self.end_pass(&mut report)
                     .map_err(|error| error.within(at("the next element")))?;

@@ -102,6 +102,7 @@ pub(crate) struct ElementsFor {
 
 /// An element for a step. A step that has no effect gives it back ([`PassIterator::give_back`]).
 pub struct LentElement {
+    /// The element.
     pub element: Value,
     asked: u64,
 }
