@@ -7,9 +7,7 @@ int main() {
   std::printf("physical devices: %d CPU, %d GPU\n", static_cast<int>(umbo::device_get_info("CPU:0").physical_count),
               static_cast<int>(umbo::device_get_info("GPU:0").physical_count));
 
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
+  const auto strategy = umbo::strategy::create_cpu(2);
   std::printf("variables live on %s\n", strategy.parameter_device().c_str());
 
   // Runs once on every replica, at the same time. What it returns comes back as a per-replica value.

@@ -3,19 +3,15 @@
 #include <umbo/umbo.hpp>
 
 int main() {
-  umbo::strategy_options replicas;
-  replicas.cpu_replicas = 2; // UMBO_AUTO: a replica for each processor
-  const auto strategy = umbo::strategy::create(replicas);
-  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create_cpu(2); // UMBO_AUTO: a replica for each processor
+  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::zeros); // {w, b}
   const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum); // divided by all rows
-  umbo::sgd_options rate;
-  rate.learning_rate = 0.5;
-  const auto sgd = umbo::optimizer::sgd(strategy, rate);
+  const auto sgd = umbo::optimizer::sgd(strategy, {0.5}); // C++20: {.learning_rate = 0.5}
 
   const float table[] = {-1, -4, -0.5f, -2.5f, 0, -1, 0.5f, 0.5f, 1, 2, 0.75f, 1.25f}; // x, y = 3 x - 1, ...
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({6, 2}, table));
   // The last batch has two rows: one for each replica.
-  const auto batches = strategy.distribute_dataset(rows.batch(4)).iterate();
+  const auto batches = strategy.iterate(rows.batch(4));
 
   // The step of one replica: reads the line and its rows {x, y} of the batch (there may be none), adds its gradient.
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {

@@ -13,13 +13,11 @@ int main() {
     table.push_back(middles[i % k][0] + std::sin(static_cast<float>(i)));
     table.push_back(middles[i % k][1] + std::cos(static_cast<float>(i) * 1.7f));
   }
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
+  const auto strategy = umbo::strategy::create_cpu(2);
   // The first centres are the first points.
   const auto centres = strategy.create_variable("centres", umbo::tensor::from_data({k, 2}, table.data()));
-  const auto all = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({points, 2}, table.data()));
-  const auto batches = strategy.distribute_dataset(all.batch(points)).iterate(); // all of them in each step
+  const auto all = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({points, 2}, table));
+  const auto batches = strategy.iterate(all.batch(points)); // all of them in each step
 
   // Moves each centre to the middle of the points that are nearest to it. Runs once; it gets the sums of each replica.
   const auto move_centres = [&](umbo::strategy &on, const umbo::value &sums) {
@@ -55,7 +53,7 @@ int main() {
     }
     context.merge_call(move_centres, own);
   };
-  for (int pass = 0; pass < 10; ++pass) umbo::train_epoch(strategy, batches, {}, {}, step); // no gradients, no update
+  for (int pass = 0; pass < 10; ++pass) umbo::evaluate(strategy, batches, step); // no gradients, no update
 
   const auto found = centres.read().to_vector<float>();
   float furthest = 0;

@@ -7,12 +7,8 @@
 
 // What a process does: makes everything anew, goes on from the file if there is one, trains up to an epoch, and saves.
 static std::vector<float> train(const std::string &path, std::int64_t last_epoch) {
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
-  umbo::initial_distribution normal;
-  normal.distribution = umbo::initial::normal;
-  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, normal); // {w, b}
+  const auto strategy = umbo::strategy::create_cpu(2);
+  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::normal); // {w, b}
   umbo::adam_options rule;
   rule.learning_rate = 0.1;
   const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
@@ -24,8 +20,8 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
     table.push_back(3.0f * table.back() - 1.0f);
   }
   // Each pass is in another order, which the iterator knows.
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute_dataset(rows.batch(8)).iterate();
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table)).shuffle();
+  const auto batches = strategy.iterate(rows.batch(8));
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<float>(line);

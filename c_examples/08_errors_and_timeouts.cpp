@@ -20,12 +20,9 @@ static umbo::status status_of(Fn &&fails) {
 }
 
 int main() {
-  umbo::strategy_options options;
-  options.cpu_replicas = -2;
-  const auto refused = status_of([&] { umbo::strategy::create(options); });
+  const auto refused = status_of([] { umbo::strategy::create_cpu(-2); });
 
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
+  const auto strategy = umbo::strategy::create_cpu(2);
   umbo::variable_options adding;
   adding.aggregation = umbo::aggregation::sum; // what replicas assign is added up
   const auto total = strategy.create_variable("total", umbo::tensor::create_zeros(umbo::dtype::float32, {}), adding);
@@ -35,7 +32,7 @@ int main() {
   bool thrown = false;
   try {
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-      total.assign_add(umbo::value::scalar(1.0f)); // takes effect when all replicas are done
+      total.assign_add(1.0f); // takes effect when all replicas are done
       if (context.replica_id() == 1) throw std::out_of_range("picture 17 is cut off");
     });
   } catch (const std::out_of_range &error) {
@@ -47,7 +44,7 @@ int main() {
   umbo::run_options limits;
   limits.timeout_seconds = 0.1;
   const auto slow = [total](umbo::replica_context &context, const umbo::value &) {
-    total.assign_add(umbo::value::scalar(1.0f));
+    total.assign_add(1.0f);
     // Long work asks now and then whether it is still wanted.
     while (context.replica_id() == 1 && !context.is_cancelled()) {
     }
@@ -57,7 +54,7 @@ int main() {
   const float after_timeout = read_total();
 
   // As if nothing had been.
-  strategy.run([&](umbo::replica_context &, const umbo::value &) { total.assign_add(umbo::value::scalar(1.0f)); });
+  strategy.run([&](umbo::replica_context &, const umbo::value &) { total.assign_add(1.0f); });
   const float after_success = read_total();
   std::printf("total: %.0f after the failure, %.0f after the timeout, %.0f after success\n",
               static_cast<double>(after_failure), static_cast<double>(after_timeout), static_cast<double>(after_success));

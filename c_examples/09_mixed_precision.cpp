@@ -8,10 +8,8 @@
 #include <vector>
 
 int main() {
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
-  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create_cpu(2);
+  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::zeros); // {w, b}
   umbo::gradients_options sums;
   sums.dtype = umbo::dtype::float16;
   sums.accumulation_steps = 3;
@@ -43,8 +41,8 @@ int main() {
     table.push_back(0.02f * static_cast<float>(i) - 1.0f);
     table.push_back(3.0f * table.back() - 1.0f);
   }
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute_dataset(rows.batch(10)).iterate(); // three updates of three, and one of the last
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table)).shuffle();
+  const auto batches = strategy.iterate(rows.batch(10)); // three updates of three, and one of the last
   std::int64_t updates = 0, skipped = 0;
   for (int epoch = 0; epoch < 20; ++epoch) {
     const auto report = umbo::train_epoch(strategy, batches, optimizer, gradients, step);

@@ -7,10 +7,8 @@
 #include <vector>
 
 int main() {
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::create(options);
-  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create_cpu(2);
+  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::zeros); // {w, b}
   const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
 
   umbo::custom_rule_options rule;
@@ -46,8 +44,8 @@ int main() {
     table.push_back(0.02f * static_cast<float>(i) - 1.0f);
     table.push_back(3.0f * table.back() - 1.0f);
   }
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute_dataset(rows.batch(16)).iterate();
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table)).shuffle();
+  const auto batches = strategy.iterate(rows.batch(16));
   for (int epoch = 0; epoch < 50; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   const auto found = line.read().to_vector<float>();

@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
   }
 
   // From here on every process does the same. What rank 0 gives a variable counts.
-  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {slope, offset}
+  const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::zeros); // {slope, offset}
   umbo::momentum_options rate;
   rate.learning_rate = 0.1;
   const auto gradients = umbo::gradients::create(strategy, {line}, umbo::loss_reduction::sum);
@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
   }
   umbo::shuffle_options order;
   order.seed = 1; // the same on all ranks, each of which takes its own rows of each batch
-  const auto examples = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data()));
-  const auto batches = strategy.distribute_dataset(examples.shuffle(order).batch(15)).iterate(); // of all processes together
+  const auto examples = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table));
+  const auto batches = strategy.iterate(examples.shuffle(order).batch(15)); // of all processes together
   for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   // All have the same weights. They save together, since each keeps a part of what an optimizer remembers.

@@ -60,7 +60,7 @@ public:
             mlp_initialize_weights(&shape_, layer, chosen.seed, umbo::view_of<float>(memory).data());
           }));
       variables_.push_back(
-          strategy_.create_variable(name + "/biases", umbo::tensor::create_zeros(umbo::dtype::float32, {sizes[1]})));
+          strategy_.create_variable(name + "/biases", umbo::dtype::float32, {sizes[1]}, umbo::initial::zeros));
     }
     // The network adds up over its rows; the library divides by all rows.
     gradients_ = umbo::gradients::create(strategy_, variables_, umbo::loss_reduction::sum);
@@ -82,14 +82,13 @@ public:
       optimizer_.apply(gradients_);
       add_metrics(total);
     }
-    training_.reset();
     return total;
   }
 
   tally evaluate() {
     tally total;
-    umbo::train_epoch(strategy_, test_, {}, {},
-                      [this](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); });
+    umbo::evaluate(strategy_, test_,
+                   [this](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); });
     add_metrics(total);
     return total;
   }

@@ -139,11 +139,9 @@ int main(int count, char **words) {
   const auto strategy = umbo::strategy::create(options);
   const auto replicas = static_cast<std::size_t>(strategy.replica_count());
 
-  umbo::initial_distribution drawn, zeros;
-  drawn.distribution = umbo::initial::glorot_uniform;
-  drawn.seed = 1;
   const auto make = [&](const char *name, std::int64_t rows, std::int64_t columns) {
-    return strategy.create_variable(name, umbo::dtype::float32, {rows, columns}, columns == 1 ? zeros : drawn);
+    const auto drawn = columns == 1 ? umbo::initial::zeros : umbo::initial::glorot_uniform;
+    return strategy.create_variable(name, umbo::dtype::float32, {rows, columns}, drawn, 1);
   };
   const std::vector<umbo::variable> variables = {make("weights1", HIDDEN, PIXELS), make("biases1", HIDDEN, 1),
                                                  make("weights2", CLASSES, HIDDEN), make("biases2", CLASSES, 1)};
@@ -174,7 +172,7 @@ int main(int count, char **words) {
     context.submit(gradients);
   };
 
-  const auto batches = strategy.distribute_dataset(digits(words[1], "train")).iterate();
+  const auto batches = strategy.iterate(digits(words[1], "train"));
   for (int epoch = 0; epoch < 25; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   std::vector<std::vector<float>> weights;

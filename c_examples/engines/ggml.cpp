@@ -164,7 +164,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
   fields.emplace_back("y", umbo::value::from_data({batches * batch, classes}, all.y.data()));
   const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
-  const auto pass = strategy.distribute_dataset(rows).iterate();
+  const auto pass = strategy.iterate(rows);
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     double loss = 0, seen = 0;
     for (const umbo::value &element : pass) {

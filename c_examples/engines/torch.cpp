@@ -59,15 +59,14 @@ int main(int argc, char **argv) {
   const auto adam = umbo::optimizer::adam(strategy, rate);
   umbo::shuffle_options order;
   order.seed = 1;
-  const auto training = strategy.distribute_dataset(pictures(argv[1], "train").shuffle(order).batch(64)).iterate();
-  const auto test = strategy.distribute_dataset(pictures(argv[1], "t10k").batch(100)).iterate();
+  const auto training = strategy.iterate(pictures(argv[1], "train").shuffle(order).batch(64));
+  const auto test = strategy.iterate(pictures(argv[1], "t10k").batch(100));
 
   for (int epoch = 1; epoch <= 12; ++epoch) {
     for (const umbo::value &batch : training) {
       model.train(batch, loss);
       adam.apply(model.gradients());
     }
-    training.reset();
   }
   double correct = 0, examples = 0;
   for (const umbo::value &batch : test) {

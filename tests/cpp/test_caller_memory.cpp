@@ -56,8 +56,7 @@ void variables(const umbo::strategy &strategy) {
 }
 
 void initial(const umbo::strategy &strategy) {
-    umbo::initial_distribution he;
-    he.distribution = umbo::initial::he_uniform;
+    const auto he = umbo::initial::he_uniform;
     const auto weights = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
     const auto second = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
     const auto numbers = weights.read().to_vector<float>();
@@ -66,11 +65,11 @@ void initial(const umbo::strategy &strategy) {
     const auto elsewhere = umbo::strategy::create({}).create_variable("w", umbo::dtype::float32, {6, 4}, he);
     CHECK(numbers == elsewhere.read().to_vector<float>());
     for (const float number : numbers) CHECK(number >= -1 && number <= 1);
-    umbo::initial_distribution normal;
-    normal.distribution = umbo::initial::normal;
-    normal.mean = 7;
-    CHECK(strategy.create_variable("n", umbo::dtype::float64, {}, normal).read().to_vector<double>()[0] >
-          6);
+    umbo::variable_options normal;
+    normal.dtype = umbo::dtype::float64;
+    normal.initial = umbo::initial::normal;
+    normal.initial_mean = 7;
+    CHECK(strategy.create_variable("n", normal).read().to_vector<double>()[0] > 6);
 }
 
 void splitting(const umbo::strategy &strategy) {

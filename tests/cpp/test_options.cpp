@@ -88,8 +88,9 @@ void the_others() {
                &reduce::destination, &reduce::output));
     using variable = umbo_variable_options;
     const variable of_variable = UMBO_VARIABLE_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::variable_options{}), of_variable, &variable::trainable,
-               &variable::aggregation));
+    CHECK(same(raw_options(umbo::variable_options{}), of_variable, &variable::dtype, &variable::ndim,
+               &variable::shape, &variable::trainable, &variable::aggregation, &variable::initial,
+               &variable::initial_mean, &variable::initial_spread, &variable::initial_seed));
     using shuffle = umbo_shuffle_options;
     const shuffle of_shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::shuffle_options{}), of_shuffle, &shuffle::buffer_capacity,

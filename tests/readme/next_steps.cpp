@@ -12,12 +12,9 @@
 }
 
 int main() {
-  umbo::strategy_options replicas;
-  replicas.cpu_replicas = UMBO_AUTO;
-  assert(umbo::strategy::create(replicas).local_replica_count() == umbo::processor_count());
-  replicas.cpu_replicas = 4;
-  const auto strategy = umbo::strategy::create(replicas);
-  const auto weights = strategy.create_variable("weights", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
+  assert(umbo::strategy::create_cpu(UMBO_AUTO).local_replica_count() == umbo::processor_count());
+  const auto strategy = umbo::strategy::create_cpu(4);
+  const auto weights = strategy.create_variable("weights", umbo::dtype::float32, {2}, umbo::initial::zeros);
   const auto gradients = umbo::gradients::create(strategy, {weights}, umbo::loss_reduction::sum);
 
   const float x[] = {-3, -2, -1, 0, 1, 2, 3}, y[] = {-5, -3, -1, 1, 3, 5, 7};
@@ -25,8 +22,8 @@ int main() {
   fields.emplace_back("x", umbo::value::from_data({7}, x));
   fields.emplace_back("y", umbo::value::from_data({7}, y));
   const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields));
-  const auto batches = strategy.distribute_dataset(rows.shuffle().batch(4)).iterate();
-  const auto test = strategy.distribute_dataset(rows.batch(4).prefetch(2)).iterate();
+  const auto batches = strategy.iterate(rows.shuffle().batch(4));
+  const auto test = strategy.iterate(rows.batch(4).prefetch(2));
 
   const auto error_of = [&](umbo::replica_context &context, const umbo::value &batch, auto with) {
     const auto part = batch.view_as<float>("x"), right = batch.view_as<float>("y");
@@ -53,10 +50,10 @@ int main() {
   const auto manager = umbo::checkpoint_manager::create(checkpoint, "next_steps_cpp");
   const auto adam = umbo::optimizer::adam(strategy);
   for (int epoch = 1; epoch <= 2; ++epoch) {
-    umbo::train_epoch(strategy, test, {}, {}, evaluate_step);
+    umbo::evaluate(strategy, test, evaluate_step);
     const double before = strategy.metric_result("loss").mean;
     umbo::train_epoch(strategy, batches, adam, gradients, step);
-    umbo::train_epoch(strategy, test, {}, {}, evaluate_step);
+    umbo::evaluate(strategy, test, evaluate_step);
     assert(strategy.metric_result("loss").mean < before);
     assert(manager.save(epoch, {}, true));
   }

@@ -49,8 +49,7 @@ constexpr bool never = false;
 } // namespace detail
 
 // The value that a C++ object stands for:
-// - a value, tensor or variable: itself;
-// - a number: a scalar tensor;
+// - a value, tensor or variable: itself; a number: a scalar tensor. These become a value by themselves;
 // - a `std::tuple`, `std::pair`, `std::array`, `std::vector` or the like: a tuple of what is in it
 //   (`tensor::from_vector` makes one tensor of many numbers);
 // - a `std::map`, or a sequence of pairs, from names: a struct with these fields.
@@ -60,11 +59,6 @@ template <class T>
 value to_value(const T &made) {
     if constexpr (std::is_convertible_v<const T &, value>) {
         return made;
-    } else if constexpr (detail::has_dtype<T>::value) {
-        return detail::granted(tensor::scalar(made));
-    } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) { // `long long`, where int64_t is `long`
-        using same = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-        return to_value(static_cast<same>(made));
     } else if constexpr (detail::is_tuple_like<T>::value) {
         return std::apply(
             [](const auto &...items) { return detail::granted(value::create_tuple({to_value(items)...})); },

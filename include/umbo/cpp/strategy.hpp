@@ -112,6 +112,13 @@ public:
         return strategy(out);
     }
 
+    // So many replicas on the processors; UMBO_AUTO: one for each.
+    static returned<strategy> create_cpu(std::int64_t cpu_replicas) {
+        umbo_strategy *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_strategy_create_cpu(cpu_replicas, &out));
+        return strategy(out);
+    }
+
     // All that the functions for one field get, in one call.
     returned<umbo_strategy_info> info() const {
         umbo_strategy_info out = UMBO_STRATEGY_INFO_INIT;
@@ -312,6 +319,24 @@ public:
         return variable(out);
     }
 
+    // Its elements are drawn as the options say, which have its dtype and its shape.
+    returned<variable> create_variable(const std::string &name, const variable_options &how) const {
+        const auto options = detail::raw_options(how);
+        umbo_variable *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
+        return variable(out);
+    }
+
+    // Its elements are drawn. `constant` needs the options above.
+    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, span<const std::int64_t> shape,
+                                       umbo::initial initial, std::uint64_t seed = 0) const {
+        umbo_variable *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_variable_create_drawn(get(), detail::optional_text(name), to_c(dtype),
+                                                   detail::ndim_of(shape.size()), shape.data(), to_c(initial), seed,
+                                                   &out));
+        return variable(out);
+    }
+
     // Variables over memory of the program's, which `owner` keeps until the last of them is gone. The views
     // may be written through, and show the initial values.
     returned<std::vector<variable>> create_variables_in_memory(span<const std::string> names,
@@ -361,23 +386,6 @@ public:
     returned<equivalence> check_equivalence(Fn &&fn, const value &batch, const handle<umbo_gradients> &written = {},
                                             const equivalence_options &how = {}) const;
 
-    // The elements are drawn from a distribution.
-    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, span<const std::int64_t> shape,
-                             const initial_distribution &initial,
-                             const variable_options &how = {}) const {
-        auto options = detail::raw_options(how);
-        options.dtype = to_c(dtype);
-        options.ndim = detail::ndim_of(shape.size());
-        options.shape = shape.data();
-        options.initial = to_c(initial.distribution);
-        options.initial_mean = initial.mean;
-        options.initial_spread = initial.spread;
-        options.initial_seed = initial.seed;
-        umbo_variable *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
-        return variable(out);
-    }
-
     // Has the steps measured from now on, or not any more.
     returned<void> measure_steps(bool measure = true) const {
         return check(umbo_strategy_measure_steps(get(), measure ? 1 : 0));
@@ -420,6 +428,14 @@ public:
         umbo_distributed_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
         return distributed_dataset(out);
+    }
+
+    // Splits each element over the replicas, and begins a pass.
+    returned<umbo::iterator> iterate(const dataset &source, const distribute_options &how = {}) const {
+        const auto options = detail::raw_options(how);
+        umbo_iterator *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_strategy_iterate(get(), source.get(), &options, &out));
+        return umbo::iterator(out);
     }
 
     // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets

@@ -76,10 +76,18 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
     return raw;
 }
 
+// The C form of `variable_options`; lives no longer than they do.
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
     umbo_variable_options raw = UMBO_VARIABLE_OPTIONS_INIT;
+    raw.dtype = to_c(how.dtype);
+    raw.ndim = ndim_of(how.shape.size());
+    raw.shape = how.shape.empty() ? nullptr : how.shape.data();
     if (how.trainable) raw.trainable = *how.trainable ? 1 : 0;
     raw.aggregation = to_c(how.aggregation);
+    raw.initial = to_c(how.initial);
+    raw.initial_mean = how.initial_mean;
+    raw.initial_spread = how.initial_spread;
+    raw.initial_seed = how.initial_seed;
     return raw;
 }
 

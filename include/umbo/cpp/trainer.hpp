@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -18,9 +19,9 @@ UMBO_DETAIL_BEGIN
 // An array that is trained, which stays where it is; see umbo_parameters.
 struct parameters {
     // Of a vector, a span, an array, or whatever else has `data` and `size`.
-    template <class Array, class = decltype(static_cast<float *>(std::declval<Array &>().data()))>
+    template <class Array, class = decltype(static_cast<float *>(std::data(std::declval<Array &>())))>
     parameters(Array &array, std::string its_name = {}) // NOLINT: an array is its parameters
-        : parameters(array.data(), static_cast<std::int64_t>(array.size()), std::move(its_name)) {}
+        : parameters(std::data(array), detail::count_of(std::size(array)), std::move(its_name)) {}
 
     parameters(float *first, std::int64_t how_many, std::string its_name = {})
         : weights(first), count(how_many), name(std::move(its_name)) {}
@@ -156,7 +157,7 @@ class trainer : public handle<umbo_trainer> {
 public:
     using handle::handle;
 
-    static returned<trainer> create(const std::vector<parameters> &arrays, const trainer_options &how = {}) {
+    static returned<trainer> create(span<const parameters> arrays, const trainer_options &how = {}) {
         std::vector<umbo_parameters> raw;
         raw.reserve(arrays.size());
         for (const parameters &array : arrays) raw.push_back(detail::raw_options(array));

@@ -83,6 +83,13 @@ returned<train_epoch_report> train_epoch(const strategy &on, const iterator &ele
     return detail::from_c(out);
 }
 
+// `train_epoch` without an update: the step adds to metrics and submits no gradients.
+template <class Fn>
+returned<train_epoch_report> evaluate(const strategy &on, const iterator &elements, Fn &&step,
+                                      const train_epoch_options &how = {}) {
+    return train_epoch(on, elements, optimizer(), gradients(), std::forward<Fn>(step), how);
+}
+
 UMBO_DETAIL_END
 
 #endif

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,10 @@ inline std::vector<const char *> raw_texts(span<const std::string> texts) {
     return raw;
 }
 
+// What stands for one element.
+template <class T>
+inline constexpr bool is_number = has_dtype<T>::value || (std::is_integral_v<T> && sizeof(T) == 8);
+
 } // namespace detail
 
 // A value. An empty one stands for "none": no arguments, no result, the end of a dataset.
@@ -43,6 +48,10 @@ public:
 
     // The variable itself, as a leaf.
     value(const umbo::variable &leaf) : value(detail::granted(from_variable(leaf))) {}
+
+    // A number, as a scalar tensor.
+    template <class T, std::enable_if_t<detail::is_number<T>, int> = 0>
+    value(T number) : value(detail::granted(scalar(number))) {}
 
     // The same, where a conversion does not fit.
     static returned<value> from_tensor(const umbo::tensor &leaf) {
@@ -76,10 +85,14 @@ public:
         return from_data(shape, all.data(), device);
     }
 
-    // A number, as a leaf.
     template <class T>
     static returned<value> scalar(T number) {
-        return from_data(dimensions{}, &number);
+        static_assert(detail::is_number<T>, "a number of a type that has a dtype");
+        if constexpr (detail::has_dtype<T>::value) {
+            return from_data({}, &number);
+        } else { // `long long`, where int64_t is `long`
+            return scalar(static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(number));
+        }
     }
 
     static returned<value> create_tuple(span<const value> items) {

@@ -15,18 +15,16 @@ UMBO_DETAIL_BEGIN
 
 class value;
 
-// How a variable behaves; `strategy::create_variable` makes it.
+// How a variable behaves, and what it begins with; `strategy::create_variable` makes it. See umbo_variable_options.
 struct variable_options {
+    umbo::dtype dtype = umbo::dtype::none; // it and the shape are those of a variable that `initial` says
+    dimensions shape = {};
     std::optional<bool> trainable = {}; // none: yes, with one exception in tensorflow.h
     umbo::aggregation aggregation = umbo::aggregation::none;
-};
-
-// What the elements of a new variable are drawn from; see umbo_initial.
-struct initial_distribution {
-    umbo::initial distribution = umbo::initial::zeros;
-    std::uint64_t seed = 0;
-    double mean = 0;
-    double spread = 0.05;
+    umbo::initial initial = umbo::initial::none; // what the elements are drawn from
+    double initial_mean = 0;
+    double initial_spread = 0.05;
+    std::uint64_t initial_seed = 0;
 };
 
 // A variable: one value on the parameter device. Copying the C++ object makes another reference to it.
