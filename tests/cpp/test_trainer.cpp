@@ -112,7 +112,7 @@ void rows_of_a_table() {
     CHECK(trainer.variable(1).name() == "bias" && trainer.variable().name() == "table");
     CHECK(trainer.optimizer().info().rule == "sgd");
     CHECK(trainer.gradients().variable(0).name() == "table");
-    CHECK(trainer.strategy().metric("loss").weight == 2);
+    CHECK(trainer.strategy().metric_result("loss").weight == 2);
     CHECK(trainer.dataset(10, 4).cardinality() == 3);
     CHECK(trainer.checkpoint());
 }
