@@ -106,6 +106,13 @@ struct train_epoch_with_deadline : step_body {
     }
 };
 
+struct evaluate : step_body {
+    static constexpr const char *name = "evaluate";
+    static constexpr takes kinds = takes::all_kinds;
+    template <class Fn>
+    static void use(const world &on, Fn &&fn) { umbo::evaluate(on.strategy, on.batches(), std::forward<Fn>(fn)); }
+};
+
 struct check_equivalence : step_body {
     static constexpr const char *name = "strategy::check_equivalence";
     static constexpr takes kinds = takes::all_kinds;
@@ -392,6 +399,46 @@ struct map_name {
     }
 };
 
+struct learn_body {
+    using signature = double(const umbo::rows &);
+    static double call(const umbo::rows &) noexcept { return 0; }
+
+    template <class Use>
+    static void train(Use use) {
+        std::vector<float> weights(2);
+        umbo::trainer_options how;
+        how.replicas = 2;
+        use(umbo::trainer::create({umbo::parameters(weights)}, how));
+    }
+};
+
+struct learn_epoch : learn_body {
+    static constexpr const char *name = "trainer::epoch";
+    static constexpr takes kinds = takes::all_kinds;
+    template <class Fn>
+    static void use(const world &, Fn &&fn) {
+        train([&](const umbo::trainer &by) { by.epoch(4, 2, std::forward<Fn>(fn)); });
+    }
+};
+
+struct learn_step : learn_body {
+    static constexpr const char *name = "trainer::step";
+    static constexpr takes kinds = takes::all_kinds;
+    template <class Fn>
+    static void use(const world &, Fn &&fn) {
+        train([&](const umbo::trainer &by) { by.step(0, 2, std::forward<Fn>(fn)); });
+    }
+};
+
+struct learn_evaluate : learn_body {
+    static constexpr const char *name = "trainer::evaluate";
+    static constexpr takes kinds = takes::all_kinds;
+    template <class Fn>
+    static void use(const world &, Fn &&fn) {
+        train([&](const umbo::trainer &by) { by.evaluate(4, 2, std::forward<Fn>(fn)); });
+    }
+};
+
 struct log_sink {
     using signature = void(umbo::log_level, const char *);
     static void call(umbo::log_level, const char *) noexcept {}
@@ -530,10 +577,11 @@ int main() {
     {
         const auto on = world::make();
         cross<run, run_with_options, run_with_deadline, run_with_token, train_epoch, train_epoch_with_deadline,
-              check_equivalence, call_for_each_replica>(on);
+              evaluate, check_equivalence, call_for_each_replica>(on);
         cross<merge_call, scope, colocate, update, update_non_slot, values_from_function, initializer, creator>(on);
         cross<map, filter, generator_begin, open_file, open_numbered_file, from_function>(on);
         cross<rule, rule_with_gpu, schedule, progress, map_name, log_sink>(on);
+        cross<learn_epoch, learn_step, learn_evaluate>(on);
         needs_a_copy(on);
         engines();
         nothing_to_call();

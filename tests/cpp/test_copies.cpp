@@ -88,6 +88,7 @@ void waiting_functions(const umbo::strategy &strategy) {
     copies_nothing(4, [&](auto &&fn) {
         umbo::train_epoch(strategy, batches, {}, {}, std::forward<decltype(fn)>(fn));
     });
+    copies_nothing(4, [&](auto &&fn) { umbo::evaluate(strategy, batches, std::forward<decltype(fn)>(fn)); });
     copies_nothing(1, [&](auto &&fn) { strategy.scope(std::forward<decltype(fn)>(fn)); });
     copies_nothing(1, [&](auto &&fn) { strategy.update(weight, std::forward<decltype(fn)>(fn)); });
     copies_nothing(2, [&](auto &&fn) {
@@ -97,8 +98,12 @@ void waiting_functions(const umbo::strategy &strategy) {
         umbo::tensorflow::update_non_slot(strategy, weight, std::forward<decltype(fn)>(fn));
     });
     copies_nothing(1, [&](auto &&fn) {
-        strategy.create_variable("v", umbo::dtype::float32, {}, std::forward<decltype(fn)>(fn));
+        strategy.create_variable("v", umbo::dtype::float32, {2, 3}, std::forward<decltype(fn)>(fn));
     });
+    // Reading a variable and returning a number take no memory of C++ either.
+    start();
+    const auto read = strategy.run([&](umbo::replica_context &context, const umbo::value &) { return context.read<float>(weight)(); });
+    CHECK(allocations == 0 && read);
     // Those whose callable returns something, and that of which the number of calls is the library's.
     counted named(7);
     makes_dataset source(7);

@@ -159,6 +159,10 @@ void lists(const umbo::strategy &strategy) {
         CHECK(scratch.size() == 3 && !scratch.empty());
         for (float &each : scratch) each = 1;
         CHECK(scratch[2] == 1);
+#if __cplusplus >= 202002L
+        const std::span<float> standard = context.scratch<float>(3);
+        CHECK(standard.size() == 3);
+#endif
         context.submit(gradients, 1);
     });
 }

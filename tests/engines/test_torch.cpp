@@ -82,7 +82,8 @@ bool is_near(const torch::Tensor &a, const torch::Tensor &b, double tolerance) {
 // The parameters after some steps of AdamW.
 std::vector<torch::Tensor> trained_on(const umbo::strategy &strategy, double drop, const torch_options &options) {
     const data all;
-    torch_model<NetImpl> model(strategy, [=] { return std::make_shared<NetImpl>(drop); }, options);
+    auto make = [own = std::make_unique<double>(drop)] { return std::make_shared<NetImpl>(*own); };
+    torch_model<NetImpl> model(strategy, std::move(make), options);
     umbo::adamw_options decay;
     decay.learning_rate = 0.01;
     decay.weight_decay = 0.1;

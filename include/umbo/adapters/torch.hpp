@@ -26,7 +26,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -352,9 +351,9 @@ public:
     template <class Make>
     torch_model(const strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
-          replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(make) {
+          replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(std::move(make)) {
         torch_detail::refuse_gpus(on);
-        for (auto &own : replicas_) take_apart(own, make());
+        for (auto &own : replicas_) take_apart(own, make_());
         torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
@@ -631,7 +630,7 @@ private:
     strategy on_;
     torch_options options_;
     std::vector<replica> replicas_;
-    std::function<std::shared_ptr<Module>()> make_;
+    shared_function<std::shared_ptr<Module>()> make_;
     std::vector<variable> parameters_, buffers_;
     // For each parameter its place among the gradients, or -1.
     std::vector<std::int64_t> gradient_of_;

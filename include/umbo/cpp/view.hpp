@@ -182,9 +182,11 @@ private:
 UMBO_DETAIL_END
 
 #if defined(__cpp_lib_ranges)
-// A view owns nothing, so that what is made of a temporary one may outlive it.
+// A view and a span own nothing, so that what is made of a temporary one may outlive it.
 template <class T>
 inline constexpr bool std::ranges::enable_borrowed_range<umbo::view_of<T>> = true;
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<umbo::span<T>> = true;
 
 // `size` and `data` know nothing of strides; a span asks `begin` and `end`, which check them.
 template <class T>

@@ -157,6 +157,25 @@ void callables(const umbo::strategy &strategy) {
     CHECK(checkpoint.load_weights_from_memory(saved, names)->loaded.size() == 1);
 }
 
+// Arrays and short forms, which return results, too.
+void arrays(const umbo::strategy &strategy) {
+    const std::vector<float> three{1, 2, 3};
+    const auto variable = *strategy.create_variable("a", umbo::dtype::float32, {3}, umbo::initial::zeros);
+    CHECK(variable.upload(three) && variable.assign_add(umbo::value(*umbo::tensor::from_vector({1.0f, 1.0f, 1.0f}))));
+    float out[3];
+    CHECK(variable.download(out) && out[2] == 4);
+    const auto half = *(*umbo::tensor::from_vector(three)).slice(0, 0, 3, 2);
+    const auto strided = *half.view_as<float>();
+    CHECK(failed(variable.upload(strided), umbo::status::failed_precondition, "one after the other"));
+    CHECK(failed(umbo::view_of_memory({2}, three), umbo::status::invalid_argument, "3 elements"));
+    const auto rows = *umbo::dataset::from_arrays({umbo::view_of_memory(three)});
+    const auto batches = *strategy.iterate(*rows.batch(2));
+    const auto step = [](umbo::replica_context &, const umbo::value &) { return 1; };
+    for (int epoch = 0; epoch < 2; ++epoch) CHECK(umbo::evaluate(strategy, batches, step)->step_count == 2);
+    CHECK(failed(umbo::strategy::create_cpu(-2), umbo::status::invalid_argument, "cpu_replicas"));
+    CHECK((*umbo::value(2.5f).view_as<float>())() == 2.5f && umbo::value::scalar(1ll));
+}
+
 } // namespace
 
 int main() {
@@ -168,6 +187,7 @@ int main() {
         failures(*strategy);
         functions(*strategy);
         callables(*strategy);
+        arrays(*strategy);
         CHECK(sum_with_exceptions() == 3);
     }
     return finish();
