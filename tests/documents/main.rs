@@ -3,10 +3,10 @@
 mod architecture;
 mod english;
 mod formats;
-mod lengths;
 mod names;
 mod paths;
 mod rules;
+mod shown_programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

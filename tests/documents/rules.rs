@@ -64,7 +64,7 @@ fn named(text: &str) -> BTreeSet<String> {
 }
 
 /// The files of sources below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let endings = ["rs", "c", "h", "cpp", "hpp", "cu", "cuh", "in", "py"];
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,8 +1,10 @@
-//! How long the programs are that show how little a program needs.
+//! The programs that users see first, in `c_examples` and in documents: how long they are, and that
+//! they write options in the one form.
 
 use std::fs;
 
-use super::root;
+use super::rules::sources;
+use super::{documents, root};
 
 /// Whether a line calls a function of the library.
 fn calls_the_library(line: &str) -> bool {
@@ -40,5 +42,31 @@ fn a_call_is_told_from_a_type() {
     assert!(!calls_the_library("  umbo_view rows, weights; f(rows);"));
     assert!(!calls_the_library(
         "  UMBO_CHECK(f()); /* of umbo_strategy */"
+    ));
+}
+
+/// Whether a line of C, also of a patch, begins a variable of options, which is what `UMBO_OPTIONS`
+/// is for.
+fn begins_options(line: &str) -> bool {
+    let line = line.trim_start_matches(['+', ' ']);
+    line.starts_with("umbo_") && line.contains("_options ") && line.contains("_OPTIONS_INIT")
+}
+
+#[test]
+fn options_are_given_in_one_expression() {
+    let mut paths = Vec::new();
+    sources(&root().join("c_examples"), &mut paths);
+    paths.retain(|path| path.extension().is_some_and(|end| end == "c"));
+    assert!(paths.len() > 15, "{}", paths.len());
+    let mut given = 0;
+    for path in paths.into_iter().chain(documents()) {
+        let text = fs::read_to_string(&path).unwrap();
+        let line = text.lines().find(|line| begins_options(line));
+        assert_eq!(line, None, "{}", path.display());
+        given += text.matches("&UMBO_OPTIONS(").count();
+    }
+    assert!(given > 40, "{given}");
+    assert!(begins_options(
+        "+  umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;"
     ));
 }
