@@ -429,7 +429,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_colocate_vars_with(
                                   "umbo_strategy_colocate_vars_with: a variable that was not "
                                   "made in this strategy, or no function");
   }
-  return function(strategy, user_data);
+  return umbo_strategy_scope(strategy, function, user_data);
 }
 
 /** Not offered: a replica has one logical device, so there is nothing to annotate. */

@@ -50,13 +50,15 @@ static void write_numbers(const umbo_value *value, char *text) {
   }
 }
 
-static void expect(const umbo_value *value, const char *numbers) {
+/* Compares a value and releases it. */
+static void expect(umbo_value *value, const char *numbers) {
   char text[1024] = "";
   write_numbers(value, text);
   if (strcmp(text, numbers) != 0) {
     fprintf(stderr, "the document says '%s', it is '%s'\n", numbers, text);
     exit(1);
   }
+  umbo_value_release(value);
 }
 
 static umbo_status scalar(float number, umbo_value **value) {
@@ -88,21 +90,28 @@ static umbo_status variable_of(umbo_strategy *s, float number, umbo_variable **v
 #include "resolver.c"
 #include "logical.c"
 
+typedef struct {
+  const char *name;
+  umbo_status (*run)(umbo_strategy *s);
+} sample;
+
 int main(void) {
+  const sample samples[] = {
+      {"loop", loop}, {"reduce", reduce}, {"run", run}, {"gather", gather}, {"replica_context", replica_context},
+      {"scope", scope}, {"merge_call", merge_call}, {"colocate", colocate}, {"from_function", from_function},
+      {"dataset", dataset}, {"numpy", numpy}, {"resolver", resolver}, {"logical", logical}};
   umbo_strategy *s = NULL;
+  int64_t before = 0, after = 0;
   UMBO_CHECK(umbo_strategy_create_cpu(2, &s));
-  UMBO_CHECK(loop(s));
-  UMBO_CHECK(reduce(s));
-  UMBO_CHECK(run(s));
-  UMBO_CHECK(gather(s));
-  UMBO_CHECK(replica_context(s));
-  UMBO_CHECK(scope(s));
-  UMBO_CHECK(merge_call(s));
-  UMBO_CHECK(colocate(s));
-  UMBO_CHECK(from_function(s));
-  UMBO_CHECK(dataset(s));
-  UMBO_CHECK(numpy(s));
-  UMBO_CHECK(resolver(s));
-  UMBO_CHECK(logical(s));
+  UMBO_CHECK(umbo_live_handles(UMBO_HANDLE_ANY, &before));
+  for (size_t i = 0; i < sizeof samples / sizeof samples[0]; ++i) {
+    UMBO_CHECK(samples[i].run(s));
+    UMBO_CHECK(umbo_live_handles(UMBO_HANDLE_ANY, &after));
+    if (after != before) {
+      fprintf(stderr, "%s leaves %d handles\n", samples[i].name, (int)(after - before));
+      return 1;
+    }
+  }
+  umbo_strategy_release(s);
   return 0;
 }
