@@ -169,7 +169,9 @@ typedef struct umbo_trainer_options {
   umbo_loss_reduction loss_reduction;
   /**
    * The number of replicas, each on a processor. 0: one for each processor of this process, or
-   * `replicas_in_sync` if that is less.
+   * `replicas_in_sync` if that is less; if the first steps show that one would be faster, the log
+   * says so. UMBO_AUTO: as 0, but the trainer then goes on with one, unless a handle to one of its
+   * parts was got before. Together with `replicas_in_sync` this changes no bit of the result.
    */
   int64_t replicas;
   /**
@@ -222,23 +224,6 @@ typedef struct umbo_trainer_options {
     UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL
 #define UMBO_TRAINER_OPTIONS_INIT { umbo_trainer_options_defaults }
 
-/** How far a training is. */
-typedef struct umbo_trainer_info {
-  size_t struct_size;
-  /** How many arrays it has. */
-  int64_t array_count;
-  /** The number of replicas in this process: one more than the largest `replica_id`. */
-  int64_t replica_count;
-  /** How many epochs have ended. */
-  int64_t epoch_count;
-  /** How many steps have taken effect, of epochs and of umbo_trainer_step(). */
-  int64_t step_count;
-  /** How many steps of the epoch that has ended early took effect; 0: none has. */
-  int64_t epoch_step_count;
-} umbo_trainer_info;
-
-#define UMBO_TRAINER_INFO_INIT { UMBO_STRUCT_SIZE(umbo_trainer_info), 0, 0, 0, 0, 0 }
-
 /**
  * Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
  * an optimizer.
@@ -260,6 +245,23 @@ typedef struct umbo_trainer_info {
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_create(
     int64_t count, const umbo_parameters *parameters, const umbo_trainer_options *options,
     umbo_trainer **trainer);
+
+/** How far a training is. */
+typedef struct umbo_trainer_info {
+  size_t struct_size;
+  /** How many arrays it has. */
+  int64_t array_count;
+  /** The number of replicas in this process: one more than the largest `replica_id`. */
+  int64_t replica_count;
+  /** How many epochs have ended. */
+  int64_t epoch_count;
+  /** How many steps have taken effect, of epochs and of umbo_trainer_step(). */
+  int64_t step_count;
+  /** How many steps of the epoch that has ended early took effect; 0: none has. */
+  int64_t epoch_step_count;
+} umbo_trainer_info;
+
+#define UMBO_TRAINER_INFO_INIT { UMBO_STRUCT_SIZE(umbo_trainer_info), 0, 0, 0, 0, 0 }
 
 /** Gets how far a training is. It may be called during a call of another thread. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_get_info(
@@ -373,8 +375,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
  * @param[out] loss The mean loss of a row. `loss` may be NULL.
  * @return As umbo_trainer_epoch().
  *
- * umbo_strategy_metric() has the totals of metrics that `learn` adds to (`rows->context`), such as
- * an accuracy.
+ * umbo_strategy_metric_result() has the totals of metrics that `learn` adds to (`rows->context`),
+ * such as an accuracy.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_evaluate(
     umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_learn_fn learn,

@@ -53,6 +53,7 @@ pub mod strategy_info;
 pub mod tensor;
 pub mod trainer;
 pub mod trainer_calls;
+pub mod trainer_parts;
 pub mod trainer_rows;
 pub mod training;
 pub mod update;

@@ -1,4 +1,4 @@
-//! Trainers: making them, and what they are made of.
+//! Trainers: making them.
 
 use crate::machinery::prelude::*;
 use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
@@ -11,7 +11,7 @@ use umbo_core::strategy::{Options, replicas_on_all_processors};
 use umbo_core::tensor::storage::Storage;
 use umbo_core::tensor::{Layout, Shape};
 use umbo_core::training::Trainer;
-use umbo_core::training::trainer::{Parameters, TrainerOptions};
+use umbo_core::training::trainer::{Made, Parameters, Replicas, TrainerOptions};
 use umbo_core::values::variable::{Aggregation, Synchronization};
 
 /// An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
@@ -61,7 +61,9 @@ pub struct umbo_trainer_options {
     /// Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch.
     pub loss_reduction: umbo_loss_reduction,
     /// The number of replicas, each on a processor. 0: one for each processor of this process, or
-    /// `replicas_in_sync` if that is less.
+    /// `replicas_in_sync` if that is less; if the first steps show that one would be faster, the log
+    /// says so. UMBO_AUTO: as 0, but the trainer then goes on with one, unless a handle to one of its
+    /// parts was got before. Together with `replicas_in_sync` this changes no bit of the result.
     pub replicas: i64,
     /// The number of parts into which each batch is split, whatever the number of processors:
     /// results have the same bits on any number of them. 0: one for each replica.
@@ -133,24 +135,40 @@ pub fn umbo_trainer_create(
     let settings = training_options(&options)?;
     let handle = reserve()?;
     let strategy = strategy_from(&options)?;
-    let optimizer = optimizer_from(&options, &strategy)?;
-    let tensors = given
+    let optimizer = optimizer_from(&options)?;
+    let maker = move |replicas| make_parts(&given, &strategy, &optimizer, replicas);
+    let made = Trainer::new(Box::new(maker), settings);
+    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path"]))?));
+}
+
+/// Makes a strategy, unless the program has given one, with this number of compute devices if that
+/// is not as usual, and all that belongs to it.
+fn make_parts(
+    arrays: &[GivenArray],
+    strategy: &GivenStrategy,
+    optimizer: &GivenOptimizer,
+    replicas: Option<usize>,
+) -> Result<Made> {
+    let strategy = strategy.get(replicas)?;
+    let optimizer = optimizer.get(&strategy)?;
+    let tensors = arrays
         .iter()
         .map(|one| Ok((one.new.clone(), one.tensor.clone())));
     let tensors = collect(tensors, "parameters")?;
     // SAFETY: the caller keeps the header's promise on who writes and reads the memory.
     let variables = unsafe { create_in_place(&strategy, tensors) }.map_err(of_parameters)?;
-    let parameters = given.into_iter().zip(variables);
-    let parameters = parameters.map(|(one, variable)| {
+    let parameters = arrays.iter().zip(variables).map(|(one, variable)| {
         Ok(Parameters {
             variable,
             row_length: one.row_length,
             group: one.group,
         })
     });
-    let parameters = collect(parameters, "parameters")?;
-    let made = Trainer::new(&strategy, optimizer, &parameters, settings);
-    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path"]))?));
+    Ok(Made {
+        parameters: collect(parameters, "parameters")?,
+        strategy,
+        optimizer,
+    })
 }
 
 /// An array that was checked.
@@ -278,10 +296,43 @@ fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
         interrupt_path: interrupt_path.map(ToOwned::to_owned),
         timeout: duration(options.timeout_seconds, "options.timeout_seconds", true)?,
         cancellation: get_optional(options.cancellation, "options.cancellation")?,
+        replicas: match options.replicas {
+            UMBO_AUTO => Replicas::Chosen,
+            0 if options.strategy.is_null() => Replicas::Usual,
+            _ => Replicas::Given,
+        },
     })
 }
 
-fn strategy_from(options: &umbo_trainer_options) -> Result<Strategy> {
+/// Where the strategy comes from.
+enum GivenStrategy {
+    /// The program has made it.
+    Made(Strategy),
+    /// It is made with these options.
+    Options(Box<Options>),
+}
+
+impl GivenStrategy {
+    fn get(&self, replicas: Option<usize>) -> Result<Strategy> {
+        let options = match self {
+            GivenStrategy::Made(strategy) => return Ok(strategy.clone()),
+            GivenStrategy::Options(options) => options,
+        };
+        let made = Strategy::new(&Options {
+            cpu_replicas: replicas.unwrap_or(options.cpu_replicas),
+            ..(**options).clone()
+        });
+        made.map_err(|error| match error {
+            Error::InvalidArgument { argument, problem } => {
+                let argument = argument.replace("cpu_replicas", "replicas");
+                Error::invalid(format!("options.{argument}"), problem)
+            }
+            other => other,
+        })
+    }
+}
+
+fn strategy_from(options: &umbo_trainer_options) -> Result<GivenStrategy> {
     let given = get_optional(options.strategy.cast_const(), "options.strategy")?;
     if let Some(strategy) = given {
         let others = [
@@ -290,7 +341,7 @@ fn strategy_from(options: &umbo_trainer_options) -> Result<Strategy> {
             ("options.communicator", !options.communicator.is_null()),
         ];
         return match others.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(strategy),
+            None => Ok(GivenStrategy::Made(strategy)),
             Some((argument, _)) => Err(invalid!(
                 *argument,
                 "given together with options.strategy, which says it already"
@@ -298,34 +349,58 @@ fn strategy_from(options: &umbo_trainer_options) -> Result<Strategy> {
         };
     }
     let communicator = get_optional(options.communicator, "options.communicator")?;
-    let in_sync: usize = natural(options.replicas_in_sync, "options.replicas_in_sync")?;
-    let replicas = match natural(options.replicas, "options.replicas")? {
+    let replicas_in_sync: usize = natural(options.replicas_in_sync, "options.replicas_in_sync")?;
+    let given = least_unless(options.replicas, 0, UMBO_AUTO, "options.replicas")?;
+    let cpu_replicas = match given.unwrap_or(0) {
         0 => {
             let all = replicas_on_all_processors(communicator.as_ref());
             let ranks = communicator.as_ref().map_or(1, |engine| engine.size());
-            match in_sync / ranks {
+            match replicas_in_sync / ranks {
                 0 => all,
                 most => all.min(most),
             }
         }
-        replicas => replicas,
+        replicas => natural(replicas, "options.replicas")?,
     };
-    let made = Strategy::new(&Options {
-        cpu_replicas: replicas,
-        replicas_in_sync: in_sync,
+    Ok(GivenStrategy::Options(Box::new(Options {
+        cpu_replicas,
+        replicas_in_sync,
         communicator,
         ..Options::default()
-    });
-    made.map_err(|error| match error {
-        Error::InvalidArgument { argument, problem } => {
-            let argument = argument.replace("cpu_replicas", "replicas");
-            Error::invalid(format!("options.{argument}"), problem)
-        }
-        other => other,
-    })
+    })))
 }
 
-fn optimizer_from(options: &umbo_trainer_options, strategy: &Strategy) -> Result<Arc<Optimizer>> {
+/// Where the optimizer comes from.
+enum GivenOptimizer {
+    /// The program has made it.
+    Made(Arc<Optimizer>),
+    /// It is made by a rule of this name, with a learning rate if that is not the rule's own.
+    Rule(String, Option<f64>, Settings),
+}
+
+impl GivenOptimizer {
+    fn get(&self, strategy: &Strategy) -> Result<Arc<Optimizer>> {
+        let fields = &["learning_rate", "weight_decay", "global_clip_norm"];
+        match self {
+            GivenOptimizer::Made(optimizer) if optimizer.strategy() == strategy.id() => {
+                Ok(Arc::clone(optimizer))
+            }
+            GivenOptimizer::Made(_) => Err(invalid!(
+                "options.optimizer",
+                "made for another strategy than options.strategy"
+            )),
+            GivenOptimizer::Rule(name, rate, settings) => {
+                let (rule, default_rate) = rule_named(name)?;
+                let made = Optimizer::new(strategy.id(), rule, rate.unwrap_or(default_rate));
+                let made = made.map_err(of_options(fields))?;
+                made.configure(*settings).map_err(of_options(fields))?;
+                Ok(made)
+            }
+        }
+    }
+}
+
+fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
     let weight_decay = unless(options.weight_decay, UMBO_AUTO, "options.weight_decay")?;
     let clip_norm = unless(
         options.global_clip_norm,
@@ -335,130 +410,27 @@ fn optimizer_from(options: &umbo_trainer_options, strategy: &Strategy) -> Result
     let rate = unless(options.learning_rate, UMBO_AUTO, "options.learning_rate")?;
     // SAFETY: the caller gives a text, or NULL.
     let name = unsafe { optional_text(options.rule, "options.rule") }?;
-    if let Some(optimizer) = get_optional(options.optimizer.cast_const(), "options.optimizer")? {
-        let others = [
-            ("options.rule", name.is_some()),
-            ("options.learning_rate", rate.is_some()),
-            ("options.weight_decay", weight_decay.is_some()),
-            ("options.global_clip_norm", clip_norm.is_some()),
-        ];
-        if let Some((argument, _)) = others.iter().find(|(_, is_given)| *is_given) {
-            return Err(invalid!(
-                *argument,
-                "given together with options.optimizer, which says it already"
-            ));
-        }
-        if optimizer.strategy() != strategy.id() {
-            return Err(invalid!(
-                "options.optimizer",
-                "made for another strategy than options.strategy"
-            ));
-        }
-        return Ok(optimizer);
+    let given = get_optional(options.optimizer.cast_const(), "options.optimizer")?;
+    let Some(optimizer) = given else {
+        let settings = Settings {
+            weight_decay,
+            global_clip_norm: clip_norm,
+            ..Settings::default()
+        };
+        let name = name.unwrap_or("sgd").to_owned();
+        return Ok(GivenOptimizer::Rule(name, rate, settings));
+    };
+    let others = [
+        ("options.rule", name.is_some()),
+        ("options.learning_rate", rate.is_some()),
+        ("options.weight_decay", weight_decay.is_some()),
+        ("options.global_clip_norm", clip_norm.is_some()),
+    ];
+    match others.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(GivenOptimizer::Made(optimizer)),
+        Some((argument, _)) => Err(invalid!(
+            *argument,
+            "given together with options.optimizer, which says it already"
+        )),
     }
-    let (rule, default_rate) = rule_named(name.unwrap_or("sgd"))?;
-    let fields = &["learning_rate", "weight_decay", "global_clip_norm"];
-    let made = Optimizer::new(strategy.id(), rule, rate.unwrap_or(default_rate));
-    let made = made.map_err(of_options(fields))?;
-    let settings = Settings {
-        weight_decay,
-        global_clip_norm: clip_norm,
-        ..Settings::default()
-    };
-    made.configure(settings).map_err(of_options(fields))?;
-    Ok(made)
-}
-
-/// How far a training is.
-#[c_struct]
-pub struct umbo_trainer_info {
-    /// How many arrays it has.
-    pub array_count: i64,
-    /// The number of replicas in this process: one more than the largest `replica_id`.
-    pub replica_count: i64,
-    /// How many epochs have ended.
-    pub epoch_count: i64,
-    /// How many steps have taken effect, of epochs and of umbo_trainer_step().
-    pub step_count: i64,
-    /// How many steps of the epoch that has ended early took effect; 0: none has.
-    pub epoch_step_count: i64,
-}
-
-/// Gets how far a training is. It may be called during a call of another thread.
-#[c_call(result(info), get(trainer))]
-pub fn umbo_trainer_get_info(trainer: *const umbo_trainer, info: *mut umbo_trainer_info) {
-    let state = trainer.state()?;
-    info.write(umbo_trainer_info {
-        array_count: trainer.variables().len() as i64,
-        replica_count: trainer.strategy().num_replicas() as i64,
-        epoch_count: state.epochs as i64,
-        step_count: state.steps as i64,
-        epoch_step_count: state.part.steps as i64,
-        ..Default::default()
-    });
-}
-
-/// Gets a new handle to the strategy: for metrics, other steps on the same arrays, reports.
-#[c_call(out(strategy), get(trainer))]
-pub fn umbo_trainer_strategy(trainer: *const umbo_trainer, strategy: *mut *mut umbo_strategy) {
-    strategy.write(make(trainer.strategy().clone())?);
-}
-
-/// Gets a new handle to the variable over an array.
-///
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such array.
-///
-/// umbo_variable_upload() changes an array between two calls.
-#[c_call(out(variable), get(trainer))]
-pub fn umbo_trainer_variable(
-    trainer: *const umbo_trainer,
-    array: i64,
-    variable: *mut *mut umbo_variable,
-) {
-    let variables = trainer.variables();
-    let arrays = Listed {
-        count: variables.len(),
-        elements: "the arrays of the trainer",
-    };
-    variable.write(make(at(array, "array", arrays, |at| {
-        variables.get(at).cloned()
-    })?)?);
-}
-
-/// Gets a new handle to the gradients of all arrays.
-#[c_call(out(gradients), get(trainer))]
-pub fn umbo_trainer_gradients(trainer: *const umbo_trainer, gradients: *mut *mut umbo_gradients) {
-    gradients.write(make(Arc::clone(trainer.gradients()))?);
-}
-
-/// Gets a new handle to the optimizer: for its learning rate, a schedule, and all settings that the
-/// trainer's options do not have.
-#[c_call(out(optimizer), get(trainer))]
-pub fn umbo_trainer_optimizer(trainer: *const umbo_trainer, optimizer: *mut *mut umbo_optimizer) {
-    optimizer.write(make(Arc::clone(trainer.optimizer()))?);
-}
-
-/// Gets a new handle to what umbo_trainer_save() saves, to which the program can add what is its
-/// own, such as a vocabulary.
-#[c_call(out(checkpoint), get(trainer))]
-pub fn umbo_trainer_checkpoint(
-    trainer: *const umbo_trainer,
-    checkpoint: *mut *mut umbo_checkpoint,
-) {
-    checkpoint.write(make(Arc::clone(trainer.checkpoint()))?);
-}
-
-/// Makes the dataset of the next epoch: batches of the numbers of rows, in its order.
-///
-/// @param[in] row_count As for umbo_trainer_epoch().
-/// @param[in] batch_size As for umbo_trainer_epoch().
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
-#[c_call(out(dataset), positive(row_count), positive(batch_size), get(trainer))]
-pub fn umbo_trainer_dataset(
-    trainer: *const umbo_trainer,
-    row_count: i64,
-    batch_size: i64,
-    dataset: *mut *mut umbo_dataset,
-) {
-    dataset.write(make(trainer.dataset(row_count, batch_size)?)?);
 }

@@ -48,8 +48,8 @@ pub fn umbo_trainer_epoch(
     let mean = trainer.epoch(
         row_count,
         batch_size,
-        learn_function(learn, user_data),
-        kept(user_data),
+        &learn_function(learn, user_data),
+        &kept(user_data),
     )?;
     loss.write(mean);
 }
@@ -82,8 +82,8 @@ pub fn umbo_trainer_step(
     let mean = trainer.step(
         first_row,
         row_count,
-        learn_function(learn, user_data),
-        kept(user_data),
+        &learn_function(learn, user_data),
+        &kept(user_data),
     )?;
     loss.write(mean);
 }
@@ -95,7 +95,7 @@ pub fn umbo_trainer_step(
 /// @param[out] loss The mean loss of a row. `loss` may be NULL.
 /// @return As umbo_trainer_epoch().
 ///
-/// umbo_strategy_metric() has the totals of metrics that `learn` adds to (`rows->context`), such as
+/// umbo_strategy_metric_result() has the totals of metrics that `learn` adds to (`rows->context`), such as
 /// an accuracy.
 #[c_call(
     optional_out(loss),
@@ -115,8 +115,8 @@ pub fn umbo_trainer_evaluate(
     let mean = trainer.evaluate(
         row_count,
         batch_size,
-        learn_function(learn, user_data),
-        kept(user_data),
+        &learn_function(learn, user_data),
+        &kept(user_data),
     )?;
     loss.write(mean);
 }

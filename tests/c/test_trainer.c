@@ -577,6 +577,50 @@ static void limits(void) {
     umbo_cancellation_release(token);
 }
 
+/* Of steps with so little to do the trainer chooses one replica, and goes on as if it had been so from the beginning. */
+static void chooses(void) {
+    float weights[2][FEATURES] = {{0}, {0}};
+    double loss[2] = {0, 0};
+    int64_t processors = 1;
+    notes n = no_notes();
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    CHECK_OK(umbo_processor_count(&processors));
+    options.rule = "adam";
+    options.accumulation_steps = 3;
+    options.replicas_in_sync = processors < 4 ? 4 : processors;
+    for (int run = 0; run < 2; ++run) {
+        options.replicas = run == 0 ? UMBO_AUTO : 1;
+        umbo_trainer *trainer = trainer_with(weights[run], &options);
+        umbo_strategy *strategy = NULL;
+        umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+        for (int epoch = 0; epoch < 10; ++epoch) {
+            CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 3, learn, &n, &loss[run]));
+            CHECK_OK(umbo_trainer_step(trainer, epoch, 2, learn, &n, NULL));
+        }
+        CHECK(progress_of(trainer).step_count == 90 && progress_of(trainer).epoch_count == 10);
+        CHECK_OK(umbo_trainer_strategy(trainer, &strategy));
+        CHECK_OK(umbo_strategy_get_info(strategy, &info));
+        printf("%d compute devices are left\n", (int)info.compute_device_count);
+        CHECK(info.replica_count == options.replicas_in_sync && info.compute_device_count <= processors);
+        umbo_strategy_release(strategy);
+        umbo_trainer_release(trainer);
+    }
+    CHECK(loss[0] == loss[1] && memcmp(weights[0], weights[1], sizeof(weights[0])) == 0);
+    /* Who gets a part settles the choice. */
+    umbo_gradients *gradients = NULL;
+    options.replicas = UMBO_AUTO;
+    options.replicas_in_sync = 0;
+    umbo_trainer *trainer = trainer_with(weights[0], &options);
+    const int64_t before = progress_of(trainer).replica_count;
+    CHECK_OK(umbo_trainer_step(trainer, 0, 2, learn, &n, NULL));
+    CHECK_OK(umbo_trainer_gradients(trainer, &gradients));
+    for (int epoch = 0; epoch < 4; ++epoch)
+        CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 1, learn, &n, NULL));
+    CHECK(progress_of(trainer).replica_count == before);
+    umbo_gradients_release(gradients);
+    umbo_trainer_release(trainer);
+}
+
 /* Each part can be had. */
 static void grows(void) {
     float weights[FEATURES] = {0};
@@ -586,14 +630,14 @@ static void grows(void) {
     umbo_optimizer *optimizer = NULL;
     umbo_gradients *gradients = NULL;
     umbo_checkpoint *checkpoint = NULL;
-    umbo_metric loss = UMBO_METRIC_INIT;
+    umbo_metric_result loss = UMBO_METRIC_RESULT_INIT;
     umbo_optimizer_info rule = UMBO_OPTIMIZER_INFO_INIT;
     CHECK_OK(umbo_trainer_retain(trainer, &same));
     CHECK(same == trainer || same != NULL);
     umbo_trainer_release(trainer);
     CHECK_OK(umbo_trainer_epoch(same, ROWS, 4, learn, &n, NULL));
     CHECK_OK(umbo_trainer_strategy(same, &strategy));
-    CHECK_OK(umbo_strategy_metric(strategy, "loss", &loss));
+    CHECK_OK(umbo_strategy_metric_result(strategy, "loss", &loss));
     CHECK(loss.weight == ROWS);
     CHECK_OK(umbo_trainer_optimizer(same, &optimizer));
     CHECK_OK(umbo_optimizer_get_info(optimizer, &rule));
@@ -620,6 +664,7 @@ int main(void) {
     interrupts();
     mistakes();
     limits();
+    chooses();
     grows();
     return finish();
 }

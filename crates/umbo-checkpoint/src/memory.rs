@@ -7,7 +7,7 @@ use crate::header;
 use crate::reader::CheckpointFile;
 use crate::snapshot::Snapshot;
 use umbo_base::checksum::Crc32;
-use umbo_base::error::{Error, Result};
+use umbo_base::error::{Error, Result, memory};
 
 impl Checkpoint {
     /// Writes the bytes to `memory` that [`Checkpoint::save`] would write to a file, and returns
@@ -30,6 +30,20 @@ impl Checkpoint {
     /// returns their number, as [`Checkpoint::save_to_memory`].
     pub fn save_weights_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         self.with_weights(|snapshot| snapshot.write_to_memory(memory))
+    }
+
+    /// The same bytes in memory of the library, for another checkpoint of this process.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.with_state(|snapshot| {
+            let header = header::encode(snapshot, &snapshot.checksums()?)?;
+            let mut all = Vec::new();
+            snapshot.write_with(&header, &mut |bytes| {
+                memory::reserve(&mut all, bytes.len(), "bytes of a checkpoint")?;
+                all.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            Ok(all)
+        })
     }
 
     /// Restores all state from the bytes of a file, as [`Checkpoint::restore`]. With several ranks,

@@ -2,10 +2,13 @@
 //! of a training, made together, for programs whose weights are arrays of their own and whose data
 //! are rows that they know by number.
 //!
-//! [`call`]: the program's function on one replica. [`row_gradients`]: gradients of single rows.
-//! [`state`]: how far the training is, as a checkpoint has it. [`rate`]: the line that says so.
+//! [`parts`]: what belongs to one strategy. [`choice`]: how many replicas that has. [`call`]: the
+//! program's function on one replica. [`row_gradients`]: gradients of single rows. [`state`]: how
+//! far the training is, as a checkpoint has it. [`rate`]: the line that says so.
 
 pub mod call;
+mod choice;
+mod parts;
 mod rate;
 mod row_gradients;
 mod state;
@@ -15,29 +18,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::epoch::{Epoch, update_at_commit};
-use call::Caller;
 pub use call::{Learn, RowsOfReplica};
+use choice::Choice;
+pub use parts::{Made, Maker, Parameters, Parts};
 use rate::RateLine;
-pub use row_gradients::RowShape;
 use state::{PartOfEpoch, State};
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
 use umbo_check as equivalence;
-use umbo_checkpoint::Checkpoint;
 use umbo_device::DeviceId;
 use umbo_input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset, split_for};
-use umbo_optim::{Gradients, GradientsOptions, LossReduction, Optimizer, VariableGroup};
-use umbo_strategy::context::metrics::Metric;
+use umbo_optim::LossReduction;
 use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
-use umbo_strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
+use umbo_strategy::{FunctionFor, RunUserData};
 use umbo_system::interrupts::InterruptWatch;
 use umbo_tensor::values::Value;
-use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{Shape, Tensor};
 
 /// The most rows of a step, whose numbers then take 2 GiB.
@@ -46,15 +46,15 @@ const MOST_ROWS: i64 = 1 << 28;
 /// The data that the program's function uses, kept until its last call is over.
 pub type KeptUntilEnd = Option<Arc<dyn Any + Send + Sync>>;
 
-/// An array that is trained.
-#[derive(Clone)]
-pub struct Parameters {
-    /// The variable over the array: float32, one row of `row_length` numbers after the other.
-    pub variable: Variable,
-    /// The number of numbers in a row, if replicas add to the gradients of single rows.
-    pub row_length: Option<usize>,
-    /// How the optimizer treats it.
-    pub group: VariableGroup,
+/// The origin of the number of replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// The program, or its strategy.
+    Given,
+    /// The number of processors.
+    Usual,
+    /// The trainer, by the first steps.
+    Chosen,
 }
 
 /// How a trainer trains.
@@ -77,119 +77,54 @@ pub struct TrainerOptions {
     pub timeout: Option<Duration>,
     /// A token that ends calls.
     pub cancellation: Option<Cancellation>,
+    /// The origin of the number of replicas.
+    pub replicas: Replicas,
 }
 
 /// A trainer. Its calls happen one after the other.
 pub struct Trainer {
-    strategy: Strategy,
-    optimizer: Arc<Optimizer>,
-    caller: Arc<Caller>,
-    checkpoint: Arc<Checkpoint>,
+    /// The parts, which one call may replace: the one that chooses the number of replicas.
+    parts: RwLock<(Arc<Parts>, Choice)>,
+    maker: Box<Maker>,
     options: TrainerOptions,
     /// Held during a call. Whether the first step was checked for equivalence.
     is_step_checked: Mutex<bool>,
 }
 
 impl Trainer {
-    /// A trainer of these arrays, with an optimizer of their strategy.
+    /// A trainer of the arrays for which `maker` makes variables.
     ///
-    /// INVALID_ARGUMENT: no array, or one whose rows do not fit. UNIMPLEMENTED: replicas that are
-    /// not on CPUs.
-    pub fn new(
-        strategy: &Strategy,
-        optimizer: Arc<Optimizer>,
-        parameters: &[Parameters],
-        options: TrainerOptions,
-    ) -> Result<Arc<Trainer>> {
-        check_devices(strategy)?;
+    /// INVALID_ARGUMENT: arrays of one name, or options out of range. UNIMPLEMENTED: replicas that
+    /// are not on CPUs. The errors of `maker`.
+    pub fn new(maker: Box<Maker>, options: TrainerOptions) -> Result<Arc<Trainer>> {
         options
             .interrupt_path
             .as_deref()
             .map_or(Ok(()), check_place)?;
-        let variables: Vec<Variable> = parameters.iter().map(|one| one.variable.clone()).collect();
-        for one in parameters {
-            if one.group != VariableGroup::default() {
-                optimizer.add_group(std::slice::from_ref(&one.variable), one.group)?;
-            }
-        }
-        let row_sparse: Vec<bool> = parameters
-            .iter()
-            .map(|one| one.row_length.is_some())
-            .collect();
-        let gradients = Gradients::new(
-            strategy.id(),
-            strategy.replica_devices(),
-            variables.clone(),
-            options.loss_reduction,
-            GradientsOptions {
-                accumulation_steps: options.accumulation_steps,
-                dtype: None,
-                row_sparse: &row_sparse,
-            },
-        )?;
-        let checkpoint = Checkpoint::new(strategy);
-        for variable in &variables {
-            checkpoint.add(variable.name().as_str(), Arc::new(variable.clone()))?;
-        }
-        checkpoint.add("optimizer", Arc::clone(&optimizer) as _)?;
-        if options.accumulation_steps > 1 {
-            checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
-        }
-        State::default().store(&checkpoint)?;
-        let shape = |one: &Parameters| {
-            one.row_length.map(|length| RowShape {
-                rows: one.variable.shape()[0],
-                length,
-            })
-        };
+        let parts = Parts::new(maker(None)?, &options)?;
         Ok(Arc::new(Trainer {
-            strategy: strategy.clone(),
-            optimizer,
-            caller: Arc::new(Caller {
-                variables,
-                gradients,
-                reduction: options.loss_reduction,
-                shapes: parameters.iter().map(shape).collect(),
-                spare: strategy
-                    .replica_devices()
-                    .iter()
-                    .map(|_| Mutex::default())
-                    .collect(),
-            }),
-            checkpoint,
+            parts: RwLock::new((parts, Choice::Open)),
+            maker,
             options,
             is_step_checked: Mutex::new(false),
         }))
     }
 
-    /// The strategy.
-    pub fn strategy(&self) -> &Strategy {
-        &self.strategy
+    /// The parts, which stay from now on.
+    pub fn settled_parts(&self) -> Result<Arc<Parts>> {
+        let (parts, choice) = &mut *self.parts.write();
+        choice.settle(parts)?;
+        Ok(Arc::clone(parts))
     }
 
-    /// The variables over the arrays.
-    pub fn variables(&self) -> &[Variable] {
-        &self.caller.variables
-    }
-
-    /// The gradients.
-    pub fn gradients(&self) -> &Arc<Gradients> {
-        &self.caller.gradients
-    }
-
-    /// The optimizer.
-    pub fn optimizer(&self) -> &Arc<Optimizer> {
-        &self.optimizer
-    }
-
-    /// The objects that a save saves.
-    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
-        &self.checkpoint
+    /// The present parts.
+    pub fn parts(&self) -> Arc<Parts> {
+        Arc::clone(&self.parts.read().0)
     }
 
     /// How far the training is.
     pub fn state(&self) -> Result<State> {
-        State::load(&self.checkpoint)
+        State::load(&self.parts().checkpoint)
     }
 
     /// The numbers of rows, in batches, in the order of the next epoch over so many rows.
@@ -212,29 +147,21 @@ impl Trainer {
     /// Trains over all rows once, in batches. Returns the mean loss of a row. An epoch that has
     /// ended early is continued by a call with the same numbers.
     pub fn epoch(
-        self: &Arc<Self>,
+        &self,
         rows: i64,
         batch: i64,
-        learn: Arc<Learn>,
-        kept: KeptUntilEnd,
+        learn: &Arc<Learn>,
+        kept: &KeptUntilEnd,
     ) -> Result<f64> {
         let _turn = self.take_turn()?;
         let state = self.state()?;
         let mut part = match state.part {
             part if (part.rows, part.batch) == (rows, batch) => part,
-            _ => PartOfEpoch {
-                rows,
-                batch,
-                ..PartOfEpoch::default()
-            },
+            _ => PartOfEpoch::of(rows, batch),
         };
-        let mut dataset = self.dataset_of(state.epochs, rows, batch)?;
-        if part.steps > 0 {
-            dataset = dataset.skip(part.steps as i64)?;
-        }
         let before = part.steps;
         let interrupts = self.watch_interrupts()?;
-        let ran = self.pass(&dataset, learn, kept, true, &mut part, interrupts.as_ref());
+        let ran = self.run_epoch(state.epochs, &mut part, learn, kept, interrupts.as_ref());
         let steps = state.steps + part.steps - before;
         let after = match &ran {
             Ok(()) => State {
@@ -248,81 +175,132 @@ impl Trainer {
                 part,
             },
         };
-        after.store(&self.checkpoint)?;
+        after.store(&self.parts().checkpoint)?;
         ran.map_err(|error| self.saved_after(error, interrupts.as_ref()))?;
         Ok(part.loss.mean())
+    }
+
+    /// The rest of an epoch.
+    fn run_epoch(
+        &self,
+        epoch: u64,
+        part: &mut PartOfEpoch,
+        learn: &Arc<Learn>,
+        kept: &KeptUntilEnd,
+        interrupts: Option<&InterruptWatch>,
+    ) -> Result<()> {
+        loop {
+            let (parts, most) = self.begin_steps()?;
+            let left = (part.rows as u64)
+                .div_ceil(part.batch as u64)
+                .saturating_sub(part.steps);
+            let mut dataset = self.dataset_of(epoch, part.rows, part.batch)?;
+            if part.steps > 0 {
+                dataset = dataset.skip(part.steps as i64)?;
+            }
+            let pass = Pass {
+                parts: &parts,
+                dataset: &dataset,
+                is_training: true,
+                interrupts,
+                // Only a trainer that may go on with other parts has to stop for them.
+                max_steps: most
+                    .filter(|&most| self.options.replicas == Replicas::Chosen && most < left),
+            };
+            let has_ended = self.run_pass(&pass, part, learn, kept)?;
+            self.end_steps()?;
+            if has_ended {
+                return Ok(());
+            }
+        }
     }
 
     /// Calls `learn` for all rows once, in batches and in their order, without gradients. Returns
     /// the mean loss of a row.
     pub fn evaluate(
-        self: &Arc<Self>,
+        &self,
         rows: i64,
         batch: i64,
-        learn: Arc<Learn>,
-        kept: KeptUntilEnd,
+        learn: &Arc<Learn>,
+        kept: &KeptUntilEnd,
     ) -> Result<f64> {
         let _turn = self.take_turn()?;
-        let dataset = Dataset::range(0, rows, 1)?.batch(batch, false)?;
-        let mut part = PartOfEpoch {
-            rows,
-            batch,
-            ..PartOfEpoch::default()
+        let pass = Pass {
+            parts: &self.parts(),
+            dataset: &Dataset::range(0, rows, 1)?.batch(batch, false)?,
+            is_training: false,
+            interrupts: None,
+            max_steps: None,
         };
-        self.pass(&dataset, learn, kept, false, &mut part, None)?;
+        let mut part = PartOfEpoch::of(rows, batch);
+        self.run_pass(&pass, &mut part, learn, kept)?;
         Ok(part.loss.mean())
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
     pub fn step(
-        self: &Arc<Self>,
+        &self,
         first: i64,
         rows: i64,
-        learn: Arc<Learn>,
-        kept: KeptUntilEnd,
+        learn: &Arc<Learn>,
+        kept: &KeptUntilEnd,
     ) -> Result<f64> {
         let mut is_checked = self.take_turn()?;
         let numbers = row_numbers(first, rows)?;
+        let (parts, _) = self.begin_steps()?;
+        let strategy = &parts.strategy;
         let shape = Shape::new(&[numbers.len()])?;
         let whole = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
-        let batch = split_for(&self.strategy, &Value::Tensor(whole))?;
+        let batch = split_for(strategy, &Value::Tensor(whole))?;
         if CHECK.is_on() && !*is_checked {
-            let function = self.function(Arc::clone(&learn), true, false);
-            equivalence::check_first(
-                &self.strategy,
-                &*function,
-                &batch,
-                Some(&self.caller.gradients),
-            )?;
+            let function = parts.function(Arc::clone(learn), true, false);
+            equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
             *is_checked = true;
         }
-        let function = self.function(learn, true, true);
+        let function = parts.function(Arc::clone(learn), true, true);
         let limits = self.limits();
         match limits.is_bounded() {
-            false => self.strategy.run(&*function, Some(batch))?,
+            false => strategy.run(&*function, Some(batch))?,
             true => {
-                let kept = kept.map(|kept| Box::new(kept) as RunUserData);
-                self.strategy
-                    .run_within(function, Some(batch), limits, kept)?
+                let kept = kept.clone().map(|kept| Box::new(kept) as RunUserData);
+                strategy.run_within(function, Some(batch), limits, kept)?
             }
         };
         let mut state = self.state()?;
         state.steps += 1;
-        state.store(&self.checkpoint)?;
-        let loss = self.strategy.metric("loss").unwrap_or_default();
+        state.store(&parts.checkpoint)?;
+        let loss = strategy.metric("loss").unwrap_or_default();
+        self.parts.write().1.count();
+        self.end_steps()?;
         Ok(loss.mean())
+    }
+
+    /// The parts for steps, and the number of steps after which others may take their place.
+    fn begin_steps(&self) -> Result<(Arc<Parts>, Option<u64>)> {
+        let (parts, choice) = &mut *self.parts.write();
+        choice.begin(parts, &self.options)?;
+        Ok((Arc::clone(parts), choice.steps_left()))
+    }
+
+    /// Chooses the number of replicas, if enough steps were measured.
+    fn end_steps(&self) -> Result<()> {
+        let (parts, choice) = &mut *self.parts.write();
+        if let Some(others) = choice.make(parts, &self.options, &*self.maker)? {
+            *parts = others;
+        }
+        Ok(())
     }
 
     /// Saves the training to a file.
     pub fn save(&self, path: &Path) -> Result<()> {
         let _turn = self.take_turn()?;
-        self.checkpoint.save(path)
+        self.parts().checkpoint.save(path)
     }
 
     /// Restores the training from a file, or changes nothing.
     pub fn restore(&self, path: &Path) -> Result<()> {
         let _turn = self.take_turn()?;
-        self.checkpoint.restore(path)
+        self.parts().checkpoint.restore(path)
     }
 
     /// Restores the training if there is such a file. Returns how many epochs have ended.
@@ -334,54 +312,55 @@ impl Trainer {
         Ok(self.state()?.epochs)
     }
 
-    /// A pass over the batches of row numbers, whose steps are added to `part`.
-    fn pass(
-        self: &Arc<Self>,
-        dataset: &Dataset,
-        learn: Arc<Learn>,
-        kept: KeptUntilEnd,
-        is_training: bool,
+    /// A pass over batches of row numbers, whose steps are added to `part`. Returns whether it has
+    /// ended.
+    fn run_pass(
+        &self,
+        pass: &Pass<'_>,
         part: &mut PartOfEpoch,
-        interrupts: Option<&InterruptWatch>,
-    ) -> Result<()> {
+        learn: &Arc<Learn>,
+        kept: &KeptUntilEnd,
+    ) -> Result<bool> {
+        let Pass {
+            parts, is_training, ..
+        } = *pass;
+        let strategy = &parts.strategy;
         let distributed =
-            distribute_dataset(&self.strategy, dataset, &DistributeOptions::default())?;
+            distribute_dataset(strategy, pass.dataset, &DistributeOptions::default())?;
         let iterator = distributed.iterator()?;
-        let update = (
-            Arc::clone(&self.optimizer),
-            Arc::clone(&self.caller.gradients),
-        );
+        let update = || (Arc::clone(&parts.optimizer), Arc::clone(parts.gradients()));
         let epoch = Epoch {
-            strategy: &self.strategy,
+            strategy,
             iterator: &iterator,
-            update: is_training.then_some(update),
+            update: is_training.then(update),
             metrics: None,
             limits: self.limits(),
-            max_steps: None,
-            flush: true,
+            max_steps: pass.max_steps,
+            flush: pass.max_steps.is_none(),
             keep_metrics: false,
             reset: false,
         };
-        let gradients = is_training.then_some(&self.caller.gradients);
-        let first = |function: &umbo_strategy::FunctionFor<'_>, element: &Value| match CHECK.is_on()
-        {
-            true => equivalence::check_first(&self.strategy, function, element, gradients),
+        let gradients = is_training.then_some(parts.gradients());
+        let first = |function: &FunctionFor<'_>, element: &Value| match CHECK.is_on() {
+            true => equivalence::check_first(strategy, function, element, gradients),
             false => Ok(()),
         };
         let name = match is_training {
             true => "epoch",
             false => "evaluation",
         };
-        let mut line = (self.options.shows_progress && self.strategy.rank() == 0)
-            .then(|| RateLine::new(name, part));
-        let function = self.function(learn, is_training, false);
-        let ran = epoch.run(function, kept, &first, &mut |_, _| {
-            let loss = self.strategy.metric("loss").unwrap_or_default();
-            part.add(loss);
+        let shows = self.options.shows_progress && strategy.rank() == 0;
+        let mut line = shows.then(|| RateLine::new(name, part));
+        let function = parts.function(Arc::clone(learn), is_training, false);
+        let ran = epoch.run(function, kept.clone(), &first, &mut |_, _| {
+            part.add(strategy.metric("loss").unwrap_or_default());
+            if is_training {
+                self.parts.write().1.count();
+            }
             if let Some(line) = &mut line {
                 line.show(part);
             }
-            match interrupts {
+            match pass.interrupts {
                 Some(watch) if watch.has_come() => Err(interrupted()),
                 _ => Ok(()),
             }
@@ -389,26 +368,7 @@ impl Trainer {
         if let Some(line) = line {
             line.end(part);
         }
-        ran.map(drop)
-    }
-
-    /// The function of a step: the program's, and the update if it is not another's to make.
-    fn function(
-        self: &Arc<Self>,
-        learn: Arc<Learn>,
-        is_training: bool,
-        updates: bool,
-    ) -> Arc<ReplicaFunction> {
-        let trainer = Arc::clone(self);
-        Arc::new(move |context: &ReplicaContext| {
-            trainer.caller.call(&*learn, context, is_training)?;
-            if updates {
-                let optimizer = Arc::clone(&trainer.optimizer);
-                let gradients = Arc::clone(&trainer.caller.gradients);
-                update_at_commit(context, &(optimizer, gradients))?;
-            }
-            Ok(None)
-        })
+        Ok(ran?.pass_ended)
     }
 
     fn limits(&self) -> Limits {
@@ -422,7 +382,7 @@ impl Trainer {
 
     /// Waits for the calls of other threads.
     fn take_turn(&self) -> Result<parking_lot::MutexGuard<'_, bool>> {
-        if self.strategy.step_around().is_some() {
+        if self.parts().strategy.step_around().is_some() {
             return Err(Error::precondition(
                 "inside of a step: a trainer's calls are steps, or happen between them; call it \
                  when the step has ended",
@@ -450,7 +410,7 @@ impl Trainer {
         if !interrupts.is_some_and(InterruptWatch::has_come) {
             return error;
         }
-        match self.checkpoint.save(path) {
+        match self.parts().checkpoint.save(path) {
             Ok(()) => {
                 log::log(Level::Info, || {
                     format!("interrupted; the training is in {}", path.display())
@@ -467,32 +427,29 @@ impl Trainer {
 
 impl std::fmt::Debug for Trainer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = self.parts();
         write!(
             formatter,
             "trainer of {} arrays with {} replicas",
-            self.caller.variables.len(),
-            self.strategy.num_replicas()
+            parts.variables().len(),
+            parts.strategy.num_replicas()
         )
     }
 }
 
-fn interrupted() -> Error {
-    Error::Cancelled("interrupted (Ctrl-C); the step in progress has been done".into())
+/// A pass over batches of row numbers.
+struct Pass<'a> {
+    parts: &'a Arc<Parts>,
+    dataset: &'a Dataset,
+    is_training: bool,
+    interrupts: Option<&'a InterruptWatch>,
+    /// The number of steps after which it stops. Without it, the pass goes to its end, and what is
+    /// accumulated is applied.
+    max_steps: Option<u64>,
 }
 
-fn check_devices(strategy: &Strategy) -> Result<()> {
-    let devices = strategy.replica_devices().iter();
-    let other = devices
-        .chain([&strategy.parameter_device()])
-        .find(|device| !device.is_host_memory())
-        .copied();
-    match other {
-        None => Ok(()),
-        Some(device) => Err(Error::Unimplemented(format!(
-            "strategy: has {device}; a trainer lends arrays of the program, so that its \
-             replicas are on processors; use the strategy without a trainer"
-        ))),
-    }
+fn interrupted() -> Error {
+    Error::Cancelled("interrupted (Ctrl-C); the step in progress has been done".into())
 }
 
 /// Refuses a file that cannot be written: an interrupt would find that out too late.
@@ -533,13 +490,4 @@ fn mixed(seed: u64, epoch: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
-}
-
-impl PartOfEpoch {
-    /// Adds a step with the loss of its rows.
-    fn add(&mut self, loss: Metric) {
-        self.steps += 1;
-        self.loss.sum += loss.sum;
-        self.loss.weight += loss.weight;
-    }
 }

@@ -37,6 +37,24 @@ const PART_STEPS: &str = "trainer.epoch.step_count";
 const LOSS_SUM: &str = "trainer.epoch.loss_sum";
 const LOSS_WEIGHT: &str = "trainer.epoch.loss_weight";
 
+impl PartOfEpoch {
+    /// An epoch that has not begun.
+    pub(super) fn of(rows: i64, batch: i64) -> PartOfEpoch {
+        PartOfEpoch {
+            rows,
+            batch,
+            ..PartOfEpoch::default()
+        }
+    }
+
+    /// Adds a step with the loss of its rows.
+    pub(super) fn add(&mut self, loss: Metric) {
+        self.steps += 1;
+        self.loss.sum += loss.sum;
+        self.loss.weight += loss.weight;
+    }
+}
+
 impl State {
     /// Sets the checkpoint's numbers.
     pub(super) fn store(&self, checkpoint: &Checkpoint) -> Result<()> {

@@ -1,0 +1,118 @@
+//! Whether one replica is faster than all: measured in the first steps, which count as any others.
+
+use super::parts::{Maker, Parts};
+use super::{Replicas, TrainerOptions};
+use std::sync::Arc;
+use umbo_base::error::Result;
+use umbo_base::observe::log::{self, Level};
+use umbo_diagnose::advice::Cause;
+
+/// The number of steps that are measured.
+const MEASURED: u64 = 48;
+
+/// How far the measurement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// It has not begun.
+    Open,
+    /// The number of steps that are still to be measured.
+    Measuring(u64),
+    /// The number of replicas does not change any more.
+    Settled,
+}
+
+impl Choice {
+    /// A step is about to be taken. The measurement begins if there is something to choose.
+    pub(super) fn begin(&mut self, parts: &Parts, options: &TrainerOptions) -> Result<()> {
+        if *self != Choice::Open {
+            return Ok(());
+        }
+        let several = parts.strategy.compute_devices().len() > 1;
+        if !several || options.replicas == Replicas::Given || !parts.strategy.ranks().is_alone() {
+            *self = Choice::Settled;
+            return Ok(());
+        }
+        *self = Choice::Measuring(MEASURED);
+        parts.strategy.measure_steps(true)
+    }
+
+    /// The steps after which the choice is made, if it is to be made at all.
+    pub(super) fn steps_left(self) -> Option<u64> {
+        match self {
+            Choice::Measuring(left) => Some(left),
+            Choice::Open | Choice::Settled => None,
+        }
+    }
+
+    /// A step was taken.
+    pub(super) fn count(&mut self) {
+        if let Choice::Measuring(left) = self {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    /// The present parts stay.
+    pub(super) fn settle(&mut self, parts: &Parts) -> Result<()> {
+        if let Choice::Measuring(_) = std::mem::replace(self, Choice::Settled) {
+            return parts.strategy.measure_steps(false);
+        }
+        Ok(())
+    }
+
+    /// If all steps were measured: other parts, with one replica, if that is faster and the trainer
+    /// may choose. If it may not, the log says so.
+    pub(super) fn make(
+        &mut self,
+        parts: &Parts,
+        options: &TrainerOptions,
+        maker: &Maker,
+    ) -> Result<Option<Arc<Parts>>> {
+        if *self != Choice::Measuring(0) {
+            return Ok(None);
+        }
+        let report = parts.strategy.step_report();
+        self.settle(parts)?;
+        let small = |cause| cause == Cause::SmallStep;
+        let advice = report.map(|report| report.advice).unwrap_or_default();
+        let Some(advice) = advice.into_iter().find(|advice| small(advice.cause)) else {
+            return Ok(None);
+        };
+        let number = parts.strategy.id();
+        if options.replicas != Replicas::Chosen {
+            log::keep(Level::Warning, || {
+                format!(
+                    "strategy {number}: a trainer's steps are faster with one replica: {}",
+                    advice.text
+                )
+            });
+            return Ok(None);
+        }
+        let chosen = match with_one(parts, options, maker) {
+            Ok(chosen) => chosen,
+            Err(error) => {
+                log::keep(Level::Warning, || {
+                    format!(
+                        "strategy {number}: one replica would be faster, but the trainer cannot go \
+                         on with one: {error}"
+                    )
+                });
+                return Ok(None);
+            }
+        };
+        log::keep(Level::Info, || {
+            format!(
+                "strategy {number}: the trainer goes on with one replica: {}",
+                advice.text
+            )
+        });
+        Ok(Some(chosen))
+    }
+}
+
+/// Parts on one compute device, with the state of these.
+fn with_one(parts: &Parts, options: &TrainerOptions, maker: &Maker) -> Result<Arc<Parts>> {
+    let state = parts.checkpoint.to_bytes()?;
+    let other = Parts::new(maker(Some(1))?, options)?;
+    other.checkpoint.restore_from_memory(&state)?;
+    Ok(other)
+}

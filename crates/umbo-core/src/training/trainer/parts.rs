@@ -1,0 +1,157 @@
+//! The parts of a trainer, which belong to one strategy.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::call::{Caller, Learn};
+use super::row_gradients::RowShape;
+use super::state::State;
+use super::{TrainerOptions, update_at_commit};
+use umbo_base::error::{Error, Result};
+use umbo_checkpoint::Checkpoint;
+use umbo_optim::{Gradients, GradientsOptions, Optimizer, VariableGroup};
+use umbo_strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo_tensor::values::variable::Variable;
+
+/// An array that is trained.
+#[derive(Clone)]
+pub struct Parameters {
+    /// The variable over the array: float32, one row of `row_length` numbers after the other.
+    pub variable: Variable,
+    /// The number of numbers in a row, if replicas add to the gradients of single rows.
+    pub row_length: Option<usize>,
+    /// How the optimizer treats it.
+    pub group: VariableGroup,
+}
+
+/// A strategy, the arrays as its variables, and an optimizer for them.
+pub struct Made {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// The arrays.
+    pub parameters: Vec<Parameters>,
+    /// The optimizer.
+    pub optimizer: Arc<Optimizer>,
+}
+
+/// Makes a strategy, variables and an optimizer, with this number of compute devices instead of the
+/// one that is usual. Called again, it makes others over the same arrays.
+pub type Maker = dyn Fn(Option<usize>) -> Result<Made> + Send + Sync;
+
+/// The parts of a trainer.
+pub struct Parts {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// The optimizer.
+    pub optimizer: Arc<Optimizer>,
+    /// The objects that a save saves.
+    pub checkpoint: Arc<Checkpoint>,
+    pub(super) caller: Caller,
+}
+
+impl Parts {
+    /// The parts around what was made.
+    pub(super) fn new(made: Made, options: &TrainerOptions) -> Result<Arc<Parts>> {
+        let Made {
+            strategy,
+            parameters,
+            optimizer,
+        } = made;
+        check_devices(&strategy)?;
+        let variables: Vec<Variable> = parameters.iter().map(|one| one.variable.clone()).collect();
+        for one in &parameters {
+            if one.group != VariableGroup::default() {
+                optimizer.add_group(std::slice::from_ref(&one.variable), one.group)?;
+            }
+        }
+        let row_sparse: Vec<bool> = parameters
+            .iter()
+            .map(|one| one.row_length.is_some())
+            .collect();
+        let gradients = Gradients::new(
+            strategy.id(),
+            strategy.replica_devices(),
+            variables.clone(),
+            options.loss_reduction,
+            GradientsOptions {
+                accumulation_steps: options.accumulation_steps,
+                dtype: None,
+                row_sparse: &row_sparse,
+            },
+        )?;
+        let checkpoint = Checkpoint::new(&strategy);
+        for variable in &variables {
+            checkpoint.add(variable.name().as_str(), Arc::new(variable.clone()))?;
+        }
+        checkpoint.add("optimizer", Arc::clone(&optimizer) as _)?;
+        if options.accumulation_steps > 1 {
+            checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
+        }
+        State::default().store(&checkpoint)?;
+        let shape = |one: &Parameters| {
+            one.row_length.map(|length| RowShape {
+                rows: one.variable.shape()[0],
+                length,
+            })
+        };
+        let replicas = strategy.replica_devices().iter();
+        let caller = Caller {
+            variables,
+            gradients,
+            reduction: options.loss_reduction,
+            shapes: parameters.iter().map(shape).collect(),
+            spare: replicas.map(|_| Mutex::default()).collect(),
+        };
+        Ok(Arc::new(Parts {
+            strategy,
+            optimizer,
+            checkpoint,
+            caller,
+        }))
+    }
+
+    /// The variables over the arrays.
+    pub fn variables(&self) -> &[Variable] {
+        &self.caller.variables
+    }
+
+    /// The gradients.
+    pub fn gradients(&self) -> &Arc<Gradients> {
+        &self.caller.gradients
+    }
+
+    /// The function of a step: the program's, and the update if it is not another's to make.
+    pub(super) fn function(
+        self: &Arc<Self>,
+        learn: Arc<Learn>,
+        is_training: bool,
+        updates: bool,
+    ) -> Arc<ReplicaFunction> {
+        let parts = Arc::clone(self);
+        Arc::new(move |context: &ReplicaContext| {
+            parts.caller.call(&*learn, context, is_training)?;
+            if updates {
+                let optimizer = Arc::clone(&parts.optimizer);
+                let gradients = Arc::clone(&parts.caller.gradients);
+                update_at_commit(context, &(optimizer, gradients))?;
+            }
+            Ok(None)
+        })
+    }
+}
+
+fn check_devices(strategy: &Strategy) -> Result<()> {
+    let devices = strategy.replica_devices().iter();
+    let other = devices
+        .chain([&strategy.parameter_device()])
+        .find(|device| !device.is_host_memory())
+        .copied();
+    match other {
+        None => Ok(()),
+        Some(device) => Err(Error::Unimplemented(format!(
+            "strategy: has {device}; a trainer lends arrays of the program, so that its \
+             replicas are on processors; use the strategy without a trainer"
+        ))),
+    }
+}
