@@ -169,9 +169,9 @@ typedef struct umbo_trainer_options {
   umbo_loss_reduction loss_reduction;
   /**
    * The number of replicas, each on a processor. 0: one for each processor of this process, or
-   * `replicas_in_sync` if that is less; if the first steps show that one would be faster, the log
-   * says so. UMBO_AUTO: as 0, but the trainer then goes on with one, unless a handle to one of its
-   * parts was got before. Together with `replicas_in_sync` this changes no bit of the result.
+   * `replicas_in_sync` if that is less. If the first steps show that one would be faster, the
+   * log says so. UMBO_AUTO: as 0, but the trainer then continues with one, unless a handle to
+   * one of its parts was got before. With `replicas_in_sync` this changes no bit of the result.
    */
   int64_t replicas;
   /**

@@ -61,9 +61,9 @@ pub struct umbo_trainer_options {
     /// Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch.
     pub loss_reduction: umbo_loss_reduction,
     /// The number of replicas, each on a processor. 0: one for each processor of this process, or
-    /// `replicas_in_sync` if that is less; if the first steps show that one would be faster, the log
-    /// says so. UMBO_AUTO: as 0, but the trainer then goes on with one, unless a handle to one of its
-    /// parts was got before. Together with `replicas_in_sync` this changes no bit of the result.
+    /// `replicas_in_sync` if that is less. If the first steps show that one would be faster, the
+    /// log says so. UMBO_AUTO: as 0, but the trainer then continues with one, unless a handle to
+    /// one of its parts was got before. With `replicas_in_sync` this changes no bit of the result.
     pub replicas: i64,
     /// The number of parts into which each batch is split, whatever the number of processors:
     /// results have the same bits on any number of them. 0: one for each replica.
