@@ -3,6 +3,7 @@
 mod architecture;
 mod english;
 mod formats;
+mod hazards;
 mod names;
 mod paths;
 mod rules;

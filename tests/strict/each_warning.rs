@@ -15,6 +15,7 @@ use umbo_core::metrics::kind::MetricKind;
 use umbo_core::observe::log::{self, Level};
 use umbo_core::observe::strict;
 use umbo_core::optimizer::apply;
+use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::variables;
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::Value;
@@ -196,6 +197,11 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("may be meant: a program can need so many"),
     ),
     (
+        "crates/umbo-strategy/src/context/replica_context.rs",
+        "fn warn_of_swap",
+        Fails(&[("as if they were swapped", swapped)]),
+    ),
+    (
         "crates/umbo-metrics/src/lib.rs",
         "fn warn_of_score",
         Fails(&[("is not in [0, 1]", outside_of_range)]),
@@ -243,6 +249,19 @@ fn unwritten(scene: &Arc<Scene>) -> Result<()> {
     };
     scene.run(Arc::new(step))?;
     apply(&scene.optimizer, &scene.gradients).map(drop)
+}
+
+fn swapped(scene: &Arc<Scene>) -> Result<()> {
+    let step = |context: &umbo_core::strategy::ReplicaContext| {
+        let metric = Metric {
+            sum: 3.0,
+            weight: 0.25,
+        };
+        context.add_metric("loss", metric)?;
+        Ok(None)
+    };
+    let rows = Value::per_replica_of(vec![tensor(&[3, 5], 1.0), tensor(&[3, 5], 2.0)])?;
+    scene.strategy.run(&step, Some(rows)).map(drop)
 }
 
 fn outside_of_range(scene: &Arc<Scene>) -> Result<()> {

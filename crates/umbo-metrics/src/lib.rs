@@ -132,6 +132,10 @@ impl Metrics {
         sum: f64,
         weight: f64,
     ) -> Result<()> {
+        let metric = Metric { sum, weight };
+        if context.looks_swapped(metric) && self.kind(name)? == MetricKind::Mean {
+            context.warn_of_swap(name, metric)?;
+        }
         self.with_slot(context, name, |slot| slot.add(sum, weight))
     }
 

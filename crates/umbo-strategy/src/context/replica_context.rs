@@ -8,6 +8,7 @@ use super::metrics::{Additions, Metric};
 pub use crate::step::BatchPosition;
 use crate::step::{ReplicaContext, StepRecord};
 use umbo_base::error::{Error, Result};
+use umbo_base::observe::strict;
 use umbo_device::DeviceId;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
@@ -116,11 +117,47 @@ impl ReplicaContext {
 
     /// Adds to the metric `name` of this step.
     pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
+        if self.looks_swapped(metric) {
+            self.warn_of_swap(name, metric)?;
+        }
         self.record()?.slots[self.replica]
             .local()
             .metrics
             .add(name, metric);
         Ok(())
+    }
+
+    /// Whether the sum is the number of the replica's examples, and the weight is not even a whole
+    /// number: then the one probably stands in the place of the other.
+    pub fn looks_swapped(&self, metric: Metric) -> bool {
+        metric.weight.fract() != 0.0
+            && self
+                .batch_position()
+                .local_examples
+                .is_some_and(|count| count > 0 && metric.sum == count as f64)
+    }
+
+    /// Warns of an addition to a mean that looks swapped, once for each strategy; for a strict one
+    /// it is a mistake.
+    #[cold]
+    pub fn warn_of_swap(&self, name: &str, metric: Metric) -> Result<()> {
+        let strategy = self.strategy();
+        let is_strict = strategy.is_strict();
+        if !is_strict && strategy.has_warned_of_swap() {
+            return Ok(());
+        }
+        let Metric { sum, weight } = metric;
+        strict::warn_or_fail(
+            is_strict,
+            |text| Error::invalid("sum", text),
+            || {
+                format!(
+                    "metric '{name}' gets {sum}, the number of this replica's examples, as a sum, \
+                     and {weight} as its weight, as if they were swapped; the sum comes first, \
+                     then the weight"
+                )
+            },
+        )
     }
 
     /// This replica's additions to the metrics of this step so far.

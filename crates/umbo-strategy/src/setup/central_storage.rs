@@ -390,6 +390,12 @@ impl Strategy {
         *self.0.steps.metrics.lock() = epoch.take();
     }
 
+    /// Whether it was called before: an addition to a metric looks swapped, which is said once.
+    pub(crate) fn has_warned_of_swap(&self) -> bool {
+        let warned = &self.0.steps.has_warned_of_swap;
+        warned.swap(true, Ordering::Relaxed)
+    }
+
     /// The names of those metrics.
     pub fn metric_names(&self) -> Vec<String> {
         self.0

@@ -2,6 +2,7 @@
 //! abandoned steps.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -22,6 +23,8 @@ pub(crate) struct Steps {
     pub central: RwLock<()>,
     /// The metrics of the last committed run that measured anything.
     pub metrics: Mutex<MetricTable>,
+    /// Whether an addition to a metric was warned of, whose sum and weight look swapped.
+    pub has_warned_of_swap: AtomicBool,
     /// Measures the steps, if that is enabled.
     pub recorder: Recorder,
 }
@@ -35,6 +38,7 @@ impl Steps {
             transaction: Mutex::default(),
             central: RwLock::new(()),
             metrics: Mutex::default(),
+            has_warned_of_swap: AtomicBool::new(false),
             recorder,
         }
     }
