@@ -66,11 +66,11 @@
  * fields changed, in one expression; UMBO_X_INIT begins a variable, of options as of information.
  * Both set the first field, `struct_size`, to UMBO_STRUCT_SIZE(), which marks a struct that has
  * its defaults; any other number there, such as a bare sizeof, is
- * UMBO_STATUS_INVALID_ARGUMENT. Structs without an INIT macro are made by the library alone, for
- * callbacks; their `struct_size` is their plain size in the library. Later versions append fields
- * whose default is 0, so a program works with an older or newer library as long as it sets no
- * field that the library does not know. 0 is the number 0, except where it can mean nothing: there
- * it is "not given", and the field's description says so.
+ * UMBO_STATUS_INVALID_ARGUMENT. A struct that has this field and no INIT macro is made by the
+ * library alone, for a callback: there it is the plain size of the struct in the library. Later
+ * versions append fields whose default is 0, so a program works with an older or newer library as
+ * long as it sets no field that the library does not know. 0 is the number 0, except where it can
+ * mean nothing: there it is "not given", and the field's description says so.
  *
  * Memory. If there is not enough memory for what has a size that the caller decides (tensors,
  * gradients, state, buffers, lists, files), the call fails and nothing is lost. The library's own
