@@ -159,6 +159,15 @@ typedef struct umbo_trainer_options {
   const char *rule;
   /** Finite and 0 or more. UMBO_AUTO: the default of the rule. */
   double learning_rate;
+  /** How the learning rate falls to 0: "linear" or "cosine". NULL: it stays. */
+  const char *schedule;
+  /**
+   * The updates of the whole training, after which a rate that falls is 0; 0 if it stays. An
+   * epoch has ceil(ceil(row_count / batch_size) / accumulation_steps) of them.
+   */
+  int64_t schedule_updates;
+  /** The updates at the beginning in which the learning rate rises to its full value. */
+  int64_t warmup_updates;
   /** As in umbo_optimizer_options. */
   double weight_decay;
   /** As in umbo_optimizer_options. */
@@ -213,15 +222,15 @@ typedef struct umbo_trainer_options {
    */
   umbo_strategy *strategy;
   /**
-   * An optimizer of `strategy`, for other rules and settings. Not together with `rule`,
-   * `learning_rate`, `weight_decay` or `global_clip_norm`. NULL: the trainer makes one.
+   * An optimizer of `strategy`, for other rules and settings. Not together with the options of
+   * the one that the trainer makes otherwise, from `rule` to `global_clip_norm`.
    */
   umbo_optimizer *optimizer;
 } umbo_trainer_options;
 
 #define umbo_trainer_options_defaults \
-  UMBO_STRUCT_SIZE(umbo_trainer_options), NULL, UMBO_AUTO, UMBO_AUTO, UMBO_INFINITE, 1, \
-    UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL
+  UMBO_STRUCT_SIZE(umbo_trainer_options), NULL, UMBO_AUTO, NULL, 0, 0, UMBO_AUTO, UMBO_INFINITE, \
+    1, UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL
 #define UMBO_TRAINER_OPTIONS_INIT { umbo_trainer_options_defaults }
 
 /**

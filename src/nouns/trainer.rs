@@ -11,7 +11,9 @@ use umbo_core::strategy::{Options, replicas_on_all_processors};
 use umbo_core::tensor::storage::Storage;
 use umbo_core::tensor::{Layout, Shape};
 use umbo_core::training::Trainer;
-use umbo_core::training::trainer::{Made, Parameters, Replicas, TrainerOptions};
+use umbo_core::training::trainer::{
+    Decay, Made, Parameters, RateSchedule, Replicas, TrainerOptions,
+};
 use umbo_core::values::variable::{Aggregation, Synchronization};
 
 /// An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
@@ -52,6 +54,13 @@ pub struct umbo_trainer_options {
     pub rule: *const c_char,
     /// Finite and 0 or more. UMBO_AUTO: the default of the rule.
     pub learning_rate: f64,
+    /// How the learning rate falls to 0: "linear" or "cosine". NULL: it stays.
+    pub schedule: *const c_char,
+    /// The updates of the whole training, after which a rate that falls is 0; 0 if it stays. An
+    /// epoch has ceil(ceil(row_count / batch_size) / accumulation_steps) of them.
+    pub schedule_updates: i64,
+    /// The updates at the beginning in which the learning rate rises to its full value.
+    pub warmup_updates: i64,
     /// As in umbo_optimizer_options.
     pub weight_decay: f64,
     /// As in umbo_optimizer_options.
@@ -91,8 +100,8 @@ pub struct umbo_trainer_options {
     /// `replica_thread_start`. Not together with `replicas`, `replicas_in_sync` or `communicator`.
     /// NULL: the trainer makes one.
     pub strategy: *mut umbo_strategy,
-    /// An optimizer of `strategy`, for other rules and settings. Not together with `rule`,
-    /// `learning_rate`, `weight_decay` or `global_clip_norm`. NULL: the trainer makes one.
+    /// An optimizer of `strategy`, for other rules and settings. Not together with the options of
+    /// the one that the trainer makes otherwise, from `rule` to `global_clip_norm`.
     pub optimizer: *mut umbo_optimizer,
 }
 
@@ -374,8 +383,8 @@ fn strategy_from(options: &umbo_trainer_options) -> Result<GivenStrategy> {
 enum GivenOptimizer {
     /// The program has made it.
     Made(Arc<Optimizer>),
-    /// It is made by a rule of this name, with a learning rate if that is not the rule's own.
-    Rule(String, Option<f64>, Settings),
+    /// It is made by a rule of this name.
+    Rule(Box<RuleOptions>),
 }
 
 impl GivenOptimizer {
@@ -389,15 +398,54 @@ impl GivenOptimizer {
                 "options.optimizer",
                 "made for another strategy than options.strategy"
             )),
-            GivenOptimizer::Rule(name, rate, settings) => {
-                let (rule, default_rate) = rule_named(name)?;
-                let made = Optimizer::new(strategy.id(), rule, rate.unwrap_or(default_rate));
+            GivenOptimizer::Rule(given) => {
+                let (rule, default_rate) = rule_named(&given.name)?;
+                let rate = given.learning_rate.unwrap_or(default_rate);
+                let made = Optimizer::new(strategy.id(), rule, rate);
                 let made = made.map_err(of_options(fields))?;
-                made.configure(*settings).map_err(of_options(fields))?;
+                made.configure(given.settings).map_err(of_options(fields))?;
+                let schedule = given.schedule;
+                if !schedule.is_constant() {
+                    made.set_schedule(Arc::new(move |before| Ok(rate * schedule.factor(before))));
+                }
                 Ok(made)
             }
         }
     }
+}
+
+/// An optimizer that is to be made.
+struct RuleOptions {
+    name: String,
+    /// None: the rule's own.
+    learning_rate: Option<f64>,
+    schedule: RateSchedule,
+    settings: Settings,
+}
+
+fn schedule_from(options: &umbo_trainer_options) -> Result<RateSchedule> {
+    // SAFETY: the caller gives a text, or NULL.
+    let decay = match unsafe { optional_text(options.schedule, "options.schedule") }? {
+        None => Decay::Constant,
+        Some("linear") => Decay::Linear,
+        Some("cosine") => Decay::Cosine,
+        Some(other) => {
+            return Err(invalid!(
+                "options.schedule",
+                "'{other}'; valid are linear and cosine, and NULL for a rate that stays \
+                 (umbo_optimizer_set_schedule() takes any other)"
+            ));
+        }
+    };
+    let schedule = RateSchedule {
+        decay,
+        warmup: natural(options.warmup_updates, "options.warmup_updates")?,
+        updates: natural(options.schedule_updates, "options.schedule_updates")?,
+    };
+    schedule
+        .check()
+        .map_err(of_options(&["schedule_updates"]))?;
+    Ok(schedule)
 }
 
 fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
@@ -417,12 +465,19 @@ fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
             global_clip_norm: clip_norm,
             ..Settings::default()
         };
-        let name = name.unwrap_or("sgd").to_owned();
-        return Ok(GivenOptimizer::Rule(name, rate, settings));
+        return Ok(GivenOptimizer::Rule(Box::new(RuleOptions {
+            name: name.unwrap_or("sgd").to_owned(),
+            learning_rate: rate,
+            schedule: schedule_from(options)?,
+            settings,
+        })));
     };
     let others = [
         ("options.rule", name.is_some()),
         ("options.learning_rate", rate.is_some()),
+        ("options.schedule", !options.schedule.is_null()),
+        ("options.schedule_updates", options.schedule_updates != 0),
+        ("options.warmup_updates", options.warmup_updates != 0),
         ("options.weight_decay", weight_decay.is_some()),
         ("options.global_clip_norm", clip_norm.is_some()),
     ];

@@ -464,7 +464,15 @@ static void mistakes(void) {
     refused(one, &options, "options.weight_decay: -1");
     options.weight_decay = UMBO_AUTO, options.global_clip_norm = 0;
     refused(one, &options, "options.global_clip_norm: 0");
-    options.global_clip_norm = UMBO_INFINITE, options.accumulation_steps = 0;
+    options.global_clip_norm = UMBO_INFINITE, options.schedule = "steps";
+    refused(one, &options, "options.schedule: 'steps'; valid are linear and cosine");
+    options.schedule = "cosine", options.warmup_updates = 3, options.schedule_updates = 3;
+    refused(one, &options, "options.schedule_updates: 3; must be more than the 3");
+    options.schedule = NULL;
+    refused(one, &options, "options.schedule_updates: 3; a learning rate that does not fall");
+    options.schedule_updates = 0, options.warmup_updates = -1;
+    refused(one, &options, "options.warmup_updates: -1");
+    options.warmup_updates = 0, options.accumulation_steps = 0;
     refused(one, &options, "options.accumulation_steps: 0");
     options.accumulation_steps = 1, options.loss_reduction = (umbo_loss_reduction)7;
     refused(one, &options, "options.loss_reduction: 7");
@@ -621,6 +629,32 @@ static void chooses(void) {
     umbo_trainer_release(trainer);
 }
 
+/* The learning rate rises and falls, also over a restart. */
+static void schedules(void) {
+    static const double factors[] = {0.5, 1, 1, 0.75, 0.5, 0.25, 0, 0};
+    float weights[FEATURES] = {0}, one = 1;
+    double at = 0;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.learning_rate = 0.5;
+    options.schedule = "linear";
+    options.schedule_updates = 6;
+    options.warmup_updates = 2;
+    options.replicas = 1;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    for (int step = 0; step < 8; ++step) {
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_nothing, &one, NULL));
+        at -= 0.5 * factors[step];
+        CHECK(near((double)weights[0], at));
+        if (step != 3) continue;
+        CHECK_OK(umbo_trainer_save(trainer, "test_trainer.umbo"));
+        umbo_trainer_release(trainer);
+        trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_restore(trainer, "test_trainer.umbo"));
+        CHECK(remove("test_trainer.umbo") == 0);
+    }
+    umbo_trainer_release(trainer);
+}
+
 /* Each part can be had. */
 static void grows(void) {
     float weights[FEATURES] = {0};
@@ -664,6 +698,7 @@ int main(void) {
     interrupts();
     mistakes();
     limits();
+    schedules();
     chooses();
     grows();
     return finish();

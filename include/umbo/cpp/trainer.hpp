@@ -39,6 +39,9 @@ struct parameters {
 struct trainer_options {
     std::string rule = {};            // "sgd", "momentum", "adam", "adamw", ...; empty: "sgd"
     double learning_rate = UMBO_AUTO; // that of the rule
+    std::string schedule = {}; // "linear", "cosine"; empty: the rate stays
+    std::int64_t schedule_updates = 0;
+    std::int64_t warmup_updates = 0;
     double weight_decay = UMBO_AUTO;
     double global_clip_norm = UMBO_INFINITE;
     std::int64_t accumulation_steps = 1;
@@ -128,6 +131,9 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     umbo_trainer_options raw = UMBO_TRAINER_OPTIONS_INIT;
     raw.rule = optional_text(how.rule);
     raw.learning_rate = how.learning_rate;
+    raw.schedule = optional_text(how.schedule);
+    raw.schedule_updates = how.schedule_updates;
+    raw.warmup_updates = how.warmup_updates;
     raw.weight_decay = how.weight_decay;
     raw.global_clip_norm = how.global_clip_norm;
     raw.accumulation_steps = how.accumulation_steps;

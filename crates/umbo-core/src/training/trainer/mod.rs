@@ -4,13 +4,15 @@
 //!
 //! [`parts`]: what belongs to one strategy. [`choice`]: how many replicas that has. [`call`]: the
 //! program's function on one replica. [`row_gradients`]: gradients of single rows. [`state`]: how
-//! far the training is, as a checkpoint has it. [`rate`]: the line that says so.
+//! far the training is, as a checkpoint has it. [`rate`]: the line that says so. [`schedule`]: the
+//! learning rate over the training.
 
 pub mod call;
 mod choice;
 mod parts;
 mod rate;
 mod row_gradients;
+mod schedule;
 mod state;
 
 use std::any::Any;
@@ -25,6 +27,7 @@ pub use call::{Learn, RowsOfReplica};
 use choice::Choice;
 pub use parts::{Made, Maker, Parameters, Parts};
 use rate::RateLine;
+pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::observe::log::{self, Level};

@@ -1,0 +1,122 @@
+//! The learning rate over a training: it rises at first, stays, and falls.
+
+use std::f64::consts::PI;
+
+use umbo_base::error::Result;
+
+/// How the learning rate falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decay {
+    /// It does not.
+    Constant,
+    /// As a straight line to 0.
+    Linear,
+    /// As half a wave of the cosine to 0.
+    Cosine,
+}
+
+/// A learning rate that depends on how many updates there were.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSchedule {
+    /// How it falls.
+    pub decay: Decay,
+    /// The updates in which it rises to the full rate.
+    pub warmup: u64,
+    /// The updates after which it is 0, with those in which it rises. 0 if it does not fall.
+    pub updates: u64,
+}
+
+impl RateSchedule {
+    /// Refuses numbers that do not fit each other.
+    pub fn check(&self) -> Result<()> {
+        let RateSchedule {
+            decay,
+            warmup,
+            updates,
+        } = *self;
+        match decay {
+            Decay::Constant if updates > 0 => Err(invalid!(
+                "schedule_updates",
+                "{updates}; a learning rate that does not fall has no end, so give 0, or a schedule"
+            )),
+            Decay::Linear | Decay::Cosine if updates <= warmup => Err(invalid!(
+                "schedule_updates",
+                "{updates}; must be more than the {warmup} of the warm-up: all updates of the \
+                 training"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the rate changes at all.
+    pub fn is_constant(&self) -> bool {
+        self.decay == Decay::Constant && self.warmup == 0
+    }
+
+    /// The factor of the full rate in the update after `before` others.
+    pub fn factor(&self, before: u64) -> f64 {
+        if before < self.warmup {
+            return (before + 1) as f64 / self.warmup as f64;
+        }
+        let part = || {
+            let done = (before - self.warmup) as f64 / (self.updates - self.warmup) as f64;
+            done.min(1.0)
+        };
+        match self.decay {
+            Decay::Constant => 1.0,
+            Decay::Linear => 1.0 - part(),
+            Decay::Cosine => (1.0 + (PI * part()).cos()) / 2.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn factors(decay: Decay, warmup: u64, updates: u64) -> Vec<f64> {
+        let schedule = RateSchedule {
+            decay,
+            warmup,
+            updates,
+        };
+        schedule.check().unwrap();
+        let factors = (0..updates.max(5) + 2).map(|before| schedule.factor(before));
+        factors
+            .map(|factor| (factor * 1000.0).round() / 1000.0)
+            .collect()
+    }
+
+    #[test]
+    fn rates_rise_and_fall() {
+        assert_eq!(
+            factors(Decay::Constant, 2, 0),
+            [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        );
+        assert_eq!(
+            factors(Decay::Linear, 2, 6),
+            [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+        );
+        assert_eq!(
+            factors(Decay::Cosine, 0, 4),
+            [1.0, 0.854, 0.5, 0.146, 0.0, 0.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        for (decay, warmup, updates) in [
+            (Decay::Constant, 0, 1),
+            (Decay::Linear, 3, 3),
+            (Decay::Cosine, 0, 0),
+        ] {
+            let schedule = RateSchedule {
+                decay,
+                warmup,
+                updates,
+            };
+            let error = schedule.check().unwrap_err().to_string();
+            assert!(error.contains("schedule_updates"), "{error}");
+        }
+    }
+}
