@@ -65,7 +65,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines \
   test-aarch64 test-conan test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges dist clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -324,6 +324,15 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
 	@benches/engines/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp --quick)
+
+adoption: ## Count the lines that Umbo takes in programs without it, and measure both; writes the tables of docs/adoption.md
+	@scripts/writable.sh $(DOCUMENTS)/adoption.md
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory install
+	@$(call section,Programs before and after Umbo)
+	@$(if $(SMALL),cp docs/adoption.md $(DOCUMENTS))
+	@benches/adoption/run.py --prefix "$(CURDIR)/$(PREFIX)" --build "$(CURDIR)/$(WORK)/adoption" --rounds $(ROUNDS) \
+	  --output $(DOCUMENTS)/adoption.md $(if $(SMALL),--small)
 
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
 	@scripts/setup.sh build

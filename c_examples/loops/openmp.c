@@ -1,8 +1,14 @@
-/* A linear model learns with OpenMP: threads share the rows of a batch, and their gradients are added up. docs/loop.md has
- * the patch that puts Umbo into this loop. */
+/* A linear model learns with OpenMP: threads share the rows of a batch, and their gradients are added up. openmp.diff puts Umbo
+ * into this loop, and docs/loop.md explains it.
+ *
+ *   openmp [EPOCHS [THREADS [BATCH [FILE]]]]
+ *
+ * FILE gets the weights at the end. */
+#include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { ROWS = 4000, FEATURES = 20, BATCH = 128, EPOCHS = 20 };
+enum { ROWS = 4000, FEATURES = 20 };
 static const float RATE = 0.1f;
 
 static float table[ROWS][FEATURES + 1]; /* each row: the features, and what to predict */
@@ -32,20 +38,27 @@ static double learn_row(const float *x, const float *w, float *sum) {
   return (double)(error * error) / 2;
 }
 
-int main(void) {
-  double loss = 0;
+int main(int argc, char **argv) {
+  const int epochs = argc > 1 ? atoi(argv[1]) : 20, threads = argc > 2 ? atoi(argv[2]) : 2, batch = argc > 3 ? atoi(argv[3]) : 128;
+  double loss = 0, start, seconds;
   make_table();
-  for (int epoch = 0; epoch < EPOCHS; ++epoch) {
+  start = omp_get_wtime();
+  for (int epoch = 0; epoch < epochs; ++epoch) {
     loss = 0;
-    for (int first = 0; first < ROWS; first += BATCH) {
-      const int count = ROWS - first < BATCH ? ROWS - first : BATCH;
+    for (int first = 0; first < ROWS; first += batch) {
+      const int count = ROWS - first < batch ? ROWS - first : batch;
       float sum[FEATURES] = {0};
-#pragma omp parallel for reduction(+ : sum[:FEATURES], loss)
+#pragma omp parallel for num_threads(threads) reduction(+ : sum[:FEATURES], loss)
       for (int i = first; i < first + count; ++i) loss += learn_row(table[i], weights, sum);
       for (int k = 0; k < FEATURES; ++k) weights[k] -= RATE * sum[k] / (float)count;
     }
     loss /= ROWS;
   }
-  printf("loss %.6f, first weight %.4f\n", loss, (double)weights[0]);
+  seconds = omp_get_wtime() - start;
+  printf("loss %.6f, %.0f rows/s\n", loss, (double)epochs * ROWS / seconds);
+  if (argc > 4) {
+    FILE *file = fopen(argv[4], "wb");
+    if (file == NULL || fwrite(weights, sizeof weights, 1, file) != 1 || fclose(file) != 0) return 1;
+  }
   return 0;
 }

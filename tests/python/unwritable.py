@@ -23,10 +23,10 @@ def refuses(command, environment=(), code=1):
     assert time.monotonic() - begun < 30, f"{command} took {time.monotonic() - begun:.0f} s"
 
 
-for script in ("benches/peers/run.py", "benches/peers/loops.py", "benches/engines/run.py"):
+for script in ("benches/peers/run.py", "benches/peers/loops.py", "benches/engines/run.py", "benches/adoption/run.py"):
     refuses([sys.executable, ROOT / script, "--prefix", NOWHERE, "--output", f"{NOWHERE}/document.md"])
 refuses([sys.executable, ROOT / "tests/judges/run.py"], {"JUDGES_DOCUMENTS": NOWHERE})
 refuses([ROOT / "scripts/pictures.sh", ROOT, "work", f"{NOWHERE}/pictures"])
-for target in ("bench-peers", "bench-loops", "bench-engines", "judges", "pictures"):
+for target in ("bench-peers", "bench-loops", "bench-engines", "adoption", "judges", "pictures"):
     # Without the tools of the set-up, which would install more of them.
     refuses(["make", "-C", ROOT, target, f"DOCUMENTS={NOWHERE}"], {"UMBO_SETUP": "no"}, code=2)

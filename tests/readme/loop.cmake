@@ -1,27 +1,8 @@
-# Compares the losses that PROGRAM prints before and after the patch NAME.diff of docs/loop.md. FLAGS, BEFORE and AFTER: what to
-# compile and link both with, and either. COMPILED: a program that is both already, and whose argument says which.
-get_filename_component(extension "${PROGRAM}" EXT)
-if(NOT COMPILED)
-  include("${CMAKE_CURRENT_LIST_DIR}/patched.cmake")
-  get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
-  foreach(setting FLAGS BEFORE AFTER)
-    separate_arguments(${setting} UNIX_COMMAND "${${setting}}")
-  endforeach()
-  set(linked_after "-I${SOURCE_DIR}/include" ${AFTER} "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
-  set(linked_before ${BEFORE})
-endif()
+# Compares the losses that the program COMPILED prints before and after the patch of docs/loop.md; its argument says which.
 
 # loss_of(<when> <place>): the loss that the program of then prints.
 function(loss_of when place)
-  set(command "${COMPILED}" ${when})
-  if(NOT COMPILED)
-    set(command "${WORK_DIR}/${when}")
-    execute_process(
-      COMMAND "${COMPILER}" -O2 -Wall -Wextra -Wpedantic -Werror "${WORK_DIR}/${when}${extension}" -o ${command}
-              ${linked_${when}} ${FLAGS}
-      COMMAND_ERROR_IS_FATAL ANY)
-  endif()
-  execute_process(COMMAND ${command} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${COMPILED}" ${when} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
   message(STATUS "${when}: ${printed}")
   if(NOT printed MATCHES "^loss 0\\.([0-9]+)")
     message(FATAL_ERROR "${when}, the program printed: ${printed}")

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Counts the lines that Umbo takes in the programs of c_examples/loops, and measures these before and after; writes the tables of
+docs/adoption.md.
+
+    benches/adoption/run.py [--prefix FOLDER | --include FOLDER --library FILE] [--check] [--only NAME] [--rounds N]
+                            [--output FILE] [--busy] [--small]
+
+Each program is compiled as it is and with its patch. Both have to learn the same, and with replicas_in_sync the weights have to
+be bit-identical for 1 to 8 replicas; --check does that alone, and compares the lines with docs/adoption.md. Then both run in
+turns: a ratio is taken within a round. A machine on which other programs run is refused, unless --busy is given: then the
+table of this machine is not written. --small is one short run of each, on any machine.
+"""
+
+import argparse
+import datetime
+import hashlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "peers"))
+
+from document import processor, ready, with_machine
+from quiet import MOST, busy_share
+from spread import Spread
+
+ROOT = HERE.parents[1]
+LOOPS = ROOT / "c_examples" / "loops"
+# _Thread_local, OpenMP and POSIX's clock.
+FLAGS = "-std=gnu11 -O3 -fopenmp -Wall -Wextra -Werror"
+# Sums of float32 in another order: relative differences of 1e-7 in each step, which a training makes larger.
+ROUNDING = 1e-4
+# Threads that race change vectors at once, replicas after a batch. Of what is learned, the loss below that of vectors of
+# zeros, seeds of the draws change one per cent, and two or three threads that race another.
+BATCHES = 0.05
+LOSS_OF_ZEROS = 0.693147
+
+
+class Program:
+    """A loop, with the numbers of steps or epochs and the sizes for a check in a second and for measurements."""
+
+    def __init__(self, name, what, check, measured, serial, learned=False):
+        self.name, self.what, self.check, self.measured = name, what, check, measured
+        # The part of the program that one thread does, in words; whether only the loss that is learned agrees.
+        self.serial, self.learned = serial, learned
+
+    def same(self, before, after):
+        if not self.learned:
+            return abs(after - before) <= ROUNDING * abs(before)
+        return abs(after - before) <= BATCHES * (LOSS_OF_ZEROS - before)
+
+
+PROGRAMS = [
+    Program("openmp", "a linear model, SGD", (20, 128), [(3000, 128), (3000, 2000)], "the update"),
+    Program("gpt", "a GPT, AdamW", (20, 64), [(150, 64), (40, 256)], "half of the layers, the update"),
+    Program("network", "a perceptron, momentum", (3, 128), [(12, 128), (4, 1024)], "the sum, the update"),
+    Program("skipgram", "word vectors, SGD", (1, 16), [(12, 32), (6, 128)], "nothing", learned=True),
+]
+
+
+def fail(text):
+    sys.exit(f"adoption: {text}")
+
+
+def changed_lines(patch):
+    """Lines that a patch adds and removes, and how many of both are pairs: a line in place of another."""
+    added = removed = pairs = 0
+    for run in re.findall(r"(?:^[-+].*\n)+", patch.split("\n@@", 1)[1], re.MULTILINE):
+        plus = sum(line.startswith("+") for line in run.splitlines())
+        minus = len(run.splitlines()) - plus
+        added, removed, pairs = added + plus, removed + minus, pairs + min(plus, minus)
+    return added, removed, pairs
+
+
+def done(command, **options):
+    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if ended.returncode != 0:
+        fail(f"{shlex.join(map(str, command))}: status {ended.returncode}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+class Compiled:
+    """A program before and after its patch, and after it with the same number of parts for any number of replicas."""
+
+    def __init__(self, program, folder, compiler, linked):
+        self.program, self.folder = program, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        source, patch = LOOPS / f"{program.name}.c", LOOPS / f"{program.name}.diff"
+        shutil.copy(source, folder / source.name)
+        shutil.copy(source, folder / "before.c")
+        done(["patch", "--fuzz=0", "-i", patch], cwd=folder)
+        after = (folder / source.name).read_text()
+        (folder / "after.c").write_text(after)
+        in_sync = after.replace(".replicas = threads", ".replicas = threads, .replicas_in_sync = 8")
+        if in_sync == after:
+            fail(f"{patch.name} has no .replicas = threads, which this program adds replicas_in_sync to")
+        (folder / "in_sync.c").write_text(in_sync)
+        for when in ("before", "after", "in_sync"):
+            with_library = [] if when == "before" else linked
+            done([*compiler, *FLAGS.split(), f"{when}.c", "-o", when, *with_library, "-lm"], cwd=folder)
+
+    def run(self, when, threads, setting, weights="weights"):
+        """The loss, the rate and the kilobytes of a run."""
+        amount, size = setting
+        # The processors belong to whoever computes: a thread of OpenMP that has nothing to do waits without spinning.
+        environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+        # Replicas that are more than the processors are asked for here.
+        environment["UMBO_LOG"] = "error"
+        command = [self.folder / when, str(amount), str(threads), str(size), str(self.folder / weights)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        printed = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        child.stdout.close()
+        found = re.fullmatch(r"loss ([0-9.]+), ([0-9]+) (\w+)/s\n", printed)
+        if child.returncode != 0 or found is None:
+            fail(f"{self.program.name}, {when}: status {child.returncode}, it printed: {printed}")
+        return float(found[1]), float(found[2]), used.ru_maxrss
+
+    def learns_the_same(self, counts=(1, 2, 3)):
+        before, first = self.run("before", 2, self.program.check)[0], None
+        for replicas in counts:
+            after = self.run("after", replicas, self.program.check)[0]
+            print(f"{self.program.name}: loss {before:.6f}, under Umbo on {replicas} {after:.6f}", file=sys.stderr)
+            if not self.program.same(before, after):
+                fail(f"{self.program.name}: another loss under Umbo on {replicas}: {after}, without {before}")
+            first = first or after
+            if abs(after - first) > ROUNDING * first:
+                fail(f"{self.program.name}: the loss depends on the number of replicas: {first} on {counts[0]}, {after} on {replicas}")
+
+    def fingerprint(self):
+        """The SHA-256 of the weights, if it is that of 1 to 8 replicas."""
+        found = set()
+        for replicas in range(1, 9):
+            self.run("in_sync", replicas, self.program.check, "weights_in_sync")
+            found.add(hashlib.sha256((self.folder / "weights_in_sync").read_bytes()).hexdigest())
+        print(f"{self.program.name}: 1 to 8 replicas have {len(found)} SHA of their weights", file=sys.stderr)
+        return found.pop() if len(found) == 1 else None
+
+
+def measure(compiled, setting, rounds):
+    """Rates of both in each round, in an order that changes, and the most memory of each."""
+    rates, memory = {"before": [], "after": []}, {"before": 0, "after": 0}
+    for number in range(rounds):
+        for when in sorted(rates, reverse=number % 2 == 0):
+            _, rate, kilobytes = compiled.run(when, 2, setting)
+            rates[when].append(rate)
+            memory[when] = max(memory[when], kilobytes)
+    return rates, memory
+
+
+def short(rate):
+    for factor, unit in ((1e6, " M"), (1e3, " k")):
+        if rate >= factor:
+            return f"{rate / factor:.3g}{unit}"
+    return f"{rate:.3g}"
+
+
+def counted(program):
+    """The row of a program in the table of lines."""
+    patch = (LOOPS / f"{program.name}.diff").read_text()
+    lines = len((LOOPS / f"{program.name}.c").read_text().splitlines())
+    added, removed, pairs = changed_lines(patch)
+    link = f"[`{program.name}.c`](../c_examples/loops/{program.name}.c)"
+    patch_link = f"[`{program.name}.diff`](../c_examples/loops/{program.name}.diff)"
+    return f"| {link} | {program.what} | {lines} | {patch_link} | {added} | {removed} | {added + removed - pairs} |"
+
+
+LINES_HEAD = """\
+| program | what learns | lines | patch | added | removed | touched |
+|---|---|---:|---|---:|---:|---:|"""
+
+
+def lines_table():
+    return "\n".join([LINES_HEAD, *(counted(program) for program in PROGRAMS)])
+
+
+def row(compiled, setting, rounds, identical):
+    program = compiled.program
+    rates, memory = measure(compiled, setting, rounds)
+    ratio = Spread([ours / theirs for ours, theirs in zip(rates["after"], rates["before"])])
+    own, ours = (short(Spread(rates[when]).middle) for when in ("before", "after"))
+    cells = [
+        f"{program.name}, size {setting[1]}",
+        program.serial,
+        own,
+        ours,
+        f"{ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f})",
+        f"{memory['before'] / 1024:.0f}",
+        f"{memory['after'] / 1024:.0f}",
+        "yes" if identical else "**no**",
+    ]
+    print(" | ".join(cells), file=sys.stderr)
+    return "| " + " | ".join(cells) + " |"
+
+
+HEAD = """\
+| program | serial in it | rows/s of its 2 threads | of 2 replicas | ratio | MB before | after | one SHA, 1 to 8 replicas |
+|---|---|---:|---:|---:|---:|---:|---|"""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prefix", type=pathlib.Path, default=ROOT / "build" / "prefix")
+    parser.add_argument("--include", type=pathlib.Path)
+    parser.add_argument("--library", type=pathlib.Path)
+    parser.add_argument("--compiler", default="cc")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "adoption")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--only", choices=[program.name for program in PROGRAMS])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--small", action="store_true")
+    return parser.parse_args()
+
+
+def linked_with(asked):
+    """What a program that uses the library is compiled and linked with."""
+    library = asked.library or next(iter(asked.prefix.glob("lib*/libumbo.so")), None)
+    if library is None:
+        fail(f"{asked.prefix} has no libumbo.so; make install makes one")
+    include, library = (asked.include or asked.prefix / "include").resolve(), library.absolute()
+    return [f"-I{include}", library, f"-Wl,-rpath,{library.parent}"]
+
+
+def write(path, kind, machine, text):
+    path.write_text(with_machine(path.read_text(), kind, machine, text))
+
+
+def main():
+    asked = arguments()
+    machine = f"{processor()}, {os.cpu_count()}"
+    if asked.output is not None:
+        ready(asked.output, "adoption", machine)
+    if asked.check:
+        compare_documents()
+    linked, busy = linked_with(asked), 0.0 if asked.check or asked.small else busy_share()
+    if busy > MOST and not asked.busy:
+        fail(
+            f"other programs use {100 * busy:.0f} % of the processors' time; what is measured now says little. Wait, or "
+            "give --busy, and the table of this machine is not written"
+        )
+    load, rows, different = os.getloadavg()[0], [], []
+    for program in PROGRAMS:
+        if asked.only not in (None, program.name):
+            continue
+        compiled = Compiled(program, asked.build.resolve() / program.name, shlex.split(asked.compiler), linked)
+        compiled.learns_the_same()
+        identical = compiled.fingerprint() is not None
+        if not identical:
+            different.append(program.name)
+        if not asked.check:
+            settings = [program.check] if asked.small else program.measured
+            rows += [row(compiled, setting, asked.rounds, identical) for setting in settings]
+    if not asked.check:
+        said = (
+            f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()}, medians of {asked.rounds} rounds in "
+            f"turns, with quartiles; load average before: {load:.1f}."
+        )
+        measured = "\n".join([said, "", HEAD, *rows])
+        print(f"{lines_table()}\n\n{measured}")
+        if asked.output is not None:
+            write(asked.output, "lines", "all machines", lines_table())
+            if not (asked.busy or asked.small or asked.only or different):
+                write(asked.output, "adoption", machine, measured)
+    if different:
+        fail(f"the weights of 1 to 8 replicas in sync differ: {', '.join(different)}")
+
+
+def compare_documents():
+    """Fails if docs/adoption.md has other numbers of lines, or docs/loop.md other patches."""
+    if lines_table() not in (ROOT / "docs" / "adoption.md").read_text():
+        fail("docs/adoption.md has other numbers of lines; make adoption writes them")
+    loop = (ROOT / "docs" / "loop.md").read_text()
+    if (LOOPS / "openmp.diff").read_text() not in loop:
+        fail("docs/loop.md has another openmp.diff than c_examples/loops")
+    kernels = loop.split("<!-- file: kernels.c -->\n```c\n")[1].split("```")[0]
+    after = "\n".join(line[1:] for line in (LOOPS / "gpt.diff").read_text().splitlines() if line[:1] != "-")
+    if kernels not in after:
+        fail("docs/loop.md has another function with kernels than gpt.diff")
+
+
+if __name__ == "__main__":
+    main()
