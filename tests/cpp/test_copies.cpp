@@ -187,6 +187,43 @@ void late_calls(const umbo::strategy &strategy) {
     late_call(strategy, [&](const auto &step) { umbo::train_epoch(strategy, batches, {}, {}, step, of_epoch); });
 }
 
+// The trainer has no place to keep a callable: it waits for the late call of a temporary, and of a function.
+double learn_late(const umbo::rows &rows) {
+    while (rows.replica_id() == 1 && !rows.context().is_cancelled()) std::this_thread::yield();
+    ++calls;
+    return 0;
+}
+
+void late_learning() {
+    std::vector<float> weights(2);
+    umbo::trainer_options how;
+    how.replicas = 2;
+    how.timeout_seconds = 0.2;
+    const auto trainer = umbo::trainer::create({umbo::parameters(weights)}, how);
+    const counted witness(7);
+    const auto is_late = [&](auto call) {
+        start();
+        try {
+            call();
+            CHECK(false);
+        } catch (const umbo::error &error) {
+            CHECK(error.status() == umbo::status::deadline_exceeded);
+        }
+        CHECK(alive == 1 && trainer.strategy().late_replica_count() == 0);
+    };
+    const auto temporary = [&] {
+        return [kept = witness](const umbo::rows &rows) {
+            const double loss = learn_late(rows);
+            CHECK(kept.number == 7); // it is still there
+            return loss;
+        };
+    };
+    is_late([&] { trainer.epoch(4, 2, temporary()); });
+    is_late([&] { trainer.step(0, 2, temporary()); });
+    is_late([&] { trainer.evaluate(4, 2, temporary()); });
+    is_late([&] { trainer.step(0, 2, learn_late); });
+}
+
 } // namespace
 
 int main() {
@@ -198,6 +235,7 @@ int main() {
         waiting_functions(strategy);
         limits(strategy);
         late_calls(strategy);
+        late_learning();
     }
     CHECK(alive == 0);
     umbo::clear_last_error();

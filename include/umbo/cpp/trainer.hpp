@@ -152,13 +152,37 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     return raw;
 }
 
+// Waits, after a call of a trainer that has failed, until its late callbacks are back.
+class late_calls {
+public:
+    explicit late_calls(const umbo_trainer *of) noexcept : of_(of) {}
+    late_calls(const late_calls &) = delete;
+    late_calls &operator=(const late_calls &) = delete;
+    ~late_calls() {
+        umbo_strategy *on = nullptr;
+        if (!has_failed_ || umbo_trainer_strategy(of_, &on) != UMBO_OK) return;
+        umbo_ignore(umbo_strategy_synchronize(on));
+        umbo_strategy_release(on);
+    }
+
+    umbo_status after(umbo_status outcome) noexcept {
+        has_failed_ = outcome != UMBO_OK;
+        return outcome;
+    }
+
+private:
+    const umbo_trainer *of_;
+    bool has_failed_ = false;
+};
+
 } // namespace detail
 
 // A strategy, variables over arrays, gradients, an optimizer and a checkpoint, made together.
 //
 // `learn(const rows &)` adds to the gradients of its rows and returns their loss; it is called on all replicas at
-// the same time, and may throw, which fails the step. With a time limit or a token it has to live until its last
-// call is back, which `synchronize` of the strategy waits for.
+// the same time, and may throw, which fails the step. It is used where it is. With a time limit or a token, one that
+// has a name has to live until its last call is back, which `synchronize` of the strategy waits for; the call of the
+// trainer itself waits for that of a temporary.
 class trainer : public handle<umbo_trainer> {
 public:
     using handle::handle;
@@ -176,32 +200,25 @@ public:
     // The mean loss of a row, after a step on each batch.
     template <class Learn>
     returned<double> epoch(std::int64_t row_count, std::int64_t batch_size, Learn &&learn) const {
-        using callable = detail::callable_object<Learn>;
-        double out = 0;
-        UMBO_DETAIL_TRY(umbo_trainer_epoch(get(), row_count, batch_size, &detail::learn_trampoline<callable>,
-                                           detail::lent_callable(learn).user_data(), &out));
-        return out;
+        return call<Learn>(learn, [&](umbo_learn_fn function, void *user_data, double *out) {
+            return umbo_trainer_epoch(get(), row_count, batch_size, function, user_data, out);
+        });
     }
 
     // The same of a step on one batch: the rows from `first_row` on.
     template <class Learn>
     returned<double> step(std::int64_t first_row, std::int64_t row_count, Learn &&learn) const {
-        using callable = detail::callable_object<Learn>;
-        double out = 0;
-        UMBO_DETAIL_TRY(umbo_trainer_step(get(), first_row, row_count, &detail::learn_trampoline<callable>,
-                                          detail::lent_callable(learn).user_data(), &out));
-        return out;
+        return call<Learn>(learn, [&](umbo_learn_fn function, void *user_data, double *out) {
+            return umbo_trainer_step(get(), first_row, row_count, function, user_data, out);
+        });
     }
 
     // The same without gradients: nothing is updated.
     template <class Learn>
     returned<double> evaluate(std::int64_t row_count, std::int64_t batch_size, Learn &&learn) const {
-        using callable = detail::callable_object<Learn>;
-        double out = 0;
-        UMBO_DETAIL_TRY(umbo_trainer_evaluate(get(), row_count, batch_size,
-                                              &detail::learn_trampoline<callable>,
-                                              detail::lent_callable(learn).user_data(), &out));
-        return out;
+        return call<Learn>(learn, [&](umbo_learn_fn function, void *user_data, double *out) {
+            return umbo_trainer_evaluate(get(), row_count, batch_size, function, user_data, out);
+        });
     }
 
     returned<void> save(const std::string &path) const { return check(umbo_trainer_save(get(), path.c_str())); }
@@ -259,6 +276,24 @@ public:
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_trainer_dataset(get(), row_count, batch_size, &out));
         return umbo::dataset(out);
+    }
+
+private:
+    template <class Learn, class Call>
+    returned<double> call(std::remove_reference_t<Learn> &learn, Call made) const {
+        // A pointer to a function lies here, and a temporary is gone with the statement.
+        constexpr bool lives_on =
+            std::is_lvalue_reference_v<Learn> && !std::is_function_v<std::remove_reference_t<Learn>>;
+        detail::lent_callable lent(learn);
+        const auto function = &detail::learn_trampoline<detail::callable_object<Learn>>;
+        double out = 0;
+        if constexpr (lives_on) {
+            UMBO_DETAIL_TRY(made(function, lent.user_data(), &out));
+        } else {
+            detail::late_calls late(get());
+            UMBO_DETAIL_TRY(late.after(made(function, lent.user_data(), &out)));
+        }
+        return out;
     }
 };
 

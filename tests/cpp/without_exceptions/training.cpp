@@ -174,6 +174,11 @@ void arrays(const umbo::strategy &strategy) {
     for (int epoch = 0; epoch < 2; ++epoch) CHECK(umbo::evaluate(strategy, batches, step)->step_count == 2);
     CHECK(failed(umbo::strategy::create_cpu(-2), umbo::status::invalid_argument, "cpu_replicas"));
     CHECK((*umbo::value(2.5f).view_as<float>())() == 2.5f && umbo::value::scalar(1ll));
+    std::vector<float> weights(2);
+    const auto trainer = *umbo::trainer::create({umbo::parameters(weights)});
+    CHECK(*trainer.epoch(4, 2, [](const umbo::rows &rows) { return static_cast<double>(rows.size()); }) == 1);
+    CHECK(failed(trainer.step(0, 2, [](const umbo::rows &) -> umbo::result<double> { return umbo::error(umbo::status::aborted, "enough"); }),
+                 umbo::status::aborted, "enough"));
 }
 
 } // namespace
