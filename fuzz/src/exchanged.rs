@@ -14,7 +14,7 @@ use umbo_core::tensor::dlpack::{DlpackFlags, ManagedForm, import};
 /// see, so a target that reads elements would not find mistakes of ours.
 const BYTES: usize = 64;
 
-/// Takes numbers from the input, and zeros behind its end.
+/// Takes numbers from the input, and zeros past its end.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {

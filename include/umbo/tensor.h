@@ -169,6 +169,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_download(
     const umbo_tensor *tensor, void *destination, size_t bytes);
 
+/**
+ * Writes the elements from host memory, in row-major order.
+ *
+ * @param[in] source All elements. `source` may be NULL if there are none.
+ * @param[in] bytes The size of `source`, which must be that of all elements.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT also for elements that may only be read; see
+ *   umbo_tensor_mutable_view().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_upload(
+    umbo_tensor *tensor, const void *source, size_t bytes);
+
 /** Makes another handle to the same tensor: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_tensor_retain(
     const umbo_tensor *tensor, umbo_tensor **retained) {

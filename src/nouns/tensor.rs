@@ -273,6 +273,54 @@ pub fn umbo_tensor_download(tensor: *const umbo_tensor, destination: *mut c_void
     }
 }
 
+/// Writes the elements from host memory, in row-major order.
+///
+/// @param[in] source All elements. `source` may be NULL if there are none.
+/// @param[in] bytes The size of `source`, which must be that of all elements.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT also for elements that may only be read; see
+///   umbo_tensor_mutable_view().
+#[c_call(get(tensor))]
+pub fn umbo_tensor_upload(tensor: *mut umbo_tensor, source: *const c_void, bytes: usize) {
+    if tensor.is_read_only() {
+        return Err(invalid!(
+            "tensor",
+            "read-only; its elements may be shared, so make a copy by umbo_tensor_copy()"
+        ));
+    }
+    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+    // SAFETY: the caller promises as many bytes, which nobody writes during the call.
+    let from = unsafe { from_host(dtype, shape, DeviceId::HOST, source, bytes, "source") }?;
+    // SAFETY: the caller lets nobody else read or write the elements during the call.
+    copy_into(&from, &mut unsafe { tensor.assume_exclusive() })
+}
+
+/// A tensor on `device` with all elements that lie in the caller's memory.
+///
+/// # Safety
+/// `source` is NULL or leads to `bytes` bytes that nobody writes during the call.
+pub(crate) unsafe fn from_host(
+    dtype: DType,
+    shape: Shape,
+    device: DeviceId,
+    source: *const c_void,
+    bytes: usize,
+    argument: &'static str,
+) -> Result<Tensor> {
+    if bytes > 0 {
+        check(source.cast::<u8>(), argument, "the elements are expected")?;
+    }
+    check_bytes(dtype, shape, bytes)?;
+    // SAFETY: the caller's promise.
+    let data = unsafe {
+        array(
+            source.cast::<u8>(),
+            Count::new(bytes as i64, "bytes"),
+            argument,
+        )
+    }?;
+    Tensor::from_bytes(dtype, shape, data, device)
+}
+
 /// Refuses a size in bytes that is not that of all elements.
 pub(crate) fn check_bytes(dtype: DType, shape: Shape, bytes: usize) -> Result<()> {
     let expected = shape.bytes(dtype)?;

@@ -1,5 +1,6 @@
 //! Reading variables and assigning to them, also from the program's memory: `umbo/variable.h`.
 
+use super::tensor::from_host;
 use crate::machinery::prelude::*;
 use umbo_core::collectives::Assignment;
 use umbo_core::strategy::context::with_current_replica;
@@ -122,17 +123,10 @@ pub fn umbo_variable_assign_sub(variable: *mut umbo_variable, value: *const umbo
 /// @return As umbo_variable_assign().
 #[c_call(get(variable))]
 pub fn umbo_variable_upload(variable: *mut umbo_variable, data: *const c_void, bytes: usize) {
-    if bytes > 0 {
-        check(data.cast::<u8>(), "data", "the elements are expected")?;
-    }
-    check_bytes(variable.dtype(), variable.shape(), bytes)?;
+    let (dtype, shape) = (variable.dtype(), variable.shape());
     // SAFETY: the caller promises as many bytes.
-    let data = unsafe { array(data.cast::<u8>(), Count::new(bytes as i64, "bytes"), "data") }?;
-    let dtype = variable.dtype();
-    let shape = variable.shape();
-    let device = variable.device();
-    let value = Value::Tensor(Tensor::from_bytes(dtype, shape, data, device)?);
-    variables::assign(&variable, Assignment::Assign, &value)
+    let value = unsafe { from_host(dtype, shape, variable.device(), data, bytes, "data") }?;
+    variables::assign(&variable, Assignment::Assign, &Value::Tensor(value))
 }
 
 /// Copies the value that umbo_variable_read() gives to host memory, in row-major order.

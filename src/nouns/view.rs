@@ -118,6 +118,14 @@ pub(crate) unsafe fn described<'a>(
         unsafe { arguments::shape(view.shape.as_ptr(), Count::new(view.ndim, "ndim"), "shape") };
     // First, since umbo_view_of_memory() gives a view without a dtype for a shape that is invalid.
     let shape = shape.map_err(|error| error.within(argument))?;
+    if view.dtype == UMBO_DTYPE_NONE && view.ndim > 0 && view.data.is_null() {
+        return Err(invalid!(
+            argument,
+            "dtype: 0, and no data, as umbo_view_of_memory() makes of a shape that is NULL; {} \
+             sizes are expected there",
+            view.ndim
+        ));
+    }
     let dtype: DType = constant(view.dtype, "dtype").map_err(|error| error.within(argument))?;
     let device = listed_device(view.device, argument)?;
     let unknown = view.flags & !(UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);

@@ -66,8 +66,12 @@ static void arrays(void) {
     CHECK_MESSAGE("dimension 0");
     views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, UMBO_MAX_NDIM + 1, &two, labels);
     CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("views: ndim: 9; valid are 0 to 8");
     /* Sizes that cannot be make no view, and nothing overflows. */
-    CHECK(umbo_view_of_memory(UMBO_DTYPE_INT32, 1, NULL, labels).dtype == UMBO_DTYPE_NONE);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 1, NULL, labels);
+    CHECK(views[1].dtype == UMBO_DTYPE_NONE);
+    CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("dtype: 0, and no data, as umbo_view_of_memory() makes of a shape that is NULL; 1 sizes");
     CHECK(umbo_view_of_memory(UMBO_DTYPE_INT32, 2, negative, labels).dtype == UMBO_DTYPE_NONE);
     views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 3, endless, labels);
     CHECK(views[1].dtype == UMBO_DTYPE_NONE && views[1].data == NULL);

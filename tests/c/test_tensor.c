@@ -33,6 +33,62 @@ static void made_of_host_data(void) {
     umbo_tensor_release(tensor);
 }
 
+/* The elements of an element of a dataset may be shared. */
+static umbo_tensor *shared_tensor(void) {
+    umbo_dataset *dataset = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_value *element = NULL;
+    const float numbers[2] = {1, 2};
+    umbo_tensor *tensor = NULL, *rows = make_floats(2, numbers);
+    umbo_value *value = NULL;
+    CHECK_OK(umbo_value_from_tensor(rows, &value));
+    CHECK_OK(umbo_dataset_from_tensors(value, &dataset));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    CHECK_OK(umbo_value_tensor(element, &tensor));
+    umbo_value_release(element);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(dataset);
+    umbo_value_release(value);
+    umbo_tensor_release(rows);
+    return tensor;
+}
+
+static void written_from_host_memory(void) {
+    const int64_t shape[2] = {2, 3}, none[2] = {0, 3};
+    const float data[6] = {1, 2, 3, 4, 5, 6}, column[2] = {8, 9};
+    const float expected[6] = {1, 8, 3, 4, 9, 6};
+    float back[6] = {0};
+    umbo_tensor *tensor = NULL, *slice = NULL, *empty = NULL, *shared = shared_tensor();
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 2, shape, NULL, &tensor));
+    CHECK_OK(umbo_tensor_upload(tensor, data, sizeof(data)));
+    /* A column of it, whose elements do not lie side by side. */
+    CHECK_OK(umbo_tensor_slice(tensor, 1, 1, 2, 1, &slice));
+    CHECK_OK(umbo_tensor_upload(slice, column, sizeof(column)));
+    CHECK_OK(umbo_tensor_download(tensor, back, sizeof(back)));
+    CHECK(memcmp(back, expected, sizeof(back)) == 0);
+
+    /* From the tensor's own memory, which it then writes. */
+    umbo_view view;
+    CHECK_OK(umbo_tensor_view(tensor, &view));
+    CHECK_OK(umbo_tensor_upload(slice, (const float *)view.data + 1, sizeof(column)));
+    CHECK_OK(umbo_tensor_download(slice, back, sizeof(column)));
+    CHECK(back[0] == 8 && back[1] == 3);
+
+    CHECK_STATUS(umbo_tensor_upload(tensor, data, sizeof(data) - 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("bytes: 23; shape [2, 3] of float32 has 24");
+    CHECK_STATUS(umbo_tensor_upload(tensor, NULL, sizeof(data)), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("source");
+    CHECK_STATUS(umbo_tensor_upload(shared, data, 2 * sizeof(float)), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("tensor: read-only; its elements may be shared, so make a copy by umbo_tensor_copy()");
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 2, none, NULL, &empty));
+    CHECK_OK(umbo_tensor_upload(empty, NULL, 0));
+    umbo_tensor_release(tensor);
+    umbo_tensor_release(slice);
+    umbo_tensor_release(empty);
+    umbo_tensor_release(shared);
+}
+
 static void zeros_of_every_dtype(void) {
     const size_t sizes[13] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
     umbo_dtype dtype;
@@ -136,6 +192,7 @@ static void shared_views(void) {
 
 int main(void) {
     made_of_host_data();
+    written_from_host_memory();
     zeros_of_every_dtype();
     foreign_memory();
     shared_views();

@@ -93,9 +93,23 @@ void mdspans() {
 }
 #endif
 
+// Elements that come from host memory, in three ways.
+void uploaded() {
+    auto table = umbo::tensor::from_vector(std::vector<float>(4));
+    table.upload({1.0f, 2.0f, 3.0f, 4.0f});
+    CHECK((table.to_vector<float>() == std::vector<float>{1, 2, 3, 4}));
+    table.upload(std::vector<float>{5, 6, 7, 8});
+    const float numbers[] = {9, 9, 9, 9};
+    CHECK((table.to_vector<float>() == std::vector<float>{5, 6, 7, 8}));
+    table.upload(numbers, 4);
+    CHECK((table.to_vector<float>() == std::vector<float>{9, 9, 9, 9}));
+    refused(umbo::status::invalid_argument, [&] { table.upload(std::vector<double>(4)); });
+}
+
 } // namespace
 
 int main() {
+    uploaded();
     contiguity();
     constness();
 #if defined(__cpp_lib_span)

@@ -169,7 +169,7 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
         for (mistake, says) in [
             (
                 Mistake::BehindGradient,
-                "'weight' (float32 [6]), which has 24 bytes: behind its end, at byte 24",
+                "'weight' (float32 [6]), which has 24 bytes: past its end, at byte 24",
             ),
             (Mistake::BeforeGradient, "before its beginning, at byte -1"),
             (Mistake::LeftOut, "not written element 5;"),

@@ -99,7 +99,7 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
             for (element, place) in [
                 (
                     last,
-                    format!("behind its end, at byte {}", last * size as isize),
+                    format!("past its end, at byte {}", last * size as isize),
                 ),
                 (
                     -distance,
@@ -189,7 +189,7 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
             let side = if element < 0 {
                 "before its beginning"
             } else {
-                "behind its end"
+                "past its end"
             };
             all.push(mistake(
                 format!("element {element} of the {part}"),
@@ -212,7 +212,7 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
                 Ok(())
             });
             let place = match behind {
-                true => format!("behind its end, at byte {bytes}"),
+                true => format!("past its end, at byte {bytes}"),
                 false => "before its beginning, at byte -1".into(),
             };
             all.push(mistake(
@@ -245,7 +245,7 @@ fn all(replica: usize, setting: &Setting) -> Vec<Mistake> {
         let side = if element < 0 {
             "before its beginning"
         } else {
-            "behind its end, at byte 48"
+            "past its end, at byte 48"
         };
         all.push(mistake(
             format!("element {element} of a new tensor"),

@@ -28,7 +28,7 @@ use crate::{Report, bytes_text, gpu, json_text, trace};
 pub const HELP: &str = "\
 Usage: umbo doctor [OPTIONS] [FILE]
 
-Checks what training on this machine needs and says what is fine, what is worth knowing (note)
+Checks what training on this machine needs and says what is ok, what is worth knowing (note)
 and what is wrong (problem). Ends with 1 if there is a problem.
 
 With FILE, a trace that umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it spend
@@ -93,7 +93,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
 fn examine_trace(path: &Path, json: bool) -> std::result::Result<Report, Failure> {
     let (text, fine) = trace::report::report(&trace::file::read(path)?);
     Ok(Report::fine(match json {
-        true => json_text(&json!({ "fine": fine, "report": text })),
+        true => json_text(&json!({ "ok": fine, "report": text })),
         false => text,
     }))
 }
@@ -109,7 +109,7 @@ enum Verdict {
 impl Verdict {
     fn name(self) -> &'static str {
         match self {
-            Verdict::Fine => "fine",
+            Verdict::Fine => "ok",
             Verdict::Note => "note",
             Verdict::Problem => "problem",
         }
@@ -388,7 +388,7 @@ fn as_json(findings: &[Finding], fine: bool) -> Value {
             })
         })
         .collect();
-    json!({ "version": env!("CARGO_PKG_VERSION"), "fine": fine, "findings": findings })
+    json!({ "version": env!("CARGO_PKG_VERSION"), "ok": fine, "findings": findings })
 }
 
 fn as_text(findings: &[Finding]) -> String {
@@ -409,7 +409,7 @@ fn as_text(findings: &[Finding]) -> String {
             .count()
     };
     let _ = match (count(Verdict::Problem), count(Verdict::Note)) {
-        (0, 0) => writeln!(text, "\nEverything is fine."),
+        (0, 0) => writeln!(text, "\nEverything is ok."),
         (0, notes) => writeln!(text, "\nNothing is wrong. Worth knowing: {notes}."),
         (problems, notes) => {
             writeln!(
@@ -572,7 +572,7 @@ mod tests {
         let findings = [problem, note, fine];
         assert_eq!(last(&findings), "Problems: 1. Worth knowing besides: 1.");
         assert_eq!(last(&findings[1..]), "Nothing is wrong. Worth knowing: 1.");
-        assert_eq!(last(&findings[2..]), "Everything is fine.");
+        assert_eq!(last(&findings[2..]), "Everything is ok.");
         assert_eq!(
             as_json(&findings, false)["findings"][0]["verdict"],
             "problem"

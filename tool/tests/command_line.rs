@@ -642,7 +642,7 @@ fn devices_as_json() {
 fn the_doctor_gives_a_verdict() {
     let output = umbo(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.success(), report["fine"].as_bool().unwrap());
+    assert_eq!(output.status.success(), report["ok"].as_bool().unwrap());
     let findings = report["findings"].as_array().unwrap();
     let has = |subject: &str| findings.iter().any(|each| each["subject"] == subject);
     for subject in [

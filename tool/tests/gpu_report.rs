@@ -44,7 +44,7 @@ fn the_report_says_whether_the_bits_are_those_of_the_cpu() {
     let output = umbo(&["doctor", "--gpu", "--bytes", "4K", "--json"], "1");
     let report: Value = serde_json::from_str(text(&output)).unwrap();
     assert_eq!(
-        (&report["fine"], &report["gpus"][0]["interpreted"]),
+        (&report["ok"], &report["gpus"][0]["interpreted"]),
         (&true.into(), &true.into())
     );
     assert!(

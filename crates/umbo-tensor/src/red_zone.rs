@@ -1,7 +1,7 @@
 //! Red zones around memory that a program writes, and a pattern that shows which bytes it has
 //! written.
 //!
-//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern
+//! A callback that writes past the end of a buffer, or before its beginning, changes the pattern
 //! of a red zone. A callback that leaves elements out, or writes when nobody may, is found by the
 //! pattern in the buffer itself. Not every write is an assignment: `+=` and similar operators read
 //! the pattern first. So they must change the pattern ([`Pattern`]).
@@ -314,7 +314,7 @@ impl GuardedMemory {
     pub fn breach(&self) -> Result<Option<String>> {
         if let Some(place) = self.behind.first_changed()? {
             return Ok(Some(format!(
-                "behind its end, at byte {}",
+                "past its end, at byte {}",
                 self.region.bytes + place
             )));
         }

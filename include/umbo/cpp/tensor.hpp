@@ -298,6 +298,25 @@ public:
         return tensor(out);
     }
 
+    // The elements in row-major order, from host memory that has `count`, all that there are.
+    template <class T>
+    returned<void> upload(const T *data, std::size_t count) {
+        UMBO_DETAIL_CALL(view_as<T>());
+        return check(umbo_tensor_upload(get(), data, count * sizeof(T)));
+    }
+
+    // The same of a vector, an array or another range, or of numbers in braces.
+    template <class Range, class = detail::pointer_of<const Range>>
+    returned<void> upload(const Range &elements) {
+        UMBO_DETAIL_LET(all, detail::elements_of(elements));
+        return upload(all.data(), all.size());
+    }
+
+    template <class T>
+    returned<void> upload(std::initializer_list<T> elements) {
+        return upload(std::data(elements), elements.size());
+    }
+
     // The elements in row-major order, to host memory that has room for `count`, all that there are.
     template <class T>
     returned<void> download(T *data, std::size_t count) const {

@@ -24,6 +24,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     // Replicas copy at the same time.
     ("umbo_tensor_download", "destination", "(float[1]){0}"),
     ("umbo_tensor_download", "bytes", "sizeof(float)"),
+    ("umbo_tensor_upload", "bytes", "0"),
     ("umbo_view_to_dlpack", "view", "&array_view"),
     ("umbo_variable_upload", "bytes", "sizeof(numbers[0])"),
     ("umbo_variable_download", "data", "(float[1]){0}"),
@@ -218,6 +219,8 @@ const PRELUDES: &[(&str, &str)] = &[
         "umbo_optimizer_add_group",
         "good.optimizer = good.fresh_optimizer;",
     ),
+    // Replicas write at the same time, so there is nothing to write.
+    ("umbo_tensor_upload", "good.tensor = good.no_elements;"),
     (
         "umbo_dataset_unbatch",
         "umbo_dataset_release(dataset), dataset = NULL; \

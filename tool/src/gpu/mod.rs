@@ -192,7 +192,7 @@ fn as_json(all: &[(DeviceId, Outcome)], fine: bool) -> Value {
             }),
         })
         .collect();
-    json!({ "version": env!("CARGO_PKG_VERSION"), "fine": fine, "gpus": gpus })
+    json!({ "version": env!("CARGO_PKG_VERSION"), "ok": fine, "gpus": gpus })
 }
 
 fn as_text(all: &[(DeviceId, Outcome)], verdict: &str) -> String {

@@ -131,7 +131,7 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
             let message = || {
                 format!(
                     "datasets of different lengths are zipped: dataset {short} has {least} \
-                     elements, dataset {long} has {most}; what lies behind the end of the shorter \
+                     elements, dataset {long} has {most}; what lies past the end of the shorter \
                      is left out"
                 )
             };

@@ -28,7 +28,7 @@ fn each_byte_of_both_red_zones_is_watched() {
             write(&guarded, behind as isize, 7);
             assert_eq!(
                 guarded.breach().unwrap(),
-                Some(format!("behind its end, at byte {behind}"))
+                Some(format!("past its end, at byte {behind}"))
             );
             guarded.raise().unwrap();
         }

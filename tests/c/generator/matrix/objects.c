@@ -75,7 +75,7 @@ static umbo_trainer *make_trainer_of_rows(umbo_strategy *strategy) {
 }
 
 static void make_objects(struct objects *good) {
-    const int64_t row_index = 0, one = 1, three = 3;
+    const int64_t row_index = 0, none = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
     const int32_t row_sparse[1] = {1};
     umbo_value *items[REPLICAS];
@@ -122,6 +122,7 @@ static void make_objects(struct objects *good) {
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &none, NULL, &good->no_elements));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
     good->metrics = make_metrics(good->strategy);
     good->checkpoint = make_checkpoint(good);
@@ -156,6 +157,7 @@ static void make_objects(struct objects *good) {
 static void release_objects(struct objects *good, size_t gone) {
     RELEASE(trainer, trainer);
     RELEASE(optimizer, fresh_optimizer);
+    RELEASE(tensor, no_elements);
     RELEASE(element_spec, structure_spec);
     RELEASE(gradients, sparse_gradients);
     RELEASE(dataset, batches);
