@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <umbo/all.h>
 
@@ -39,6 +40,7 @@ typedef struct {
     umbo_element_spec *specs[4];
     umbo_equivalence *equivalence;
     umbo_cancellation *cancellation;
+    umbo_trainer *trainer;
 } handles;
 
 extern handles all;
@@ -94,5 +96,7 @@ void make_strategy(void);
 void training(void);
 /* Input pipelines over elements of several tensors. */
 void pipelines(void);
+/* A trainer, and what it needs. */
+void trainer(void);
 
 #endif

@@ -109,7 +109,7 @@ static const struct {
     const char *name;
     void (*run)(void);
     long stride; /* of a sample */
-} programs[] = {{"training", training, 15}, {"pipelines", pipelines, 15}};
+} programs[] = {{"training", training, 15}, {"pipelines", pipelines, 15}, {"trainer", trainer, 9}};
 
 static size_t chosen;
 
@@ -215,7 +215,7 @@ static void write_array(void) {
 
 static void usage(void) {
     fprintf(stderr,
-            "usage: faults every|sample training|pipelines\n"
+            "usage: faults every|sample training|pipelines|trainer\n"
             "  every: all requests; sample: some of them, for about ten seconds\n"
             "  UMBO_FAULTS_ONLY=number: only this trial; with UMBO_FAULTS_HERE in this process\n"
             "  UMBO_FAULTS_SHOW=1: prints where refused requests come from\n");

@@ -1,8 +1,12 @@
 /* A trainer of several processes: all have the weights that one process has, also of a table, after a step that fails on one
  * of them, and from a file. */
+#define _POSIX_C_SOURCE 200112L
 #include "ranks.h"
 
 #include "../c/check.h"
+
+#include <signal.h>
+#include <unistd.h>
 
 enum { ROWS = 26, FEATURES = 3, WORDS = 5, LENGTH = 2, REPLICAS = 6, MOST = 3 };
 
@@ -12,12 +16,16 @@ struct seen {
     double loss[MOST], evaluated[MOST];
 };
 
-static int fails_on = -1;
+static int fails_on = -1, interrupt_on = -1;
 
 static umbo_status learn(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
                          double *loss) {
     const int rank = *(const int *)user_data;
     CHECK(rows->count >= 1);
+    if (rank == interrupt_on) {
+        interrupt_on = -1;
+        CHECK(kill(getpid(), SIGINT) == 0); /* raise() would be for this thread, whose signals are blocked */
+    }
     for (int64_t i = 0; i < rows->count; ++i) {
         const int64_t row = rows->indices[i];
         float x[FEATURES], *word = NULL, error = (float)(row % 5) - 2;
@@ -51,6 +59,7 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     options.learning_rate = 0.05;
     options.replicas_in_sync = REPLICAS;
     options.communicator = communicator;
+    options.interrupt_path = "test_trainer_ranks_interrupted.umbo";
     CHECK_OK(umbo_trainer_create(2, parameters, &options, &trainer));
     fails_on = rank; /* on the one that has the row */
     CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 9, learn, &rank, NULL), UMBO_STATUS_ABORTED);
@@ -62,6 +71,13 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     CHECK_OK(umbo_trainer_step(trainer, 3, 5, learn, &rank, NULL));
     CHECK_OK(umbo_trainer_resume(trainer, "test_trainer_ranks.umbo", &epochs));
     CHECK(epochs == 1);
+    /* An interrupt of one ends all, and all save. */
+    interrupt_on = rank == 0 ? rank : -1;
+    CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 9, learn, &rank, NULL), UMBO_STATUS_CANCELLED);
+    CHECK_MESSAGE("interrupted");
+    CHECK_OK(umbo_trainer_restore(trainer, options.interrupt_path));
+    CHECK_OK(umbo_trainer_get_info(trainer, &info));
+    CHECK(info.epoch_count == 1 && info.epoch_step_count >= 1);
     CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 9, learn, &rank, &seen->loss[rank]));
     CHECK_OK(umbo_trainer_evaluate(trainer, ROWS, 10, learn, &rank, &seen->evaluated[rank]));
     umbo_trainer_release(trainer);

@@ -269,9 +269,7 @@ impl Trainer {
                 strategy.run_within(function, Some(batch), limits, kept)?
             }
         };
-        let mut state = self.state()?;
-        state.steps += 1;
-        state.store(&parts.checkpoint)?;
+        State::count_step(&parts.checkpoint)?;
         let loss = strategy.metric("loss").unwrap_or_default();
         self.parts.write().1.count();
         self.end_steps()?;
@@ -410,7 +408,10 @@ impl Trainer {
         let Some(path) = &self.options.interrupt_path else {
             return error;
         };
-        if !interrupts.is_some_and(InterruptWatch::has_come) {
+        // All ranks save together, also those that only learn of the interrupt of another one.
+        let is_of_other =
+            || !self.parts().strategy.ranks().is_alone() && error.to_string().contains(INTERRUPTED);
+        if !interrupts.is_some_and(InterruptWatch::has_come) && !is_of_other() {
             return error;
         }
         match self.parts().checkpoint.save(path) {
@@ -451,8 +452,11 @@ struct Pass<'a> {
     max_steps: Option<u64>,
 }
 
+/// The message of an interrupt.
+const INTERRUPTED: &str = "interrupted (Ctrl-C); the step in progress has been done";
+
 fn interrupted() -> Error {
-    Error::Cancelled("interrupted (Ctrl-C); the step in progress has been done".into())
+    Error::Cancelled(INTERRUPTED.into())
 }
 
 /// Refuses a file that cannot be written: an interrupt would find that out too late.

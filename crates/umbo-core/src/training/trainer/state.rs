@@ -73,6 +73,15 @@ impl State {
         Ok(())
     }
 
+    /// Counts a step that belongs to no epoch.
+    pub(super) fn count_step(checkpoint: &Checkpoint) -> Result<()> {
+        let steps = match checkpoint.number(STEPS)? {
+            Number::Integer(steps) => steps.saturating_add(1),
+            Number::Float(_) => 1,
+        };
+        checkpoint.set_number(STEPS, Number::Integer(steps))
+    }
+
     /// Gets the checkpoint's numbers.
     pub(super) fn load(checkpoint: &Checkpoint) -> Result<State> {
         let integer = |name| match checkpoint.number(name)? {
