@@ -103,7 +103,7 @@ pub(crate) fn cardinality_for_c(cardinality: Cardinality) -> i64 {
     match cardinality {
         // No source is larger. Products that exceed the range are unknown.
         Cardinality::Exact(count) => i64::try_from(count).unwrap_or(UMBO_CARDINALITY_UNKNOWN),
-        Cardinality::Endless => UMBO_INFINITE,
+        Cardinality::Endless | Cardinality::EndlessUnlessEmpty => UMBO_INFINITE,
         Cardinality::Unknown => UMBO_CARDINALITY_UNKNOWN,
     }
 }

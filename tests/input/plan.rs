@@ -419,7 +419,7 @@ impl Plan {
                 };
                 // Of a dataset without end nothing might be kept.
                 or_as_it_is(input, &|dataset| match dataset.cardinality() {
-                    Cardinality::Endless => Ok(dataset.clone()),
+                    Cardinality::Endless | Cardinality::EndlessUnlessEmpty => Ok(dataset.clone()),
                     _ => dataset.filter(keeps),
                 })
             }

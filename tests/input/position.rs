@@ -124,25 +124,64 @@ proptest! {
     }
 }
 
-/// A generator says only by ending that it has nothing: what repeats it without end is empty, too.
-#[test]
-fn a_cache_of_an_endless_repeat_of_nothing_is_restored() {
-    let generator = Dataset::from_generator(scalars(), || {
+/// A generator of so many elements, which says only by ending how many.
+fn generated(count: i64) -> Dataset {
+    let generator = Dataset::from_generator(scalars(), move || {
         Ok(Box::new(Counter {
             round: 0,
             next: 0,
-            count: 0,
+            count,
             failing: 0,
         }) as _)
     });
-    let nothing = generator.unwrap().repeat(-1).unwrap().cache().unwrap();
-    let iterator = nothing.iterator().unwrap();
-    assert!(iterator.next().unwrap().is_none());
-    let other = nothing.iterator().unwrap();
-    other
-        .restore_position(&iterator.save_position().unwrap())
-        .unwrap();
-    assert!(other.next().unwrap().is_none());
+    generator.unwrap()
+}
+
+/// What repeats a generator of nothing without end is empty, too; what is before and behind it is
+/// not.
+#[test]
+fn a_cache_with_an_endless_repeat_of_nothing_is_restored() {
+    let nothing = || generated(0).repeat(-1).unwrap();
+    let before = || Dataset::range(0, 3, 1).unwrap();
+    let joined = |parts: &[Dataset]| Dataset::concatenate(parts).unwrap();
+    let all_with_nothing = [
+        (nothing(), 0),
+        (nothing().repeat(2).unwrap(), 0),
+        (nothing().take(5).unwrap().repeat(-1).unwrap(), 0),
+        (joined(&[before(), nothing()]), 3),
+        (joined(&[nothing(), before()]), 3),
+        (joined(&[generated(2), nothing(), before()]), 5),
+        (
+            joined(&[
+                before(),
+                nothing().batch(2, true).unwrap().unbatch().unwrap(),
+            ]),
+            3,
+        ),
+        (
+            joined(&[before(), nothing()]).filter(|_| Ok(true)).unwrap(),
+            3,
+        ),
+        (joined(&[before(), nothing()]).take(5).unwrap(), 3),
+        (joined(&[before(), nothing()]).skip(1).unwrap(), 2),
+        (
+            Dataset::zip(&[joined(&[before(), nothing()]), before()], None).unwrap(),
+            3,
+        ),
+    ];
+    for (at, (dataset, count)) in all_with_nothing.into_iter().enumerate() {
+        let cached = dataset.cache().unwrap();
+        let iterator = cached.iterator().unwrap();
+        for _ in 0..count {
+            assert!(iterator.next().unwrap().is_some(), "dataset {at}");
+        }
+        assert!(iterator.next().unwrap().is_none(), "dataset {at}");
+        let position = iterator.save_position().unwrap();
+        let again = dataset.cache().unwrap().iterator().unwrap();
+        let restored = again.restore_position(&position);
+        assert!(restored.is_ok(), "dataset {at}: {restored:?}");
+        assert!(again.next().unwrap().is_none(), "dataset {at}");
+    }
 }
 
 fn in_place(dataset: &Dataset, position: &str) -> PassIterator {

@@ -7,6 +7,9 @@ pub enum Cardinality {
     Exact(u64),
     /// The pass never ends.
     Endless,
+    /// The pass never ends, unless a dataset of an unknown number of elements that it repeats proves
+    /// to be empty.
+    EndlessUnlessEmpty,
     /// The number is found only by iterating.
     Unknown,
 }
@@ -16,15 +19,20 @@ impl Cardinality {
     pub(crate) fn exact(self) -> Option<u64> {
         match self {
             Cardinality::Exact(count) => Some(count),
-            Cardinality::Endless | Cardinality::Unknown => None,
+            Cardinality::Endless | Cardinality::EndlessUnlessEmpty | Cardinality::Unknown => None,
         }
+    }
+
+    /// Whether a pass is endless for all that is known before it.
+    pub(crate) fn is_endless(self) -> bool {
+        matches!(self, Cardinality::Endless | Cardinality::EndlessUnlessEmpty)
     }
 
     /// The cardinality of a dataset that may have another number of elements; it is endless if this
     /// one is.
     pub(crate) fn of_unknown_end(self) -> Cardinality {
         match self {
-            Cardinality::Endless => Cardinality::Endless,
+            Cardinality::Endless | Cardinality::EndlessUnlessEmpty => self,
             Cardinality::Exact(_) | Cardinality::Unknown => Cardinality::Unknown,
         }
     }
@@ -38,16 +46,16 @@ impl Cardinality {
     pub(crate) fn admits(self, count: u64) -> bool {
         match self {
             Cardinality::Exact(exact) => count <= exact,
-            // An endless repetition of a dataset that turns out to be empty has no elements.
+            // What is taken of a dataset that proves to be empty, and repeated, has no elements.
             Cardinality::Endless => count == 0,
-            Cardinality::Unknown => true,
+            Cardinality::EndlessUnlessEmpty | Cardinality::Unknown => true,
         }
     }
 
     pub(crate) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
         match self {
             Cardinality::Exact(count) => Cardinality::Exact(map(count)),
-            Cardinality::Endless | Cardinality::Unknown => self,
+            Cardinality::Endless | Cardinality::EndlessUnlessEmpty | Cardinality::Unknown => self,
         }
     }
 }

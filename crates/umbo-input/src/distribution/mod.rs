@@ -221,7 +221,7 @@ pub fn distribute_per_replica_batches(
         || match dataset.cardinality() {
             Cardinality::Exact(count) => count % replicas as u64 == 0,
             Cardinality::Endless => true,
-            Cardinality::Unknown => false,
+            Cardinality::EndlessUnlessEmpty | Cardinality::Unknown => false,
         };
     let way = match replicas {
         1 => DistributionMode::Split(Shares::Ceiling),

@@ -220,7 +220,7 @@ mod tests {
                 4 => dataset.skip(n),
                 5 => dataset.take(3 * n),
                 6 => dataset.shard(n + 1, random.random_range(0..=n)),
-                7 if dataset.cardinality() != Cardinality::Endless => dataset.cache(),
+                7 if !dataset.cardinality().is_endless() => dataset.cache(),
                 7 => Dataset::concatenate(&[dataset.take(n).unwrap(), dataset]),
                 _ if batches => Dataset::concatenate(&[dataset.clone(), dataset]),
                 _ => {

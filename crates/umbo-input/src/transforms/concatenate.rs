@@ -80,6 +80,7 @@ fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
     use Cardinality::*;
     match (one, other) {
         (Endless, _) | (_, Endless) => Endless,
+        (EndlessUnlessEmpty, _) | (_, EndlessUnlessEmpty) => EndlessUnlessEmpty,
         (Unknown, _) | (_, Unknown) => Unknown,
         (Exact(one), Exact(other)) => one.checked_add(other).map_or(Unknown, Exact),
     }

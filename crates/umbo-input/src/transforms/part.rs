@@ -118,7 +118,7 @@ impl Part {
             Cardinality::Exact(all) => {
                 Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
             }
-            Cardinality::Endless if count < u64::MAX => Cardinality::Exact(count),
+            all if all.is_endless() && count < u64::MAX => Cardinality::Exact(count),
             Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
             same => same,
         }

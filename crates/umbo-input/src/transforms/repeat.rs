@@ -64,8 +64,10 @@ impl Reorder for Repeat {
 fn repeated(once: Cardinality, rounds: Option<u64>) -> Cardinality {
     match (once, rounds) {
         (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
-        (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
-        (Cardinality::Unknown, _) => Cardinality::Unknown,
+        (Cardinality::Unknown, None) => Cardinality::EndlessUnlessEmpty,
+        (Cardinality::Endless | Cardinality::EndlessUnlessEmpty, _) => once,
+        (Cardinality::Exact(_), None) => Cardinality::Endless,
+        (Cardinality::Unknown, Some(_)) => Cardinality::Unknown,
         (Cardinality::Exact(once), Some(rounds)) => once
             .checked_mul(rounds)
             .map_or(Cardinality::Unknown, Cardinality::Exact),

@@ -111,11 +111,12 @@ impl Sample {
             .filter(|(_, weight)| **weight > 0.0)
             .map(|(input, _)| *input)
             .collect();
-        let is_endless = |input: &&DatasetProperties| input.cardinality == Cardinality::Endless;
+        let all = |is: fn(Cardinality) -> bool| drawn.iter().all(|input| is(input.cardinality));
         match drawn[..] {
             [only] => only.cardinality,
             _ if !self.stop_on_empty => total(&drawn),
-            _ if drawn.iter().all(is_endless) => Cardinality::Endless,
+            _ if all(|one| one == Cardinality::Endless) => Cardinality::Endless,
+            _ if all(Cardinality::is_endless) => Cardinality::EndlessUnlessEmpty,
             // The end depends on which dataset ends first.
             _ => Cardinality::Unknown,
         }

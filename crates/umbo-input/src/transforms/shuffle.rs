@@ -42,7 +42,7 @@ impl Dataset {
     /// allocates the buffer when it needs it, and may then fail with RESOURCE_EXHAUSTED.
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
         let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
-            0 if self.cardinality() == Cardinality::Endless => {
+            0 if self.cardinality().is_endless() => {
                 return Err(invalid!(
                     "buffer_capacity",
                     "the whole dataset, and this one is endless; shuffle before repeat, or set a \

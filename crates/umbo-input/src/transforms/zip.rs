@@ -161,6 +161,8 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
         (Unknown, _) | (_, Unknown) => Unknown,
         (Endless, other) => other,
         (one, Endless) => one,
+        (EndlessUnlessEmpty, other) => other,
+        (one, EndlessUnlessEmpty) => one,
         (Exact(one), Exact(other)) => Exact(one.min(other)),
     }
 }
