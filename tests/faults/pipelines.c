@@ -13,6 +13,16 @@ static umbo_status same(const umbo_value *element, void *user_data, umbo_value *
     return umbo_value_retain(element, result);
 }
 
+static umbo_status all_but_one(const umbo_value *element, void *user_data, int32_t *keep) {
+    umbo_value *tensor = NULL;
+    umbo_view view;
+    (void)user_data;
+    UMBO_TRY(umbo_value_item(element, 0, &tensor));
+    UMBO_TRY(umbo_value_view(tensor, NULL, UMBO_DTYPE_FLOAT32, &view));
+    *keep = ((const float *)view.data)[0] != numbers[2 * WIDTH];
+    return UMBO_OK;
+}
+
 static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
@@ -58,6 +68,10 @@ static int transform(int at, int source) {
     static const int64_t sizes[2] = {2, 1};
     umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
     umbo_map_options map = UMBO_MAP_OPTIONS_INIT;
+    umbo_sample_options sample = UMBO_SAMPLE_OPTIONS_INIT;
+    umbo_padding_options masked = UMBO_PADDING_OPTIONS_INIT;
+    static const double weights_of_both[2] = {1, 3};
+    masked.mask = 1;
     two[0] = two[1] = in;
     shuffle.seed = 7;
     shuffle.buffer_capacity = 4;
@@ -93,7 +107,16 @@ static int transform(int at, int source) {
     CALL(umbo_dataset_skip(&d[at + 14], 1));
     CALL(umbo_dataset_retain(in, &d[at + 15]));
     CALL(umbo_dataset_shard(&d[at + 15], 2, 0));
-    return at + 16;
+    CALL(umbo_dataset_retain(in, &d[at + 16]));
+    CALL((hold(), umbo_dataset_filter(&d[at + 16], all_but_one, NULL, destroy)));
+    CALL(umbo_dataset_retain(d[at + 3], &d[at + 17]));
+    CALL(umbo_dataset_unbatch(&d[at + 17]));
+    two[0] = in;
+    two[1] = d[at + 16];
+    CALL(umbo_dataset_sample(2, two, weights_of_both, &sample, &d[at + 18]));
+    CALL(umbo_dataset_retain(d[at + 18], &d[at + 19]));
+    CALL(umbo_dataset_padded_batch(&d[at + 19], 2, 0, &masked));
+    return at + 20;
 }
 
 static void take_some(int iterator) {
@@ -135,6 +158,8 @@ static void distribute(void) {
         CALL(umbo_iterator_from_distributed_dataset(all.distributed[at], &all.iterators[at]));
         take_some(at);
     }
+    CALL(umbo_strategy_iterate(all.strategy, batches, &balanced, &all.iterators[3]));
+    take_some(3);
 }
 
 void pipelines(void) {

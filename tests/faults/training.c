@@ -136,6 +136,8 @@ static void make_variables(void) {
     options.shape = four;
     CALL(umbo_variable_create(NULL, "bias", NULL, &options, &all.variables[3]));
     CALL(umbo_variable_create(all.strategy, "counter", all.tensors[2], NULL, &all.variables[4]));
+    CALL(umbo_variable_create_drawn(all.strategy, "drawn", UMBO_DTYPE_FLOAT32, 1, large, UMBO_INITIAL_NORMAL, 7,
+                                    &all.variables[VARIABLES + 1]));
 }
 
 static void make_input(void) {
@@ -251,6 +253,22 @@ static void train(void) {
                                          NULL, &all.equivalence));
 }
 
+static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    umbo_view rows;
+    void *scratch;
+    (void)user_data;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &rows));
+    UMBO_TRY(umbo_replica_context_scratch(context, 400000, &scratch));
+    return umbo_replica_context_add_metric(context, "rows", (double)rows.shape[0], 1);
+}
+
+static void evaluate(void) {
+    CALL(umbo_strategy_iterate(all.strategy, all.datasets[3], NULL, &all.iterators[3]));
+    CALL(umbo_evaluate(all.strategy, all.iterators[3], measure, NULL, NULL, NULL));
+}
+
 static void collect(void) {
     umbo_destination destination = UMBO_DESTINATION_INIT;
     umbo_value *items[MOST_HANDLES];
@@ -301,5 +319,6 @@ void training(void) {
     make_input();
     make_optimizers();
     train();
+    evaluate();
     collect();
 }

@@ -99,10 +99,8 @@ void make_tensor(int place, int32_t rank, int64_t rows, int64_t columns) {
 }
 
 void make_strategy(void) {
-    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    options.cpu_replicas = REPLICAS;
     CALL(umbo_set_worker_count(2));
-    CALL(umbo_strategy_create(&options, &all.strategy));
+    CALL(umbo_strategy_create_cpu(REPLICAS, &all.strategy));
 }
 
 static const struct {
