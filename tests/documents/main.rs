@@ -329,7 +329,7 @@ fn the_tests_of_the_crossings_are_there() {
             // Those that CMake names are programs.
             let is_there = match name.split_once('.') {
                 Some((_, "rs")) => root().join("tests").join(name).exists(),
-                Some(_) => name.starts_with("c.") || name.starts_with("engines."),
+                Some((folder, _)) => ["c", "engines", "faults", "ranks"].contains(&folder),
                 None => tests.contains(&format!("fn {name}(")),
             };
             assert!(is_there, "no test {name}, of: {row}");

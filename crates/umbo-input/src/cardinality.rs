@@ -7,8 +7,8 @@ pub enum Cardinality {
     Exact(u64),
     /// The pass never ends.
     Endless,
-    /// The pass never ends, unless a dataset of an unknown number of elements that it repeats proves
-    /// to be empty.
+    /// The pass never ends, unless a dataset of an unknown number of elements that it repeats
+    /// proves to be empty.
     EndlessUnlessEmpty,
     /// The number is found only by iterating.
     Unknown,
