@@ -73,6 +73,9 @@ void inputs(const umbo::strategy &strategy) {
         variable.assign(zeros);
         umbo::variable::upload_flat({variable}, numbers);
         CHECK(variable.read().template to_vector<float>() == one_to_four);
+        auto own = umbo::tensor::create_zeros(umbo::dtype::float32, {2, 2});
+        own.upload(numbers);
+        CHECK(own.template to_vector<float>() == one_to_four);
         CHECK(umbo::tensor::from_vector(numbers).template to_vector<float>() == one_to_four);
         CHECK(umbo::tensor::from_data({2, 2}, numbers).template to_vector<float>() == one_to_four);
         CHECK(umbo::value::from_data({2, 2}, numbers).tensor().template to_vector<float>() == one_to_four);
@@ -189,6 +192,8 @@ void refusals(const umbo::strategy &strategy) {
     mistake([&] { variable.upload(strided); });
     mistake([&] { variable.download(strided); });
     mistake([&] { numbers.download(strided); });
+    auto own = umbo::tensor::create_zeros(umbo::dtype::float32, {3});
+    mistake([&] { own.upload(strided); });
     mistake([&] { umbo::variable::upload_flat({variable}, strided); });
     mistake([&] { umbo::variable::download_flat({variable}, strided); });
     mistake([&] { umbo::tensor::from_vector(strided); });
