@@ -36,7 +36,8 @@ FLAGS = "-std=gnu11 -O3 -fopenmp -Wall -Wextra -Werror"
 # Sums of float32 in another order: relative differences of 1e-7 in each step, which a training makes larger.
 ROUNDING = 1e-4
 # Threads that race change vectors at once, replicas after a batch. Of what is learned, the loss below that of vectors of
-# zeros, seeds of the draws change one per cent, and two or three threads that race another.
+# zeros, seeds of the draws change one per cent, and two or three threads that race another. Rounding decides between entries of
+# the table of sigmoids, so that replicas differ by a fifth of that at most.
 BATCHES = 0.05
 LOSS_OF_ZEROS = 0.693147
 
@@ -131,7 +132,7 @@ class Compiled:
             if not self.program.same(before, after):
                 fail(f"{self.program.name}: another loss under Umbo on {replicas}: {after}, without {before}")
             first = first or after
-            if abs(after - first) > ROUNDING * first:
+            if abs(after - first) > (BATCHES / 5 if self.program.learned else ROUNDING) * first:
                 fail(f"{self.program.name}: the loss depends on the number of replicas: {first} on {counts[0]}, {after} on {replicas}")
 
     def fingerprint(self):
@@ -281,7 +282,7 @@ def compare_documents():
     loop = (ROOT / "docs" / "loop.md").read_text()
     if (LOOPS / "openmp.diff").read_text() not in loop:
         fail("docs/loop.md has another openmp.diff than c_examples/loops")
-    kernels = loop.split("<!-- file: kernels.c -->\n```c\n")[1].split("```")[0]
+    kernels = loop.split("<!-- file: kernels.inc -->\n```c\n")[1].split("```")[0]
     after = "\n".join(line[1:] for line in (LOOPS / "gpt.diff").read_text().splitlines() if line[:1] != "-")
     if kernels not in after:
         fail("docs/loop.md has another function with kernels than gpt.diff")
