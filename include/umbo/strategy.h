@@ -30,7 +30,7 @@
  * ```
  */
 
-#include <umbo/core.h>
+#include <umbo/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -436,6 +436,24 @@ static inline void umbo_cancellation_release(const umbo_cancellation *cancellati
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **per_replica);
+
+/**
+ * Splits a batch in arrays of the program over the replicas, without a copy.
+ *
+ * @param[in] count How many arrays there are, 1 or more.
+ * @param[in] names A name for each array, all different: the batch is a struct. `names` may be
+ *   NULL: the batch is a tuple or, of a single array, a tensor.
+ * @param[in] views The arrays, all with the same size of dimension 0. umbo_view_of_memory() makes
+ *   the view of an array. They stay where they are until the batch and what was taken out of it
+ *   are released.
+ * @param[out] per_replica As of umbo_strategy_split().
+ *
+ * A program that fills the same arrays again for each batch splits them once: between two runs it
+ * may write them, and replicas then see the new elements.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_arrays(
+    const umbo_strategy *strategy, int64_t count, const char *const *names, const umbo_view *views,
+    umbo_value **per_replica);
 
 #ifdef __cplusplus
 } /* extern "C" */

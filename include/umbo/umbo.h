@@ -36,8 +36,8 @@
  * - Set up: umbo_strategy_create_cpu(), umbo_variable_create_drawn(), umbo_gradients_create(),
  *   umbo_optimizer_create_adamw() and other rules, umbo_optimizer_configure().
  * - Data: umbo_dataset_from_arrays(), umbo_dataset_from_generator(), umbo_dataset_shuffle(),
- *   umbo_dataset_batch(), umbo_dataset_map(), umbo_strategy_iterate(); umbo_strategy_split() for a
- *   batch that is there.
+ *   umbo_dataset_batch(), umbo_dataset_map(), umbo_strategy_iterate();
+ *   umbo_strategy_split_arrays() for a batch that is there.
  * - Train: umbo_train_epoch(), or its parts: umbo_iterator_next(), umbo_strategy_run(),
  *   umbo_optimizer_apply().
  * - In a step: umbo_value_view(), umbo_variable_view(), umbo_gradients_view(),

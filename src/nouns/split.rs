@@ -1,7 +1,7 @@
 //! Batches that a program has already, split over replicas.
 
 use crate::machinery::prelude::*;
-use umbo_core::input::split_for;
+use umbo_core::input::{split_arrays_for, split_for};
 
 /// Splits a global batch over the replicas.
 ///
@@ -23,4 +23,41 @@ pub fn umbo_strategy_split(
     per_replica: *mut *mut umbo_value,
 ) {
     per_replica.write(make(split_for(&strategy, &value)?)?);
+}
+
+/// Splits a batch in arrays of the program over the replicas, without a copy.
+///
+/// @param[in] count How many arrays there are, 1 or more.
+/// @param[in] names A name for each array, all different: the batch is a struct. `names` may be
+///   NULL: the batch is a tuple or, of a single array, a tensor.
+/// @param[in] views The arrays, all with the same size of dimension 0. umbo_view_of_memory() makes
+///   the view of an array. They stay where they are until the batch and what was taken out of it
+///   are released.
+/// @param[out] per_replica As of umbo_strategy_split().
+///
+/// A program that fills the same arrays again for each batch splits them once: between two runs it
+/// may write them, and replicas then see the new elements.
+#[c_call(
+    counted(count),
+    out(per_replica),
+    get(strategy),
+    optional_texts(names, count),
+    array(views, count)
+)]
+pub fn umbo_strategy_split_arrays(
+    strategy: *const umbo_strategy,
+    count: i64,
+    names: *const *const c_char,
+    views: *const umbo_view,
+    per_replica: *mut *mut umbo_value,
+) {
+    let lent = collect(
+        views.iter().map(|view| {
+            // SAFETY: the caller promises that the elements are where the views say, until nothing
+            // is left of the batch.
+            unsafe { tensor_over_view(view, "views", Box::new(())) }
+        }),
+        "views",
+    )?;
+    per_replica.write(make(split_arrays_for(&strategy, lent, names.as_deref())?)?);
 }

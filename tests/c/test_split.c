@@ -117,6 +117,66 @@ static void one_replica(void) {
     umbo_strategy_release(strategy);
 }
 
+/* Adds up the first column of a replica's rows, in the metric "sum". */
+static umbo_status add_up(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+    umbo_view x, y;
+    int64_t row;
+    double sum = 0;
+    (void)user_data;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_FLOAT32, &x));
+    UMBO_TRY(umbo_value_view(args, "y", UMBO_DTYPE_INT32, &y));
+    CHECK(x.shape[0] == y.shape[0] && x.mutable_data == NULL);
+    for (row = 0; row < x.shape[0]; row++) {
+        sum += (double)((const float *)x.data)[row * x.strides[0]] * ((const int32_t *)y.data)[row * y.strides[0]];
+    }
+    return umbo_replica_context_add_metric(ctx, "sum", sum, 1);
+}
+
+static void arrays_of_the_program(umbo_strategy *strategy) {
+    const char *const names[2] = {"x", "y"}, *const same[2] = {"x", "x"};
+    const int64_t x_shape[2] = {9, 2}, y_shape[1] = {9}, short_shape[1] = {8};
+    float x[18] = {0};
+    int32_t y[9] = {0};
+    umbo_view views[2], first;
+    umbo_value *batch = NULL, *none = NULL, *part = NULL;
+    umbo_metric_result sum = UMBO_METRIC_RESULT_INIT;
+    int index, run;
+    views[0] = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, x_shape, x);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 1, y_shape, y);
+    CHECK_OK(umbo_strategy_split_arrays(strategy, 2, names, views, &batch));
+    for (run = 1; run < 4; run++) { /* one split for all that the arrays will have */
+        double expected = 0;
+        for (index = 0; index < 9; index++) {
+            x[2 * index] = (float)(index * run);
+            y[index] = index - run;
+            expected += (double)x[2 * index] * y[index];
+        }
+        CHECK_OK(umbo_strategy_run(strategy, add_up, batch, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_metric_result(strategy, "sum", &sum));
+        CHECK(sum.sum == expected);
+    }
+    umbo_value_release(batch);
+
+    CHECK_OK(umbo_strategy_split_arrays(strategy, 1, NULL, views, &batch));
+    CHECK_OK(umbo_value_item(batch, 0, &part));
+    CHECK_OK(umbo_value_view(part, NULL, UMBO_DTYPE_FLOAT32, &first));
+    CHECK(first.data == x && first.shape[0] == 3);
+    umbo_value_release(part);
+    umbo_value_release(batch);
+
+    CHECK_STATUS(umbo_strategy_split_arrays(strategy, 2, same, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_split_arrays(strategy, 0, NULL, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_split_arrays(strategy, 2, names, NULL, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 1, short_shape, y);
+    CHECK_STATUS(umbo_strategy_split_arrays(strategy, 2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("array 1 has 8 rows");
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 0, NULL, y);
+    CHECK_STATUS(umbo_strategy_split_arrays(strategy, 2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("array 1 is a scalar");
+    CHECK(none == NULL);
+}
+
 static void refused(umbo_strategy *strategy) {
     umbo_value *number = float_value(1), *batch = iota(4, 0), *own = NULL, *twice = NULL;
     CHECK_STATUS(umbo_strategy_split(strategy, number, &own), UMBO_STATUS_INVALID_ARGUMENT);
@@ -134,6 +194,7 @@ int main(void) {
     umbo_strategy *strategy = make_strategy(4);
     as_a_distributed_element(strategy);
     one_replica();
+    arrays_of_the_program(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

@@ -77,6 +77,14 @@ void splitting(const umbo::strategy &strategy) {
     const auto parts = strategy.split(batch);
     CHECK(parts.kind() == umbo::value_kind::per_replica && parts.example_count(0) == 2 && parts.example_count(1) == 1);
     CHECK(parts.item(1).view_as<const float>()(0) == 3);
+    // Arrays are split in place: what they have later is seen.
+    float x[3] = {1, 2, 3};
+    const std::int32_t y[3] = {4, 5, 6};
+    const auto fields = strategy.split_arrays({umbo::view_of_memory({3}, x), umbo::view_of_memory({3}, y)}, {"x", "y"});
+    x[2] = 7;
+    CHECK(fields.field("x").item(1).view_as<const float>()(0) == 7);
+    CHECK(fields.field("y").item(0).view_as<const std::int32_t>()(1) == 5);
+    CHECK(strategy.split_arrays({umbo::view_of_memory({3}, x)}).item(0).view_as<const float>().data() == x);
 }
 
 void arrays() {

@@ -154,11 +154,10 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
         for (const auto &buffer : module.buffers()) found.push_back(buffer.clone());
     };
     if (what == kind::rows) {
-        umbo::value::field_list fields;
-        fields.emplace_back("n", umbo::value(umbo::adapters::share(torch::arange(examples) * 7 % 10)));
-        fields.emplace_back("t", umbo::value(umbo::adapters::share(torch::linspace(-1, 2, examples))));
+        const auto rows = umbo::adapters::batch_of(
+            {{"n", torch::arange(examples) * 7 % 10}, {"t", torch::linspace(-1, 2, examples)}});
         torch_model<table_impl> model(strategy, [] { return std::make_shared<table_impl>(true); }, options);
-        const auto batch = strategy.split(umbo::value::create_struct(fields));
+        const auto batch = strategy.split(rows);
         for (int step = 0; step < 6; ++step) {
             model.train(batch, [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); });
             update(model.gradients());
@@ -314,10 +313,8 @@ void batch_normalisation() {
         NetImpl alone(0.0, true);
         CHECK(model.buffers().size() == 3);
         for (const std::int64_t rows : {examples, examples - 1, examples / 2}) {
-            umbo::value::field_list fields;
-            fields.emplace_back("x", umbo::value(umbo::adapters::share(all.x.slice(0, 0, rows))));
-            fields.emplace_back("y", umbo::value(umbo::adapters::share(all.y.slice(0, 0, rows))));
-            model.train(strategy.split(umbo::value::create_struct(fields)), loss_of<NetImpl>);
+            const auto batch = umbo::adapters::batch_of({{"x", all.x.slice(0, 0, rows)}, {"y", all.y.slice(0, 0, rows)}});
+            model.train(strategy.split(batch), loss_of<NetImpl>);
             sgd.apply(model.gradients());
             alone.forward(all.x.slice(0, 0, rows));
         }

@@ -41,7 +41,7 @@ pub use cardinality::Cardinality;
 pub use dataset::Dataset;
 pub use distribution::input_context::InputContext;
 pub use distribution::options::{DistributeOptions, Sharding, Splitting};
-pub use distribution::split::{batch_rows, part_sizes, split_for, split_rows};
+pub use distribution::split::{batch_rows, part_sizes, split_arrays_for, split_for, split_rows};
 pub use distribution::{
     DistributedDataset, distribute, distribute_dataset, distribute_datasets_from_function,
     distribute_per_replica_batches,

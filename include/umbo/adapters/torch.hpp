@@ -111,11 +111,16 @@ inline tensor share(const at::Tensor &from) {
     return tensor(out);
 }
 
-// A dataset of the rows of tensors, in place.
-inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
+// A batch of tensors, in place: `model.train(strategy.split(batch_of({{"x", x}, {"y", y}})), loss)`.
+inline value batch_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
     value::field_list shared;
     for (const auto &field : fields) shared.emplace_back(field.first, value(share(field.second)));
-    return dataset::from_tensor_slices(value::create_struct(shared));
+    return value::create_struct(shared);
+}
+
+// A dataset of the rows of tensors, in place.
+inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
+    return dataset::from_tensor_slices(batch_of(fields));
 }
 
 namespace torch_detail {

@@ -421,6 +421,17 @@ public:
         return value(out);
     }
 
+    // A batch in arrays, which are not copied: structs with these names or, without names, tuples; a single array without
+    // a name is a tensor. Arrays that are filled again between two runs need to be split once.
+    returned<value> split_arrays(span<const umbo_view> arrays, span<const std::string> names = {}) const {
+        UMBO_DETAIL_CALL(detail::expect_names(arrays.size(), names));
+        const auto texts = detail::raw_texts(names);
+        umbo_value *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_strategy_split_arrays(get(), detail::count_of(arrays.size()),
+                                                   texts.empty() ? nullptr : texts.data(), arrays.data(), &out));
+        return value(out);
+    }
+
     // Splits each element over the replicas.
     returned<distributed_dataset> distribute_dataset(const dataset &source,
                                    const distribute_options &how = {}) const {

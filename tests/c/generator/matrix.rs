@@ -42,6 +42,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_variable_upload_flat", "data", "numbers"),
     ("umbo_variable_upload_flat", "bytes", "sizeof(numbers[0])"),
     ("umbo_strategy_split", "value", "good.batch"),
+    ("umbo_strategy_split_arrays", "views", "&array_view"),
     ("umbo_dataset_from_arrays", "views", "&array_view"),
     ("umbo_dataset_from_idx_files", "paths", "&idx_file"),
     ("umbo_value_item", "value", "good.structure"),

@@ -7,6 +7,7 @@ use crate::elements::spec::{ElementSpec, LeafSpec};
 use crate::passes::batch_counter::BatchCounter;
 use crate::passes::gathered::Make;
 use crate::passes::position::Description;
+use crate::sources::nest_of_arrays;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase};
 use umbo_device::DeviceId;
@@ -224,6 +225,34 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
             count => Value::per_replica((0..count).map(part_of).collect::<Result<_>>()?),
         }
     })
+}
+
+/// [`split_for`] of a batch in arrays: a struct with these names or, without names, a tuple; a
+/// single array without a name itself.
+///
+/// INVALID_ARGUMENT: arrays that do not have the same number of rows; two of one name.
+pub fn split_arrays_for(
+    strategy: &Strategy,
+    arrays: Vec<Tensor>,
+    names: Option<&[&str]>,
+) -> Result<Value> {
+    let mut first = None;
+    for (index, array) in arrays.iter().enumerate() {
+        let Some(&rows) = array.shape().first() else {
+            return Err(invalid!(
+                "views",
+                "array {index} is a scalar; give it a dimension 0"
+            ));
+        };
+        let first = *first.get_or_insert(rows);
+        if rows != first {
+            return Err(invalid!(
+                "views",
+                "array {index} has {rows} rows, and array 0 has {first}; all must have as many"
+            ));
+        }
+    }
+    split_for(strategy, &nest_of_arrays(arrays, names)?)
 }
 
 /// The number of examples a tensor holds: its number of rows, or 1 for a scalar.

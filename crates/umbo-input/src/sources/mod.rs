@@ -71,16 +71,20 @@ impl Dataset {
     /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these
     /// names. Without names it is made of a tuple, or of a single array itself.
     pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
-        let mut arrays = arrays.into_iter().map(Value::Tensor);
-        let components = match names {
-            Some(names) => {
-                let names = names.iter().map(|&name| name.into());
-                Value::structure(names.zip(arrays).collect())?
-            }
-            None if arrays.len() == 1 => arrays.next().unwrap_or_else(Value::nothing),
-            None => Value::tuple(arrays.collect())?,
-        };
-        Dataset::from_tensor_slices(&components)
+        Dataset::from_tensor_slices(&nest_of_arrays(arrays, names)?)
+    }
+}
+
+/// A struct of `arrays` with these names. Without names it is a tuple, or a single array itself.
+pub(crate) fn nest_of_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Value> {
+    let mut arrays = arrays.into_iter().map(Value::Tensor);
+    match names {
+        Some(names) => {
+            let names = names.iter().map(|&name| name.into());
+            Value::structure(names.zip(arrays).collect())
+        }
+        None if arrays.len() == 1 => Ok(arrays.next().unwrap_or_else(Value::nothing)),
+        None => Value::tuple(arrays.collect()),
     }
 }
 
