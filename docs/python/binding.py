@@ -25,7 +25,7 @@ class Library:
         text = re.sub(r"^#ifdef __cplusplus\n[^#]*#(else|endif)", "", text, flags=re.M)
         # Where a compiler would have a choice, the last definition of a macro is that of plain C.
         self.macros = dict(re.findall(r"^#define (\w+) +(.*)", text, flags=re.M))
-        text = re.sub(r"static inline [^{;]*\{(?:.*\}$|(?:.*\n)*?\})|^#.*|UMBO_API|UMBO_MUST_USE|UMBO_NO_RETURN", "", text, flags=re.M)
+        text = re.sub(r"static inline [^{;]*(?:;|\{(?:.*\}$|(?:.*\n)*?\}))|^#.*|UMBO_API|UMBO_MUST_USE|UMBO_NO_RETURN", "", text, flags=re.M)
         ffi.cdef(text.replace(" UMBO_INT32 {", " {"))
         self.functions = ffi.dlopen(str(LIBRARY / "libumbo.so"))
 

@@ -399,12 +399,7 @@ UMBO_API UMBO_NO_RETURN void umbo_check_failed(umbo_status status, const char *f
  *
  * @param[in] status The status.
  */
-static inline void umbo_ignore(umbo_status status) {
-  /* Enums have 32 bits, as in the library. */
-  char compile_without_fshort_enums[sizeof(status) == 4 ? 1 : -1];
-  (void)compile_without_fshort_enums;
-  (void)status;
-}
+static inline void umbo_ignore(umbo_status status);
 
 /** A type of handle. */
 typedef enum umbo_handle_type UMBO_INT32 {
@@ -604,5 +599,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_live_handles(umbo_handle_type type, int6
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/core.h>
 
 #endif

@@ -826,17 +826,12 @@ static inline void umbo_iterator_release(const umbo_iterator *iterator) {
  */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_iterate(
     umbo_strategy *strategy, const umbo_dataset *dataset, const umbo_distribute_options *options,
-    umbo_iterator **iterator) {
-  umbo_distributed_dataset *distributed = NULL;
-  umbo_status status = umbo_strategy_distribute_dataset(strategy, dataset, options, &distributed);
-  if (status != UMBO_OK) return status;
-  status = umbo_iterator_from_distributed_dataset(distributed, iterator);
-  umbo_distributed_dataset_release(distributed);
-  return status;
-}
+    umbo_iterator **iterator);
 
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/dataset.h>
 
 #endif

@@ -208,11 +208,7 @@ static inline void umbo_strategy_release(const umbo_strategy *strategy) {
  *   without options.
  */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_create_cpu(
-    int64_t cpu_replicas, umbo_strategy **strategy) {
-  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-  options.cpu_replicas = cpu_replicas;
-  return umbo_strategy_create(&options, strategy);
-}
+    int64_t cpu_replicas, umbo_strategy **strategy);
 
 /** A strategy's replicas, devices and state. */
 typedef struct umbo_strategy_info {
@@ -458,5 +454,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_arrays(
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/strategy.h>
 
 #endif

@@ -84,13 +84,7 @@ static inline void umbo_value_release(const umbo_value *value) {
  */
 UMBO_MUST_USE static inline umbo_status umbo_value_from_data(
     umbo_dtype dtype, int32_t ndim, const int64_t *shape, const void *data, const char *device,
-    umbo_value **value) {
-  umbo_tensor *tensor = NULL;
-  umbo_status status = umbo_tensor_from_data(dtype, ndim, shape, data, device, &tensor);
-  if (status == UMBO_OK) status = umbo_value_from_tensor(tensor, value);
-  umbo_tensor_release(tensor);
-  return status;
-}
+    umbo_value **value);
 
 /** The kinds of values. */
 typedef enum umbo_value_kind UMBO_INT32 {
@@ -199,5 +193,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/value.h>
 
 #endif

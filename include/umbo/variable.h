@@ -188,15 +188,7 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
  */
 UMBO_MUST_USE static inline umbo_status umbo_variable_create_drawn(
     umbo_strategy *strategy, const char *name, umbo_dtype dtype, int32_t ndim,
-    const int64_t *shape, umbo_initial initial, uint64_t seed, umbo_variable **variable) {
-  umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
-  options.dtype = dtype;
-  options.ndim = ndim;
-  options.shape = shape;
-  options.initial = initial;
-  options.initial_seed = seed;
-  return umbo_variable_create(strategy, name, NULL, &options, variable);
-}
+    const int64_t *shape, umbo_initial initial, uint64_t seed, umbo_variable **variable);
 
 /**
  * Gets a view of a variable's value, for reading.
@@ -390,5 +382,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload_flat(
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/variable.h>
 
 #endif

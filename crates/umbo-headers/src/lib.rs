@@ -9,11 +9,15 @@
 //! - `{{function NAME}}`: one function, which another header would have with its file.
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
 //!   special about a release of the last handle follows, up to `{{end}}`.
+//! - `{{helpers}}` to `{{end}}`: inline functions that only other inline functions call.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
 //! - `{{options NAME}}`, in the skeleton `FILE.hpp.in` of a file of `include/umbo/cpp`: the C++
 //!   struct of a C struct; `{{conversion NAME}}` and `{{reading NAME}}`: the functions that make
 //!   the one of the other; `{{enum NAME OWN START}}`: both of an enum, `START` being what its
 //!   constants begin with.
+//!
+//! Bodies of inline functions of more than one line go to `inline/NAME.h`, which the header
+//! includes at its end.
 //!
 //! A struct with `#[c_struct]`, which the caller begins, gets a macro `UMBO_X_INIT`, with the
 //! defaults that the attribute says and zeros for the rest. Of `umbo_x_options` the values without
@@ -24,6 +28,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod cpp;
+mod inline;
 mod items;
 
 use items::{Declaration, DeclarationKind, Field, items};
@@ -65,8 +70,13 @@ pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
     let mut headers = Vec::new();
     for (name, skeleton) in &skeletons {
         let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
-        let text = header(skeleton, &sources, &zeros, &taken)
+        let mut text = header(skeleton, &sources, &zeros, &taken)
             .map_err(|problem| format!("{name}.in: {problem}"))?;
+        if name.ends_with(".h") {
+            let (declarations, bodies) = inline::split(name, &text);
+            text = declarations;
+            headers.extend(bodies.map(|bodies| (format!("inline/{name}"), bodies)));
+        }
         headers.push((format!("{folder}{name}"), text));
     }
     headers.sort();
@@ -130,6 +140,7 @@ pub fn write(root: &Path) -> Result<(), String> {
         fs::write(&path, names).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let folder = root.join("include/umbo");
+    fs::create_dir_all(folder.join("inline")).map_err(|error| error.to_string())?;
     let headers = generate(root)?;
     for (name, text) in &headers {
         let path = folder.join(name);
@@ -147,9 +158,15 @@ pub fn write(root: &Path) -> Result<(), String> {
 
 /// The names of the headers that are there, in order.
 pub fn committed(root: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(root.join("include/umbo")).map_err(|error| error.to_string())?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.filter(|name| name.ends_with(".h")).collect();
+    let mut names = Vec::new();
+    for folder in ["", "inline/"] {
+        let path = root.join("include/umbo").join(folder);
+        let entries =
+            fs::read_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let found = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let headers = found.filter(|name| name.ends_with(".h"));
+        names.extend(headers.map(|name| format!("{folder}{name}")));
+    }
     names.sort();
     Ok(names)
 }
@@ -218,6 +235,10 @@ fn header(
             let item = item.ok_or_else(|| format!("{name} is not there"))?;
             comment(&item.documentation, "", &mut text);
             declare_item(item, &[], zeros, &mut text)?;
+        } else if line == "{{helpers}}" {
+            text.push_str(&format!("{}\n", inline::HELPERS_BEGIN));
+        } else if line == "{{end}}" {
+            text.push_str(&format!("{}\n", inline::HELPERS_END));
         } else if let Some(name) = directive(line, "options ") {
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
         } else if let Some(words) = directive(line, "enum ") {

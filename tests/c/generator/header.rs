@@ -80,7 +80,9 @@ pub fn with_included(path: &Path, seen: &mut BTreeSet<String>) -> Result<String,
     for line in text.lines() {
         let included = line
             .strip_prefix("#include <umbo/")
-            .and_then(|rest| rest.strip_suffix('>'));
+            .and_then(|rest| rest.strip_suffix('>'))
+            // Bodies of what the header declares.
+            .filter(|name| !name.starts_with("inline/"));
         if let Some(name) = included
             && seen.insert(name.to_owned())
         {
