@@ -69,11 +69,7 @@ typedef struct {
 } DLPackVersion;
 
 /** The kinds of devices. Umbo takes and gives kDLCPU and kDLCUDA, and takes kDLCUDAHost. */
-#if defined(__cplusplus) && (__cplusplus >= 201103L || defined(_MSC_VER))
-typedef enum : int32_t {
-#else
-typedef enum {
-#endif
+typedef enum UMBO_INT32 {
   kDLCPU = 1,
   kDLCUDA = 2,
   kDLCUDAHost = 3,

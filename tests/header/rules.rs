@@ -339,6 +339,10 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
     for (_, text) in headers() {
         for body in code(text).split("typedef enum ").skip(1) {
             let body = body.split('}').next().expect("it ends");
+            // Those of DLPack have no name there.
+            if body.starts_with("UMBO_INT32 ") {
+                continue;
+            }
             // A sum of flags is no constant of its enum.
             if body.starts_with("umbo_view_flags ") {
                 continue;
