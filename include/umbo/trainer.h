@@ -107,6 +107,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_row(
     const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
 
 /**
+ * Gets where this replica adds the gradients of several rows: umbo_rows_gradient_row() for each,
+ * in less time.
+ *
+ * @param[in] rows What the function that calls got.
+ * @param[in] array The index of the array.
+ * @param[in] count How many rows.
+ * @param[in] numbers The numbers of the rows in the array. One that is there twice gets the same
+ *   address twice.
+ * @param[out] gradients The address for each.
+ * @return As umbo_rows_gradient_row(); then no row was asked for.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_rows(
+    const umbo_rows *rows, int64_t array, int64_t count, const int64_t *numbers,
+    float **gradients);
+
+/**
  * Makes the rows of this call count by another weight than their number: the words of sentences,
  * the steps of games. The update divides by the weights of all replicas, and so does the loss.
  *

@@ -238,6 +238,22 @@ static umbo_status learn_table(const umbo_rows *rows, const float *weights, floa
         CHECK_OK(umbo_rows_gradient_row(rows, 0, number, &row));
         row[0] += 1, row[1] -= 2;
         for (int k = 1; k < 4; ++k) rows->gradients[k][0] += 1;
+        {
+            const int64_t both[3] = {number, 6 - number, number}, wrong[2] = {3, 7};
+            float *places[3] = {NULL, NULL, NULL};
+            CHECK_STATUS(umbo_rows_gradient_rows(rows, 0, 2, wrong, places), UMBO_STATUS_OUT_OF_RANGE);
+            CHECK_STATUS(umbo_rows_gradient_rows(rows, 1, 1, both, places),
+                         UMBO_STATUS_INVALID_ARGUMENT);
+            CHECK(places[0] == NULL);
+            CHECK_OK(umbo_rows_gradient_rows(rows, 0, 1, both, places));
+            CHECK(places[0] == row && places[1] == NULL);
+            CHECK_OK(umbo_rows_gradient_rows(rows, 0, 0, NULL, NULL));
+            if (user_data != NULL) {
+                CHECK_OK(umbo_rows_gradient_rows(rows, 0, 3, both, places));
+                CHECK(places[0] == row && places[2] == row);
+                CHECK((places[1] == row) == (number == 3));
+            }
+        }
         CHECK_OK(umbo_rows_gradient_row(rows, 0, number, &again));
         CHECK(row == again);
     }

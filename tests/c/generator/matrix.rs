@@ -187,6 +187,8 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_rows_gradient_row", "rows", "good.rows"),
     ("umbo_rows_gradient_row", "array", "0"),
     ("umbo_rows_gradient_row", "row", "0"),
+    ("umbo_rows_gradient_rows", "rows", "good.rows"),
+    ("umbo_rows_gradient_rows", "array", "0"),
     ("umbo_rows_weigh", "rows", "good.rows"),
 ];
 

@@ -180,6 +180,46 @@ const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
         "UMBO_STATUS_FAILED_PRECONDITION",
     ),
     (
+        "umbo_rows_gradient_rows",
+        "count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "indices",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "training",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "replica_id",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "array_count",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "call",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "array",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
+        "umbo_rows_gradient_rows",
+        "numbers",
+        "UMBO_STATUS_FAILED_PRECONDITION",
+    ),
+    (
         "umbo_rows_weigh",
         "count",
         "UMBO_STATUS_FAILED_PRECONDITION",

@@ -5,6 +5,8 @@ static void some_calls(struct fuzzer *f);
 static void in_a_callback(void) {
     struct fuzzer *const f = &fuzzer;
     if (!pthread_equal(pthread_self(), f->thread) || f->nesting >= MOST_NESTING) return;
+    /* Handles live as long as the model says, and not only until the callback returns. */
+    umbo_ignore(umbo_callback_keep_handles());
     f->nesting++;
     some_calls(f);
     f->nesting--;

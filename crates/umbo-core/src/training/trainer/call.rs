@@ -70,9 +70,28 @@ pub fn with_gradient_row<R>(
 ) -> Result<R> {
     with_running(call, |running| match &mut running.rows {
         Some(rows) => rows.row(array, row).map(body),
-        None => Err(Error::precondition(
-            "rows: they are evaluated, which has no gradients; ask only if training is 1",
-        )),
+        None => Err(evaluates()),
+    })
+}
+
+#[cold]
+fn evaluates() -> Error {
+    Error::precondition(
+        "rows: they are evaluated, which has no gradients; ask only if training is 1",
+    )
+}
+
+/// Calls `each` with the position and the gradient of each of several rows of an array, as
+/// [`with_gradient_row`] does for one. If one is refused, it is called for none.
+pub fn with_gradient_rows(
+    call: u64,
+    array: usize,
+    rows: &[i64],
+    each: impl FnMut(usize, &mut [f32]),
+) -> Result<()> {
+    with_running(call, |running| match &mut running.rows {
+        Some(all) => all.rows(array, rows, each),
+        None => Err(evaluates()),
     })
 }
 

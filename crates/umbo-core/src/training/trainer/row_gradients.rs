@@ -46,6 +46,25 @@ impl RowGradients {
         table.row(row)
     }
 
+    /// Calls `each` with the position and the gradient of each of these rows of array `array`. If
+    /// one is refused, it is called for none.
+    ///
+    /// As [`RowGradients::row`].
+    pub(super) fn rows(
+        &mut self,
+        array: usize,
+        rows: &[i64],
+        mut each: impl FnMut(usize, &mut [f32]),
+    ) -> Result<()> {
+        if let Some(Some(table)) = self.arrays.get(array) {
+            rows.iter().try_for_each(|&row| table.check(row))?;
+        }
+        for (at, &row) in rows.iter().enumerate() {
+            each(at, self.row(array, row)?);
+        }
+        Ok(())
+    }
+
     /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.arrays.iter_mut().flatten().for_each(RowTable::clear);
@@ -105,14 +124,21 @@ impl RowTable {
     }
 
     fn row(&mut self, row: i64) -> Result<&mut [f32]> {
+        self.check(row)?;
+        let at = match self.find(row) {
+            Ok(at) => at,
+            Err(place) => self.insert(row, place)?,
+        };
+        let length = self.shape.length;
+        let start = at % self.rows_per_block * length;
+        Ok(&mut self.blocks[at / self.rows_per_block][start..start + length])
+    }
+
+    /// Refuses a row that there is not.
+    #[inline]
+    fn check(&self, row: i64) -> Result<()> {
         if usize::try_from(row).is_ok_and(|row| row < self.shape.rows) {
-            let at = match self.find(row) {
-                Ok(at) => at,
-                Err(place) => self.insert(row, place)?,
-            };
-            let length = self.shape.length;
-            let start = at % self.rows_per_block * length;
-            return Ok(&mut self.blocks[at / self.rows_per_block][start..start + length]);
+            return Ok(());
         }
         let rows = self.shape.rows;
         Err(out_of_range!(
