@@ -57,7 +57,7 @@ class Program:
 
 
 PROGRAMS = [
-    Program("openmp", "a linear model, SGD", (20, 128), [(3000, 128), (3000, 2000)], "the update"),
+    Program("openmp", "a linear model, SGD", (2, 128), [(3000, 128), (3000, 2000)], "the update"),
     Program("gpt", "a GPT, AdamW", (20, 64), [(150, 64), (40, 256)], "half of the layers, the update"),
     Program("network", "a perceptron, momentum", (3, 128), [(12, 128), (4, 1024)], "the sum, the update"),
     Program("skipgram", "word vectors, SGD", (1, 16), [(12, 32), (6, 128)], "nothing", learned=True),
@@ -102,6 +102,7 @@ class Compiled:
         if in_sync == after:
             fail(f"{patch.name} has no .replicas = threads, which this program adds replicas_in_sync to")
         (folder / "in_sync.c").write_text(in_sync)
+        done([*compiler, "-O2", "-D_DEFAULT_SOURCE", HERE / "peak.c", "-o", "peak"], cwd=folder)
         for when in ("before", "after", "in_sync"):
             with_library = [] if when == "before" else linked
             done([*compiler, *FLAGS.split(), f"{when}.c", "-o", when, *with_library, "-lm"], cwd=folder)
@@ -113,16 +114,12 @@ class Compiled:
         environment = dict(os.environ, OMP_WAIT_POLICY="passive")
         # Replicas that are more than the processors are asked for here.
         environment["UMBO_LOG"] = "error"
-        command = [self.folder / when, str(amount), str(threads), str(size), str(self.folder / weights)]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        printed = child.stdout.read()
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        child.stdout.close()
-        found = re.fullmatch(r"loss ([0-9.]+), ([0-9]+) (\w+)/s\n", printed)
-        if child.returncode != 0 or found is None:
-            fail(f"{self.program.name}, {when}: status {child.returncode}, it printed: {printed}")
-        return float(found[1]), float(found[2]), used.ru_maxrss
+        command = [self.folder / "peak", self.folder / when, amount, threads, size, self.folder / weights]
+        printed = done(command, env=environment)
+        found = re.fullmatch(r"loss ([0-9.]+), ([0-9]+) \w+/s\npeak ([0-9]+)\n", printed)
+        if found is None:
+            fail(f"{self.program.name}, {when}, printed: {printed}")
+        return float(found[1]), float(found[2]), int(found[3])
 
     def learns_the_same(self, counts=(1, 2, 3)):
         before, first = self.run("before", 2, self.program.check)[0], None
