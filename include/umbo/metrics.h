@@ -163,8 +163,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric_result(
 /**
  * Makes metrics, none yet, to which the replicas of a strategy add in its runs.
  *
- * With several ranks all of them make, define and reset the same metrics between the same runs;
- * totals are those of all ranks. A run of ranks whose metrics differ is
+ * With several ranks all of them make, define, reset and release the same metrics between the same
+ * runs; totals are those of all ranks. A run of ranks whose metrics differ is
  * UMBO_STATUS_FAILED_PRECONDITION.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_create(

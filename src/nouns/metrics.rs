@@ -134,8 +134,8 @@ pub fn umbo_strategy_metric_result(
 
 /// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
 ///
-/// With several ranks all of them make, define and reset the same metrics between the same runs;
-/// totals are those of all ranks. A run of ranks whose metrics differ is
+/// With several ranks all of them make, define, reset and release the same metrics between the same
+/// runs; totals are those of all ranks. A run of ranks whose metrics differ is
 /// UMBO_STATUS_FAILED_PRECONDITION.
 #[c_call(out(metrics), get(strategy))]
 pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut umbo_metrics) {

@@ -7,7 +7,7 @@ use umbo_core::collectives::Assignment;
 use umbo_core::equivalence::check;
 use umbo_core::error::{Error, Status};
 use umbo_core::input::{DistributeOptions, distribute_dataset};
-use umbo_core::metrics::kind::MetricKind;
+use umbo_core::metrics::kind::{MetricDefinition, MetricKind};
 use umbo_core::metrics::{Metrics, Predictions};
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo_core::strategy::context::metrics::Metric;
@@ -124,6 +124,42 @@ fn metrics_are_those_of_all_ranks() {
                 "{came:?}, not {expected:?}"
             );
         }
+    }
+}
+
+/// Ranks whose metrics differ, in names, their order, kinds or what is ignored: nothing of the run
+/// counts, and nothing is mixed.
+#[test]
+fn metrics_that_differ_on_ranks_are_refused() {
+    let plain = |kind: MetricKind| MetricDefinition::from(kind);
+    let any = MetricKind::Accuracy { classes: None };
+    let mean = ("a", plain(MetricKind::Mean));
+    let others = [
+        vec![("b", plain(MetricKind::Mean)), mean],
+        vec![mean, ("c", plain(MetricKind::Mean))],
+        vec![mean, ("b", plain(MetricKind::Sum))],
+        vec![mean, ("b", MetricDefinition::ignoring(any, 2).unwrap())],
+        vec![mean],
+        vec![mean, ("b", plain(MetricKind::Mean)), ("c", plain(any))],
+    ];
+    for other in &others {
+        on_ranks(&ranks(2), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let metrics = Metrics::new(&strategy);
+            let first = vec![mean, ("b", plain(MetricKind::Mean))];
+            for (name, definition) in if rank == 0 { &first } else { other } {
+                metrics.define(name, *definition).unwrap();
+            }
+            let step = |context: &ReplicaContext| {
+                metrics.add_in(context, "a", 1.0, 2.0)?;
+                Ok(None)
+            };
+            let error = strategy.run(&step, None).unwrap_err();
+            assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+            let words = "what metrics object 1 has";
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(metrics.result("a").unwrap().weight, 0.0, "rank {rank}");
+        });
     }
 }
 

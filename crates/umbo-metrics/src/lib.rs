@@ -66,6 +66,8 @@ pub struct Metrics {
     /// alone.
     parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
     entries: Mutex<IndexMap<Text, MetricEntry>>,
+    /// The names and definitions in words, which ranks compare.
+    definitions: Mutex<String>,
     /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
     are_exchanged: bool,
     /// Whether a score outside of an AUC's range was warned of.
@@ -89,6 +91,7 @@ impl Metrics {
                 .map(|_| CachePadded::default())
                 .collect(),
             entries: Mutex::default(),
+            definitions: Mutex::default(),
             are_exchanged: strategy.ranks().exchanges_totals(),
             has_warned: AtomicBool::new(false),
         });
@@ -110,6 +113,9 @@ impl Metrics {
             let slot = AddedToEntry::new(definition);
             part.lock().slots.insert(name.clone(), slot);
         }
+        self.definitions
+            .lock()
+            .push_str(&in_words(&name, definition));
         entries.insert(name, MetricEntry { definition, total });
         Ok(())
     }
@@ -306,6 +312,16 @@ impl Metrics {
         context.record_additions(self)?;
         Ok(step)
     }
+}
+
+/// A definition in words.
+fn in_words(name: &Text, definition: MetricDefinition) -> String {
+    let MetricDefinition {
+        kind,
+        ignored_label,
+    } = definition;
+    let ignored = ignored_label.map_or_else(String::new, |label| format!(" without {label}"));
+    format!("[{name}: {kind:?}{ignored}]")
 }
 
 #[cold]

@@ -8,6 +8,10 @@ use umbo_strategy::ranks::totals::Totals;
 use umbo_strategy::ranks::wire::{Reader, Writer};
 
 impl Totals for Metrics {
+    fn with_definitions(&self, look: &mut dyn FnMut(&str)) {
+        look(&self.definitions.lock());
+    }
+
     fn encode(&self, step: u64, to: &mut Writer) -> Result<()> {
         to.number(self.parts.len() as u64)?;
         for part in &self.parts {

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use super::collective_call::{Call, Gathered};
 use super::descriptor::CollectiveKind;
 use super::group::Ranks;
-use super::quantities::Quantities;
+use super::quantities::{AddQuantity, Quantities};
 use super::totals::Totals;
 use super::wire::{Reader, Writer};
 use crate::context::metrics::Metric;
@@ -64,9 +64,16 @@ impl Ranks {
         if self.is_alone() {
             return outcome.map(|()| None);
         }
+        let totals = self.totals.lock().in_use();
+        let quantities = |add: &mut AddQuantity<'_>| {
+            for (number, totals) in &totals {
+                let name = format_args!("what metrics object {number} has");
+                totals.with_definitions(&mut |words| add(&name, words.into()));
+            }
+        };
         let call = Call {
             length: payload.len(),
-            ..Call::to(CollectiveKind::Commit, &"the commit point")
+            ..Call::to(CollectiveKind::Commit, &"the commit point").agreeing(&quantities)
         };
         let met = self
             .start_collective(call, outcome)

@@ -7,6 +7,9 @@ use umbo_base::error::Result;
 
 /// Totals of what the replicas of all ranks add in steps.
 pub trait Totals: Send + Sync {
+    /// Calls a function with what the totals are of, in words, which are the same on all ranks.
+    fn with_definitions(&self, look: &mut dyn FnMut(&str));
+
     /// Encodes what this rank's replicas have added in step `step`.
     fn encode(&self, step: u64, to: &mut Writer) -> Result<()>;
 
