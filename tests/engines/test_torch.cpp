@@ -1,12 +1,16 @@
 // LibTorch under Umbo: what training means there does not depend on replicas, and agrees with torch alone.
 #include <umbo/adapters/torch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -651,6 +655,8 @@ void failures_and_kept_batches() {
     }
 }
 
+#include "torch_loops.hpp"
+
 } // namespace
 
 // The lines of README that put a module under Umbo, around a network and data that they do not say.
@@ -694,5 +700,6 @@ int main(int count, char **words) {
     saved_and_loaded();
     checked();
     failures_and_kept_batches();
+    loops_of_torch();
     return finish();
 }

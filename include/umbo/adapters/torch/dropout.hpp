@@ -1,0 +1,146 @@
+// Dropout that does not depend on how a batch was split.
+#ifndef UMBO_ADAPTERS_TORCH_DROPOUT_HPP
+#define UMBO_ADAPTERS_TORCH_DROPOUT_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include <umbo/adapters/torch/tensor.hpp>
+
+namespace umbo {
+namespace adapters {
+
+namespace torch_detail {
+
+// Where the part of the replica that this thread serves lies; for dropout.
+struct place {
+    std::int64_t step = 0, first_example = 0;
+    bool known = false;
+    // Another number each time that a thread comes to a place.
+    std::uint64_t visit = 0;
+};
+
+inline std::uint64_t next_visit() {
+    static std::atomic<std::uint64_t> visits{0};
+    return ++visits;
+}
+
+inline place &current_place() {
+    thread_local place now;
+    return now;
+}
+
+// The finaliser of splitmix64: a bijection whose outputs look random.
+inline std::uint64_t mixed(std::uint64_t bits) {
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    return bits ^ (bits >> 31);
+}
+
+inline std::uint64_t keyed(std::uint64_t key, std::uint64_t number) {
+    return mixed(key + 0x9e3779b97f4a7c15u * (number + 1));
+}
+
+} // namespace torch_detail
+
+namespace torch_detail {
+
+// What layers of keyed dropout share: their number, and the draws of the step that their replica is in.
+class keyed_layer {
+public:
+    // Which of a module's layers it is; a `torch_model` numbers them.
+    std::uint64_t layer = 0;
+
+protected:
+    keyed_layer(const char *name, double p) {
+        TORCH_CHECK(p >= 0 && p <= 1, name, ": p is ", p, "; it is from 0 to 1");
+    }
+
+    // For each of `rows` examples `width` factors, which are 0 or 1 / (1 - p).
+    at::Tensor drawn(const char *name, double p, std::uint64_t seed, std::int64_t rows, std::int64_t width) {
+        const auto &at = current_place();
+        TORCH_CHECK(at.known, name, ": in training it is used in the steps of a torch_model, which know where examples are");
+        if (visit != at.visit) {
+            visit = at.visit;
+            uses = 0;
+        }
+        std::uint64_t of_step = keyed(keyed(mixed(seed), layer), static_cast<std::uint64_t>(at.step));
+        // A network may use one layer several times.
+        if (uses > 0) of_step = keyed(mixed(of_step), uses);
+        ++uses;
+        auto mask = at::empty({rows, width}, at::TensorOptions(at::kFloat));
+        float *const all = mask.template data_ptr<float>();
+        const auto kept = static_cast<float>(1 / (1 - p));
+        // Numbers below this one, of 2^32, drop.
+        const auto limit = static_cast<std::uint64_t>(p * 4294967296.0);
+        for (std::int64_t row = 0; row < rows; ++row) {
+            const auto key = keyed(of_step, static_cast<std::uint64_t>(at.first_example + row));
+            for (std::int64_t column = 0; column < width; ++column) {
+                const auto number = keyed(key, static_cast<std::uint64_t>(column)) >> 32;
+                all[row * width + column] = p < 1 && number >= limit ? kept : 0.0f;
+            }
+        }
+        return mask;
+    }
+
+private:
+    // How often it was used in the step that its replica is in.
+    std::uint64_t visit = 0, uses = 0;
+};
+
+} // namespace torch_detail
+
+// Dropout whose zeros depend on the seed, the layer, how often the step has used that layer before, the step
+// and the global position of the example in its batch (dimension 0), not on how the batch was split. In
+// training it works inside of the steps of a `torch_model`; elsewhere it is an error. Like torch's, it scales
+// what stays by 1 / (1 - p).
+class keyed_dropoutImpl : public torch::nn::Cloneable<keyed_dropoutImpl>, public torch_detail::keyed_layer {
+public:
+    explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout", p), p(p), seed(seed) {}
+
+    void reset() override {}
+
+    void pretty_print(std::ostream &stream) const override { stream << "keyed_dropout(p=" << p << ")"; }
+
+    at::Tensor forward(const at::Tensor &input) {
+        if (!is_training() || p == 0) return input;
+        TORCH_CHECK(input.dim() > 0, "keyed_dropout: an input without examples in dimension 0");
+        const std::int64_t rows = input.size(0), width = rows == 0 ? 0 : input.numel() / rows;
+        return input * drawn("keyed_dropout", p, seed, rows, width).view(input.sizes()).to(input.scalar_type());
+    }
+
+    double p;
+    std::uint64_t seed;
+};
+TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
+
+// The same for whole channels, as torch's Dropout2d drops them: inputs are (examples, channels, ...).
+class keyed_dropout2dImpl : public torch::nn::Cloneable<keyed_dropout2dImpl>, public torch_detail::keyed_layer {
+public:
+    explicit keyed_dropout2dImpl(double p = 0.5, std::uint64_t seed = 0)
+        : keyed_layer("keyed_dropout2d", p), p(p), seed(seed) {}
+
+    void reset() override {}
+
+    void pretty_print(std::ostream &stream) const override { stream << "keyed_dropout2d(p=" << p << ")"; }
+
+    at::Tensor forward(const at::Tensor &input) {
+        if (!is_training() || p == 0) return input;
+        TORCH_CHECK(input.dim() > 1, "keyed_dropout2d: an input without channels in dimension 1");
+        std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
+        shape[0] = input.size(0);
+        shape[1] = input.size(1);
+        return input * drawn("keyed_dropout2d", p, seed, shape[0], shape[1]).view(shape).to(input.scalar_type());
+    }
+
+    double p;
+    std::uint64_t seed;
+};
+TORCH_MODULE_IMPL(keyed_dropout2d, keyed_dropout2dImpl);
+
+} // namespace adapters
+} // namespace umbo
+
+#endif

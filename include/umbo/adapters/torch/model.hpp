@@ -1,0 +1,427 @@
+// A module of LibTorch on each replica.
+#ifndef UMBO_ADAPTERS_TORCH_MODEL_HPP
+#define UMBO_ADAPTERS_TORCH_MODEL_HPP
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <umbo/adapters/torch/batch.hpp>
+#include <umbo/adapters/torch/dropout.hpp>
+#include <umbo/adapters/torch/modules.hpp>
+
+namespace umbo {
+namespace adapters {
+
+struct torch_options {
+    // Losses are means over the replica's examples, sums, or sums divided by those of the global batch.
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction::mean;
+    std::int64_t accumulation_steps = 1;
+    // Replicas compute with parameters of this type and contribute gradients of it: `umbo::dtype::float16` or
+    // `bfloat16`. Parameters of batch and instance normalisations, buffers and all updates stay float32.
+    umbo::dtype dtype = umbo::dtype::none;
+    // Names of parameters whose gradients are sparse, as those of torch::nn::Embedding with sparse(true).
+    std::vector<std::string> row_sparse = {};
+};
+
+// A module on each replica, whose parameters and buffers are variables of the strategy.
+template <class Module>
+class torch_model {
+public:
+    // `make()` makes a module, as a shared pointer. It is called once for each replica of this process; the first
+    // one's parameters and buffers are the initial values, with several ranks those of rank 0. All floating-point
+    // parameters can be trained: `requires_grad` says which are, in each step.
+    //
+    // Throws UNIMPLEMENTED if a replica computes on a GPU. Warns once if the module has torch's own dropout and there
+    // are several replicas.
+    template <class Make>
+    torch_model(const umbo::strategy &on, Make make, torch_options options = {})
+        : on_(on), options_(std::move(options)),
+          replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(std::move(make)) {
+        torch_detail::refuse_gpus(on);
+        for (auto &own : replicas_) take_apart(own, make_());
+        torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
+        const replica &first = replicas_.front();
+        std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
+        gradients_options how{options_.accumulation_steps, {}, options_.dtype};
+        std::vector<variable> trained;
+        for (std::size_t index = 0; index < first.parameters.size(); ++index) {
+            const auto &parameter = first.parameters[index];
+            const auto &name = first.names[index];
+            parameters_.push_back(on.create_variable(name, share(parameter.detach().contiguous())));
+            gradient_of_.push_back(-1);
+            if (!parameter.is_floating_point()) continue;
+            gradient_of_.back() = static_cast<std::int64_t>(trained.size());
+            trained.push_back(parameters_.back());
+            how.row_sparse.push_back(sparse.erase(name) != 0);
+        }
+        if (!sparse.empty()) {
+            throw error(status::not_found, "row_sparse: the module has no floating-point parameter '" + *sparse.begin() + "'");
+        }
+        for (std::size_t index = 0; index < first.buffers.size(); ++index) {
+            variable_options kept;
+            kept.trainable = false;
+            kept.aggregation = first.buffers[index].is_floating_point() ? aggregation::mean
+                                                                        : aggregation::only_first_replica;
+            buffers_.push_back(on.create_variable(first.buffer_names[index],
+                                                  share(first.buffers[index].detach().contiguous()), kept));
+        }
+        gradients_ = umbo::gradients::create(on, trained, options_.loss_reduction, how);
+    }
+
+    torch_model(const torch_model &) = delete;
+    torch_model &operator=(const torch_model &) = delete;
+
+    // Set it if losses make synchronising calls, such as an all-reduce: they are then computed on replicas
+    // without examples, too.
+    bool synchronises = false;
+
+    // In the order of the module's named parameters and buffers.
+    const std::vector<variable> &parameters() const noexcept { return parameters_; }
+    const std::vector<variable> &buffers() const noexcept { return buffers_; }
+    const umbo::gradients &gradients() const noexcept { return gradients_; }
+    const umbo::strategy &strategy() const noexcept { return on_; }
+
+    // Calls `change(module)` for the module of each replica, outside of runs: to freeze and unfreeze parameters with
+    // `requires_grad_`, say, which all replicas have to agree about.
+    template <class Change>
+    void for_each_replica(Change change) {
+        for (replica &own : replicas_) change(*own.module);
+    }
+
+    // The step, for `strategy::run` and what takes its callables: `loss(module, part)` gives a scalar. A
+    // parameter that no replica's loss uses is left alone by the update. The metric "loss" is its mean. Parameters
+    // are trained that require a gradient in the module of `central()` when `step` or `train` is called.
+    //
+    // With other models of the strategy, `loss(module, part, module_of_other...)` gets this replica's modules of them,
+    // too, in training mode: their parameters require no gradient while the loss is computed, so that only this model
+    // is trained, through them; what their normalisations track is kept. They have to live as long as the step.
+    template <class Loss, class... Others>
+    auto step(Loss loss, torch_model<Others> &...others) {
+        follow_central();
+        require_others({static_cast<const void *>(&others)...});
+        return [this, loss, used = std::tuple<torch_model<Others> *...>(&others...)](replica_context &context,
+                                                                                   const value &batch) {
+            std::apply([&](auto *...each) { compute(loss, context, batch, *each...); }, used);
+        };
+    }
+
+    // `measure(module, part)` gives a sum over the part's examples, such as how many are right; the metric is
+    // its mean.
+    template <class Measure>
+    auto evaluation(const char *metric, Measure measure) {
+        return evaluation(std::vector<std::string>{metric}, [measure](Module &module, const part &of) {
+            return std::vector<at::Tensor>{measure(module, of)};
+        });
+    }
+
+    // Several metrics by one pass: `measure(module, part)` gives a `std::vector<at::Tensor>`, a sum for each.
+    template <class Measure>
+    auto evaluation(std::vector<std::string> metrics, Measure measure) {
+        return [this, metrics = std::move(metrics), measure](replica_context &context, const value &batch) {
+            const umbo_replica_context_info position = context.info();
+            std::vector<double> sums(metrics.size(), 0.0);
+            if (position.local_example_count != 0) {
+                const at::NoGradGuard no_grad;
+                replica &own = replica_of(context);
+                attach(own, context, false);
+                named(position, [&] {
+                    const std::vector<at::Tensor> found = measure(*own.module, part(batch));
+                    require_each(metrics, found.size());
+                    for (std::size_t index = 0; index < sums.size(); ++index) sums[index] = found[index].template item<double>();
+                });
+            }
+            for (std::size_t index = 0; index < sums.size(); ++index) {
+                context.add_metric(metrics[index].c_str(), sums[index], static_cast<double>(position.local_example_count));
+            }
+        };
+    }
+
+    // One step on a batch: an element of a distributed dataset, or a global batch, such as `batch_of` gives, which is split
+    // over the replicas here. Returns the mean loss of the global batch, as a torch scalar of type double.
+    template <class Loss, class... Others>
+    at::Tensor train(const value &batch, Loss loss, torch_model<Others> &...others) {
+        on_.run(step(loss, others...), torch_detail::split_over(on_, batch));
+        const auto found = on_.metric_result("loss");
+        return at::scalar_tensor(found.mean, at::TensorOptions(at::kDouble));
+    }
+
+    // The same for what a `torch::data` loader gives.
+    template <class Batch, class Loss, class... Others,
+              class = std::enable_if_t<!std::is_convertible_v<const Batch &, value>>>
+    at::Tensor train(const Batch &batch, Loss loss, torch_model<Others> &...others) {
+        return train(batch_of(batch), loss, others...);
+    }
+
+    // Replica 0's module on the parameters and buffers as they are now, to look at, to compute with or to
+    // torch::save, outside of runs. It is in evaluation mode; steps set the mode that they need. Its parameters are not
+    // to be written: `assign` and `load` do that.
+    std::shared_ptr<Module> central() {
+        replica &own = replicas_.front();
+        const at::NoGradGuard no_grad;
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            const umbo_view view = parameters_[index].view();
+            lay(own.parameters[index], view, parameters_[index]);
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            own.buffers[index].copy_(lend(buffers_[index].view(), buffers_[index]));
+        }
+        own.module->eval();
+        return own.module;
+    }
+
+    // The module of `central()`: a program's `net->forward(x)` stays as it is.
+    std::shared_ptr<Module> operator->() { return central(); }
+
+    // The parameters of `central()`, in the order of `parameters()`: those of the module, each once.
+    const std::vector<at::Tensor> &central_parameters() const noexcept { return replicas_.front().parameters; }
+
+    // Parameters and buffers as `from` has them.
+    void assign(const std::shared_ptr<Module> &from) {
+        replica given;
+        take_apart(given, from);
+        if (given.names != replicas_.front().names || given.buffer_names != replicas_.front().buffer_names) {
+            throw error(status::invalid_argument, "from: its parameters or buffers have other names");
+        }
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            parameters_[index].assign(share(given.parameters[index].detach().contiguous()));
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            buffers_[index].assign(share(given.buffers[index].detach().contiguous()));
+        }
+    }
+
+    // What torch::save wrote.
+    void load(const std::string &path) {
+        auto from = make_();
+        torch::load(from, path);
+        assign(from);
+    }
+
+private:
+    template <class Other>
+    friend class torch_model;
+
+    struct replica {
+        std::shared_ptr<Module> module;
+        std::vector<std::string> names, buffer_names;
+        std::vector<at::Tensor> parameters, buffers;
+        // For each parameter whether it belongs to a module that keeps statistics.
+        std::vector<bool> normalises;
+    };
+
+    replica &replica_of(const replica_context &context) {
+        return replicas_[static_cast<std::size_t>(context.local_replica_id())];
+    }
+
+    // While it lives this thread computes at this place.
+    class in_place {
+    public:
+        explicit in_place(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
+            torch_detail::current_place() = {position.step, position.first_example, true, torch_detail::next_visit()};
+        }
+        ~in_place() { torch_detail::current_place() = before_; }
+        in_place(const in_place &) = delete;
+        in_place &operator=(const in_place &) = delete;
+
+    private:
+        torch_detail::place before_;
+    };
+
+    // What torch throws in `compute` says which replica it was, and what part of the batch it had.
+    template <class Compute>
+    static auto named(const umbo_replica_context_info &position, Compute compute) {
+        try {
+            return compute();
+        } catch (c10::Error &failed) {
+            failed.add_context("on replica " + std::to_string(position.replica_id) + " of " +
+                               std::to_string(position.replica_count) + ", whose part of the batch has " +
+                               std::to_string(position.local_example_count) + " of " +
+                               std::to_string(position.global_example_count) + " examples");
+            throw;
+        }
+    }
+
+    // The module of another model in a step of this one: attached, and without gradients while this lives.
+    class lent_module {
+    public:
+        lent_module(torch_model &model, const replica_context &context) : own_(model.replica_of(context)) {
+            model.attach(own_, context, true);
+            for (auto &parameter : own_.parameters) {
+                trained_.push_back(parameter.requires_grad());
+                parameter.requires_grad_(false);
+            }
+        }
+        ~lent_module() {
+            for (std::size_t index = 0; index < trained_.size(); ++index) own_.parameters[index].requires_grad_(trained_[index]);
+        }
+        lent_module(const lent_module &) = delete;
+        lent_module &operator=(const lent_module &) = delete;
+
+        Module &operator*() const noexcept { return *own_.module; }
+
+    private:
+        replica &own_;
+        std::vector<bool> trained_;
+    };
+
+    void require_others(std::vector<const void *> others) const {
+        others.push_back(this);
+        const std::unordered_set<const void *> distinct(others.begin(), others.end());
+        if (distinct.size() != others.size()) {
+            throw error(status::invalid_argument, "others: a model is in the step already");
+        }
+    }
+
+    static void require_each(const std::vector<std::string> &metrics, std::size_t found) {
+        if (found == metrics.size()) return;
+        throw error(status::invalid_argument, "evaluation: the measure gives " + std::to_string(found) + " sums for " +
+                                                  std::to_string(metrics.size()) + " metrics");
+    }
+
+    // What a replica does in a step.
+    template <class Loss, class... Others>
+    void compute(const Loss &loss, replica_context &context, const value &batch, torch_model<Others> &...others) {
+        const umbo_replica_context_info position = context.info();
+        const std::int64_t rows = position.local_example_count;
+        replica &own = replica_of(context);
+        double sum = 0;
+        attach(own, context, true);
+        {
+            const auto lent = std::make_tuple(std::make_unique<typename torch_model<Others>::lent_module>(others, context)...);
+            if (rows != 0 || synchronises) {
+                const in_place now(position);
+                const double lost = named(position, [&] {
+                    const at::Tensor scalar = std::apply(
+                        [&](const auto &...other) { return loss(*own.module, part(batch), **other...); }, lent);
+                    scalar.backward();
+                    return scalar.template item<double>();
+                });
+                const double each = options_.loss_reduction == umbo::loss_reduction::mean ? static_cast<double>(rows) : 1.0;
+                sum = lost * each;
+                contribute(own, context);
+            }
+        }
+        assign_buffers(context);
+        (others.assign_buffers(context), ...);
+        context.add_metric("loss", sum, static_cast<double>(rows));
+        context.submit(gradients_);
+    }
+
+    // What the replicas' modules have tracked becomes that of the model.
+    void assign_buffers(const replica_context &context) {
+        if (buffers_.empty()) return;
+        std::vector<umbo_view> views;
+        for (const auto &buffer : replica_of(context).buffers) views.push_back(view_of_torch(buffer));
+        context.assign_all(buffers_, views);
+    }
+
+    // All replicas train what replica 0 does.
+    void follow_central() {
+        const replica &first = replicas_.front();
+        for (replica &own : replicas_) {
+            for (std::size_t index = 0; index < own.parameters.size(); ++index) {
+                const bool trained = first.parameters[index].requires_grad();
+                if (own.parameters[index].requires_grad() != trained) own.parameters[index].requires_grad_(trained);
+            }
+        }
+    }
+
+    // A module's own tensors, each once: one that is registered twice is listed twice.
+    static void take_apart(replica &own, std::shared_ptr<Module> module) {
+        own.module = std::move(module);
+        std::unordered_set<const void *> seen, statistical;
+        for (const auto &each : own.module->modules()) {
+            if (!torch_detail::keeps_statistics(*each)) continue;
+            for (const auto &parameter : each->parameters(false)) statistical.insert(parameter.unsafeGetTensorImpl());
+        }
+        const auto is_new = [&](const at::Tensor &tensor) {
+            return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
+        };
+        for (const auto &each : own.module->named_parameters()) {
+            if (!is_new(each.value())) continue;
+            own.names.push_back(each.key());
+            own.parameters.push_back(each.value());
+            own.normalises.push_back(statistical.count(each.value().unsafeGetTensorImpl()) != 0);
+        }
+        for (const auto &each : own.module->named_buffers()) {
+            if (!is_new(each.value())) continue;
+            own.buffer_names.push_back(each.key());
+            own.buffers.push_back(each.value());
+        }
+        std::uint64_t layer = 0;
+        for (const auto &each : own.module->modules()) {
+            if (auto *dropout = dynamic_cast<torch_detail::keyed_layer *>(each.get())) dropout->layer = layer++;
+        }
+    }
+
+    // Lets a parameter lie where a view shows.
+    static void lay(at::Tensor &parameter, const umbo_view &view, const variable &owner) {
+        if (parameter.data_ptr() != view.data) parameter.set_data(lend(view, owner));
+    }
+
+    // Lets the replica's module lie on the parameters, and gives it the buffers, as the step sees them.
+    void attach(replica &own, const replica_context &context, bool training) {
+        if (own.module->is_training() != training) own.module->train(training);
+        const at::NoGradGuard no_grad;
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            const variable &from = parameters_[index];
+            const bool narrow =
+                options_.dtype != umbo::dtype::none && gradient_of_[index] >= 0 && !own.normalises[index];
+            lay(own.parameters[index], context.view_as(from, narrow ? options_.dtype : from.dtype()), from);
+            own.parameters[index].mutable_grad().reset();
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            const umbo_view now = context.view_as(buffers_[index], buffers_[index].dtype());
+            own.buffers[index].copy_(lend(now, buffers_[index]));
+        }
+    }
+
+    // Hands over what backward() has left.
+    void contribute(replica &own, const replica_context &context) {
+        for (std::size_t index = 0; index < own.parameters.size(); ++index) {
+            at::Tensor &gradient = own.parameters[index].mutable_grad();
+            if (gradient_of_[index] < 0 || !gradient.defined()) continue;
+            if (gradient.is_sparse()) {
+                add_rows(own.names[index], gradient.coalesce(), context, gradient_of_[index]);
+            } else {
+                const bool narrow = options_.dtype != umbo::dtype::none;
+                const auto type = narrow ? torch_type(to_c(options_.dtype)) : gradient.scalar_type();
+                const auto whole = std::make_shared<at::Tensor>(gradient.to(type).contiguous());
+                context.attach(gradients_, gradient_of_[index], view_of_torch(*whole), whole);
+            }
+            gradient.reset();
+        }
+    }
+
+    void add_rows(const std::string &name, const at::Tensor &sparse, const replica_context &context,
+                  std::int64_t index) {
+        if (sparse.sparse_dim() != 1) {
+            throw error(status::unimplemented, "the gradient of '" + name + "' is sparse in more than its rows");
+        }
+        const auto numbers = sparse.indices().select(0, 0), values = sparse.values();
+        const auto added = context.add_rows(gradients_, index, numbers.size(0));
+        const at::NoGradGuard no_grad;
+        lend(added.indices.raw(), 0).copy_(numbers);
+        lend(added.values, 0).copy_(values);
+    }
+
+    umbo::strategy on_;
+    torch_options options_;
+    std::vector<replica> replicas_;
+    shared_function<std::shared_ptr<Module>()> make_;
+    std::vector<variable> parameters_, buffers_;
+    // For each parameter its place among the gradients, or -1.
+    std::vector<std::int64_t> gradient_of_;
+    umbo::gradients gradients_;
+};
+
+} // namespace adapters
+} // namespace umbo
+
+#endif

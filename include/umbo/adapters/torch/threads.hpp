@@ -1,0 +1,71 @@
+// Strategies whose replicas share the processors with torch's threads.
+#ifndef UMBO_ADAPTERS_TORCH_THREADS_HPP
+#define UMBO_ADAPTERS_TORCH_THREADS_HPP
+
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+#include <umbo/adapters/torch/tensor.hpp>
+
+namespace umbo {
+namespace adapters {
+
+namespace torch_detail {
+
+// Lowers the number of OpenBLAS's threads, where torch multiplies with OpenBLAS. They are threads beside torch's
+// own, which `at::set_num_threads` does not reach, and their number is the process's. A BLAS with OpenMP's threads,
+// and MKL, follow torch's setting.
+inline void limit_openblas_threads(int threads) {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+    if (now && set && now() > threads) set(threads);
+#else
+    (void)threads;
+#endif
+}
+
+// The number of threads for torch's operations on a replica with this share of the processors: at most what the
+// environment sets, since torch itself follows these variables.
+inline int threads_of_torch(int share) {
+    for (const char *name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+        const char *text = std::getenv(name);
+        if (text == nullptr) continue;
+        const long set = std::strtol(text, nullptr, 10);
+        if (set > 0 && set < share) share = static_cast<int>(set);
+    }
+    return share;
+}
+
+} // namespace torch_detail
+
+// The same options with torch's operations set to a replica's share of the processors, or to OMP_NUM_THREADS or
+// MKL_NUM_THREADS where these are lower, on each thread that serves as a replica. The number of threads of an
+// operation belongs to the thread that calls it, except for OpenBLAS, whose number is the process's.
+inline strategy_options with_torch_threads(strategy_options options) {
+    options.replica_thread_start = [before = std::move(options.replica_thread_start)](
+                                       const umbo_replica_thread &thread) {
+        const int threads = torch_detail::threads_of_torch(thread.computing_thread_count);
+        if (at::get_num_threads() != threads) at::set_num_threads(threads);
+        torch_detail::limit_openblas_threads(threads);
+        if (before) before(thread);
+    };
+    return options;
+}
+
+// A strategy of so many replicas, with torch's threads set.
+inline strategy torch_strategy(std::int64_t replicas) {
+    strategy_options options;
+    options.cpu_replicas = replicas;
+    return strategy::create(with_torch_threads(std::move(options)));
+}
+
+} // namespace adapters
+} // namespace umbo
+
+#endif
