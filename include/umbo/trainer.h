@@ -46,8 +46,8 @@ typedef struct umbo_rows {
   /** 1: gradients are wanted. 0: in umbo_trainer_evaluate(). */
   int32_t training;
   /**
-   * The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one. No two
-   * calls have the same at a time.
+   * The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one, which with
+   * `replicas_in_sync` is more than `replicas`. No two calls have the same at a time.
    */
   int32_t replica_id;
   /**
@@ -58,7 +58,10 @@ typedef struct umbo_rows {
   umbo_replica_context *context;
   /** How many arrays the trainer has. */
   int64_t array_count;
-  /** The arrays, for reading. */
+  /**
+   * The arrays, for reading: the `weights` of the parameters themselves, so that code that reads
+   * the program's arrays by their own names reads the same.
+   */
   const float *const *weights;
   /**
    * For each array where this replica adds its gradient: as long as the array, and zero at
@@ -127,7 +130,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_rows(
  * the steps of games. The update divides by the weights of all replicas, and so does the loss.
  *
  * @param[in] rows What the function that calls got.
- * @param[in] weight Finite and 0 or more. With 0 what the call has added is left out.
+ * @param[in] weight Finite and 0 or more. With 0 what the call has added is left out; if all
+ *   weights of a step are 0, it changes no array, and its loss is NaN.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
  *   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
  */
@@ -146,8 +150,8 @@ typedef struct umbo_parameters {
   /** How many numbers it has, 1 or more. */
   int64_t count;
   /**
-   * Its name in messages and checkpoints. NULL: "weights", or "weights_1" and so on, by its
-   * index among several.
+   * Its name in messages and checkpoints. NULL: "weights", or among several "weights_0" and so
+   * on, by its index.
    */
   const char *name;
   /**
@@ -190,7 +194,11 @@ typedef struct umbo_trainer_options {
   double global_clip_norm;
   /** How many steps make one update; 1 or more. */
   int64_t accumulation_steps;
-  /** Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch. */
+  /**
+   * Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch.
+   * With UMBO_LOSS_GLOBAL_MEAN the library divides nothing: for a `learn` that divides by
+   * itself, or an update by the sum of the gradients, and the loss is a sum, too.
+   */
   umbo_loss_reduction loss_reduction;
   /**
    * The number of replicas, each on a processor. 0: one for each processor of this process, or
@@ -350,9 +358,9 @@ static inline void umbo_trainer_release(const umbo_trainer *trainer) {
  * which depends on `seed` and the number of the epoch alone.
  *
  * @param[in] row_count 1 or more.
- * @param[in] batch_size The rows of a step, 1 or more; the last batch may have fewer. They are
- *   split over the replicas: the first one gets the first ceil(batch_size / replica_count), and
- *   so on.
+ * @param[in] batch_size The rows of a step, 1 or more; the last batch may have fewer, and none
+ *   has more than 268,435,456. They are split over the replicas: the first one gets the first
+ *   ceil(batch_size / replica_count), and so on.
  * @param[in] learn Called on each replica that has rows.
  * @param[out] loss The mean loss of a row, each with the weights that its step had. `loss` may be
  *   NULL.
@@ -360,15 +368,16 @@ static inline void umbo_trainer_release(const umbo_trainer *trainer) {
  * - What `learn` returned; the message names the step, the replica and the rows.
  * - UMBO_STATUS_INVALID_ARGUMENT: a number out of range; or a gradient that is not finite, with
  *   `global_clip_norm`.
- * - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late:
+ *   umbo_strategy_synchronize() of umbo_trainer_strategy() waits for it.
  * - UMBO_STATUS_CANCELLED: an interrupt, after which the training is in `interrupt_path`; or the
  *   token of `cancellation`.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: `timeout_seconds` are over.
  *
  * A step takes effect as a whole, or changes nothing. An epoch that has ended early is continued
  * by the next call with the same numbers, from the batch whose step did not take effect; with
- * other numbers it begins again. Its loss is then that of the whole epoch. What is accumulated at
- * the end of an epoch is applied.
+ * other numbers or another `seed` or `shuffle` it begins again. Its loss is that of the whole
+ * epoch. What is accumulated at the end of an epoch is applied.
  *
  * Serialised with all calls of this trainer. Collective.
  */
@@ -406,6 +415,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_evaluate(
     umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_learn_fn learn,
     void *user_data, double *loss);
+
+/**
+ * Sets the learning rate from the next update on, such as before each step or epoch, and ends the
+ * `schedule` of the options.
+ *
+ * @param[in] learning_rate Finite and 0 or more; for FTRL, which divides by it, more than 0.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: another number.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a step.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_set_learning_rate(
+    umbo_trainer *trainer, double learning_rate);
 
 /**
  * Saves the training to a file: arrays, optimizer, how many epochs there were, and where in an

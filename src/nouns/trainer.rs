@@ -26,8 +26,8 @@ pub struct umbo_parameters {
     pub weights: *mut f32,
     /// How many numbers it has, 1 or more.
     pub count: i64,
-    /// Its name in messages and checkpoints. NULL: "weights", or "weights_1" and so on, by its
-    /// index among several.
+    /// Its name in messages and checkpoints. NULL: "weights", or among several "weights_0" and so
+    /// on, by its index.
     pub name: *const c_char,
     /// How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
     /// table (umbo_rows_gradient_row()). 0: gradients are as long as the array.
@@ -68,6 +68,8 @@ pub struct umbo_trainer_options {
     /// How many steps make one update; 1 or more.
     pub accumulation_steps: i64,
     /// Whether `learn` sums over its rows, takes the mean, or divides by the rows of the batch.
+    /// With UMBO_LOSS_GLOBAL_MEAN the library divides nothing: for a `learn` that divides by
+    /// itself, or an update by the sum of the gradients, and the loss is a sum, too.
     pub loss_reduction: umbo_loss_reduction,
     /// The number of replicas, each on a processor. 0: one for each processor of this process, or
     /// `replicas_in_sync` if that is less. If the first steps show that one would be faster, the
@@ -134,11 +136,10 @@ pub fn umbo_trainer_create(
     trainer: *mut *mut umbo_trainer,
 ) {
     let given = collect(
-        parameters
-            .iter()
-            .enumerate()
+        parameters.iter().enumerate().map(|(index, one)| {
             // SAFETY: the caller gives names that are texts, or NULL.
-            .map(|(index, one)| unsafe { given_from(one, index, parameters.len()) }),
+            unsafe { given_from(one, index, parameters.len()) }.map_err(of_array(index))
+        }),
         "parameters",
     )?;
     let settings = training_options(&options)?;
@@ -193,13 +194,12 @@ struct GivenArray {
 /// # Safety
 /// Its name is NULL or leads to a text, and its numbers are there until the tensor is dropped.
 unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Result<GivenArray> {
-    let field = |name: &str| format!("parameters[{index}].{name}");
     if one.weights.is_null() {
-        return Err(invalid!(field("weights"), "is NULL; the array is expected"));
+        return Err(invalid!("weights", "is NULL; the array is expected"));
     }
     if !one.weights.addr().is_multiple_of(align_of::<f32>()) {
         return Err(invalid!(
-            field("weights"),
+            "weights",
             "{:p} is not a multiple of 4, the size of a float",
             one.weights
         ));
@@ -208,24 +208,24 @@ unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Resul
     let elements = usize::try_from(one.count).ok().filter(|count| *count >= 1);
     let elements = elements.filter(|count| *count <= most).ok_or_else(|| {
         invalid!(
-            field("count"),
+            "count",
             "{}; 1 or more numbers are expected, and as many as memory holds",
             described(one.count)
         )
     })?;
     if one.reserved != [0; 4] {
         return Err(invalid!(
-            field("reserved"),
+            "reserved",
             "is not zero; initialise the whole struct"
         ));
     }
     // SAFETY: the caller's promise.
-    let name = unsafe { optional_text(one.name, "parameters.name") }?;
+    let name = unsafe { optional_text(one.name, "name") }?;
     let name = name.map_or_else(|| default_name(index, count), str::to_owned);
-    let row_length: usize = natural(one.row_length, "parameters.row_length")?;
+    let row_length: usize = natural(one.row_length, "row_length")?;
     if row_length != 0 && elements % row_length != 0 {
         return Err(invalid!(
-            field("row_length"),
+            "row_length",
             "{row_length}, but the count of {elements} is not a whole number of rows"
         ));
     }
@@ -247,30 +247,40 @@ unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Resul
         },
         tensor: Tensor::from_storage(Arc::new(storage), DType::Float32, layout, 0)?,
         row_length: (row_length != 0).then_some(row_length),
-        group: group_from(one, index)?,
+        group: group_from(one)?,
     })
+}
+
+/// Names the fields of an array in an error.
+fn of_array(index: usize) -> impl FnOnce(Error) -> Error {
+    move |error| match error {
+        Error::InvalidArgument { argument, problem } => {
+            Error::invalid(format!("parameters[{index}].{argument}"), problem)
+        }
+        other => other,
+    }
 }
 
 fn default_name(index: usize, count: usize) -> String {
     match count {
         1 => "weights".to_owned(),
-        _ => format!("weights_{}", index + 1),
+        _ => format!("weights_{index}"),
     }
 }
 
-fn group_from(one: &umbo_parameters, index: usize) -> Result<VariableGroup> {
+fn group_from(one: &umbo_parameters) -> Result<VariableGroup> {
     let factor = one.learning_rate_factor;
     if !(factor.is_finite() && factor >= 0.0) {
         return Err(invalid!(
-            format!("parameters[{index}].learning_rate_factor"),
+            "learning_rate_factor",
             "{factor}; must be finite and more than 0, or 0 for 1 (frozen leaves an array as it is)"
         ));
     }
-    let no_decay = flag(one.no_weight_decay, "parameters.no_weight_decay")?;
+    let no_decay = flag(one.no_weight_decay, "no_weight_decay")?;
     Ok(VariableGroup {
         learning_rate_factor: if factor == 0.0 { 1.0 } else { factor },
         weight_decay: no_decay.then_some(0.0),
-        frozen: flag(one.frozen, "parameters.frozen")?,
+        frozen: flag(one.frozen, "frozen")?,
     })
 }
 

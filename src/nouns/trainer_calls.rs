@@ -9,9 +9,9 @@ use crate::nouns::trainer_rows::learn_function;
 /// which depends on `seed` and the number of the epoch alone.
 ///
 /// @param[in] row_count 1 or more.
-/// @param[in] batch_size The rows of a step, 1 or more; the last batch may have fewer. They are
-///   split over the replicas: the first one gets the first ceil(batch_size / replica_count), and
-///   so on.
+/// @param[in] batch_size The rows of a step, 1 or more; the last batch may have fewer, and none
+///   has more than 268,435,456. They are split over the replicas: the first one gets the first
+///   ceil(batch_size / replica_count), and so on.
 /// @param[in] learn Called on each replica that has rows.
 /// @param[out] loss The mean loss of a row, each with the weights that its step had. `loss` may be
 ///   NULL.
@@ -19,15 +19,16 @@ use crate::nouns::trainer_rows::learn_function;
 /// - What `learn` returned; the message names the step, the replica and the rows.
 /// - UMBO_STATUS_INVALID_ARGUMENT: a number out of range; or a gradient that is not finite, with
 ///   `global_clip_norm`.
-/// - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late:
+///   umbo_strategy_synchronize() of umbo_trainer_strategy() waits for it.
 /// - UMBO_STATUS_CANCELLED: an interrupt, after which the training is in `interrupt_path`; or the
 ///   token of `cancellation`.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: `timeout_seconds` are over.
 ///
 /// A step takes effect as a whole, or changes nothing. An epoch that has ended early is continued
 /// by the next call with the same numbers, from the batch whose step did not take effect; with
-/// other numbers it begins again. Its loss is then that of the whole epoch. What is accumulated at
-/// the end of an epoch is applied.
+/// other numbers or another `seed` or `shuffle` it begins again. Its loss is that of the whole
+/// epoch. What is accumulated at the end of an epoch is applied.
 ///
 /// Serialised with all calls of this trainer. Collective.
 #[c_call(
@@ -119,6 +120,18 @@ pub fn umbo_trainer_evaluate(
         &kept(user_data),
     )?;
     loss.write(mean);
+}
+
+/// Sets the learning rate from the next update on, such as before each step or epoch, and ends the
+/// `schedule` of the options.
+///
+/// @param[in] learning_rate Finite and 0 or more; for FTRL, which divides by it, more than 0.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: another number.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a step.
+#[c_call(get(trainer))]
+pub fn umbo_trainer_set_learning_rate(trainer: *mut umbo_trainer, learning_rate: f64) {
+    trainer.set_learning_rate(learning_rate)
 }
 
 /// Saves the training to a file: arrays, optimizer, how many epochs there were, and where in an

@@ -21,8 +21,8 @@ pub struct umbo_rows {
     pub indices: *const i64,
     /// 1: gradients are wanted. 0: in umbo_trainer_evaluate().
     pub training: i32,
-    /// The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one. No two
-    /// calls have the same at a time.
+    /// The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one, which with
+    /// `replicas_in_sync` is more than `replicas`. No two calls have the same at a time.
     pub replica_id: i32,
     /// The replica's context, for all functions that take one: umbo_replica_context_random_key()
     /// for random numbers that do not depend on the number of replicas,
@@ -30,7 +30,8 @@ pub struct umbo_rows {
     pub context: *mut umbo_replica_context,
     /// How many arrays the trainer has.
     pub array_count: i64,
-    /// The arrays, for reading.
+    /// The arrays, for reading: the `weights` of the parameters themselves, so that code that reads
+    /// the program's arrays by their own names reads the same.
     pub weights: *const *const f32,
     /// For each array where this replica adds its gradient: as long as the array, and zero at
     /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
@@ -127,7 +128,8 @@ pub fn umbo_rows_gradient_rows(
 /// the steps of games. The update divides by the weights of all replicas, and so does the loss.
 ///
 /// @param[in] rows What the function that calls got.
-/// @param[in] weight Finite and 0 or more. With 0 what the call has added is left out.
+/// @param[in] weight Finite and 0 or more. With 0 what the call has added is left out; if all
+///   weights of a step are 0, it changes no array, and its loss is NaN.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
 ///   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
 #[c_call()]

@@ -158,6 +158,7 @@ pub fn umbo_train_epoch(
         max_steps: max_steps.map(|steps| steps as u64),
         flush: flag(options.flush, "options.flush")?,
         keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
+        evaluates: false,
         reset: flag(options.reset_iterator, "options.reset_iterator")?,
     };
     let checked = |function: &FunctionFor<'_>, element: &Value| {

@@ -105,6 +105,7 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         flush: true,
         keep_metrics: false,
         reset: true,
+        evaluates: false,
     };
     let mut before = 0;
     let mut allocations = None;

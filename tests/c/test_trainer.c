@@ -201,6 +201,8 @@ static void failures(void) {
     CHECK_MESSAGE("rows 1 to 3");
     CHECK(loss == -1 && weights[0] == 0 && progress_of(trainer).step_count == 0);
     CHECK_STATUS(umbo_trainer_evaluate(trainer, 5, 5, learn, &n, &loss), UMBO_STATUS_ABORTED);
+    CHECK_MESSAGE("step 1 of the evaluation failed");
+    CHECK(strstr(umbo_last_error_message(), "epoch begins") == NULL);
     n = no_notes();
     n.fail_at = 9;
     CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 4, learn, &n, &loss), UMBO_STATUS_ABORTED);
@@ -316,7 +318,7 @@ static void arrays(void) {
         CHECK_OK(umbo_trainer_step(trainer, 3, 1, learn_table, &weight, &loss));
         CHECK(loss == 1.5 && near(table_of[6], -1.0 / 9 - 0.5));
         CHECK_OK(umbo_trainer_variable(trainer, 3, &variable));
-        CHECK(strcmp(facts_of(variable).name, "weights_4") == 0);
+        CHECK(strcmp(facts_of(variable).name, "weights_3") == 0);
         umbo_variable_release(variable);
         CHECK_OK(umbo_trainer_variable(trainer, 1, &variable));
         CHECK(strcmp(facts_of(variable).name, "first") == 0);
@@ -415,6 +417,7 @@ static void interrupts(void) {
     CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 4, learn_interrupted, &interrupt, NULL),
                  UMBO_STATUS_CANCELLED);
     CHECK_MESSAGE("interrupted");
+    CHECK_MESSAGE("the training is in 'test_trainer_interrupted.umbo'");
     CHECK(interrupts_of_the_program == 0 && progress_of(trainer).epoch_step_count == 1);
     CHECK(raise(SIGINT) == 0 && interrupts_of_the_program == 1);
     umbo_trainer *other = trainer_with(again, &options);
@@ -437,6 +440,60 @@ static void refused(umbo_parameters parameters, const umbo_trainer_options *opti
         check_failed(__FILE__, __LINE__, "the message");
     }
     CHECK(trainer == NULL);
+}
+
+/* Each field of each array is named with the array's index. */
+static void fields(void) {
+    static float both[2][FEATURES];
+    for (int index = 0; index < 2; ++index) {
+        for (int field = 0; field < 9; ++field) {
+            umbo_parameters parameters[2] = {array_of(both[0], FEATURES), array_of(both[1], FEATURES)};
+            umbo_parameters *one = &parameters[index];
+            umbo_trainer *trainer = NULL;
+            char expected[64];
+            const char *name = "weights";
+            if (field == 0) one->weights = NULL;
+            if (field == 1) one->count = 0, name = "count";
+            if (field == 2) one->name = "\xff", name = "name";
+            if (field == 3) one->row_length = 2, name = "row_length";
+            if (field == 4) one->row_length = -1, name = "row_length";
+            if (field == 5) one->learning_rate_factor = -1, name = "learning_rate_factor";
+            if (field == 6) one->no_weight_decay = 2, name = "no_weight_decay";
+            if (field == 7) one->frozen = 2, name = "frozen";
+            if (field == 8) one->reserved[3] = 1, name = "reserved";
+            snprintf(expected, sizeof(expected), "parameters[%d].%s: ", index, name);
+            CHECK_STATUS(umbo_trainer_create(2, parameters, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+            if (strstr(umbo_last_error_message(), expected) == NULL)
+                check_failed(__FILE__, __LINE__, expected);
+        }
+    }
+    /* No memory is there up to the last address. */
+    refused(array_of((float *)(UINTPTR_MAX - 7), 4), NULL, "parameters[0]: 16 bytes from 0x");
+}
+
+/* A step has so many rows at most, also one of an epoch. */
+static void too_large_batches(umbo_trainer *trainer) {
+    const int64_t rows = INT64_C(1) << 30, most = INT64_C(1) << 28;
+    umbo_dataset *dataset = NULL;
+    notes n = no_notes();
+    CHECK_STATUS(umbo_trainer_epoch(trainer, rows, most + 1, learn, &n, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("batch_size: 268435457; a step has at most 268435456 rows");
+    CHECK_STATUS(umbo_trainer_evaluate(trainer, rows, most + 1, learn, &n, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("batch_size: 268435457");
+    CHECK_STATUS(umbo_trainer_dataset(trainer, rows, most + 1, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("batch_size: 268435457");
+    CHECK_STATUS(umbo_trainer_step(trainer, 0, most + 1, learn, &n, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("row_count: 268435457");
+    CHECK_OK(umbo_trainer_evaluate(trainer, ROWS, INT64_MAX, learn, &n, NULL));
+    CHECK(n.evaluated == ROWS);
+}
+
+static void set_rates(umbo_trainer *trainer) {
+    CHECK_STATUS(umbo_trainer_set_learning_rate(trainer, -1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("learning_rate: -1");
+    CHECK_STATUS(umbo_trainer_set_learning_rate(NULL, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("trainer: is NULL");
+    CHECK_OK(umbo_trainer_set_learning_rate(trainer, 0));
 }
 
 static void mistakes(void) {
@@ -508,6 +565,10 @@ static void mistakes(void) {
     refused(one, &options, "options.interrupt_path: '': names no file");
     options.interrupt_path = "no/such";
     refused(one, &options, "options.interrupt_path: 'no/such': there is no such folder");
+    options.interrupt_path = ".";
+    refused(one, &options, "options.interrupt_path: '.': is a folder");
+    options.interrupt_path = "test_trainer.none/";
+    refused(one, &options, "options.interrupt_path: 'test_trainer.none/': is a folder");
     options.interrupt_path = NULL;
     CHECK_OK(umbo_strategy_create_cpu(1, &strategy));
     CHECK_OK(umbo_strategy_create_cpu(1, &strange));
@@ -530,6 +591,8 @@ static void mistakes(void) {
     CHECK_MESSAGE("batch_size: 0");
     CHECK_STATUS(umbo_trainer_evaluate(trainer, 1, -1, learn, &n, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
+    too_large_batches(trainer);
+    set_rates(trainer);
     CHECK_STATUS(umbo_trainer_step(trainer, -1, 1, learn, &n, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("first_row: -1");
     CHECK_STATUS(umbo_trainer_step(trainer, 0, INT64_C(1) << 40, learn, &n, NULL),
@@ -671,6 +734,74 @@ static void schedules(void) {
     umbo_trainer_release(trainer);
 }
 
+/* The program sets the rate of each update, which ends a schedule, and keeps it if one replica is chosen. */
+static void rates_of_the_program(void) {
+    float weights[FEATURES] = {0}, one = 1;
+    double at = 0;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.schedule = "linear";
+    options.schedule_updates = 6;
+    options.replicas = UMBO_AUTO;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    for (int step = 0; step < 60; ++step) {
+        if (step < 50) CHECK_OK(umbo_trainer_set_learning_rate(trainer, 1.0 / (step + 1)));
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_nothing, &one, NULL));
+        at -= 1.0 / (step < 50 ? step + 1 : 50);
+        CHECK(near((double)weights[0], at));
+    }
+    umbo_trainer_release(trainer);
+}
+
+/* The function reads the program's own array; by a sum without a division the update is the sum, as the loss is. */
+static umbo_status learn_in_place(const umbo_rows *rows, const float *weights, float *gradient,
+                                  void *user_data, double *loss) {
+    CHECK(weights == (const float *)user_data && rows->weights[0] == weights);
+    for (int64_t i = 0; i < rows->count; ++i) *loss += 1, gradient[0] -= 1;
+    return UMBO_OK;
+}
+
+static void sums(void) {
+    for (int64_t replicas = 1; replicas <= 3; ++replicas) {
+        float weights[FEATURES] = {0};
+        double loss = 0;
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        options.loss_reduction = UMBO_LOSS_GLOBAL_MEAN;
+        options.learning_rate = 1;
+        options.replicas = replicas;
+        umbo_trainer *trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_step(trainer, 0, 7, learn_in_place, weights, &loss));
+        CHECK(weights[0] == 7 && loss == 7);
+        umbo_trainer_release(trainer);
+    }
+}
+
+/* An epoch that another seed or order has begun is not continued: its rows would be others. */
+static void other_orders(void) {
+    for (int other = 0; other < 3; ++other) {
+        float weights[FEATURES] = {0};
+        notes n = no_notes();
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        options.seed = 3;
+        options.replicas = 1;
+        umbo_trainer *trainer = trainer_with(weights, &options);
+        n.fail_at = 9;
+        CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 1, learn, &n, NULL), UMBO_STATUS_ABORTED);
+        const int64_t done = progress_of(trainer).epoch_step_count;
+        CHECK(done > 0);
+        CHECK_OK(umbo_trainer_save(trainer, "test_trainer.umbo"));
+        umbo_trainer_release(trainer);
+        if (other == 1) options.seed = 4;
+        if (other == 2) options.shuffle = 0;
+        trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_resume(trainer, "test_trainer.umbo", NULL));
+        n = no_notes();
+        CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 1, learn, &n, NULL));
+        CHECK(n.calls == ROWS - (other == 0 ? done : 0));
+        umbo_trainer_release(trainer);
+        CHECK(remove("test_trainer.umbo") == 0);
+    }
+}
+
 /* Each part can be had. */
 static void grows(void) {
     float weights[FEATURES] = {0};
@@ -712,9 +843,13 @@ int main(void) {
     rows_outside_of_a_call();
     resumes();
     interrupts();
+    fields();
     mistakes();
     limits();
     schedules();
+    rates_of_the_program();
+    sums();
+    other_orders();
     chooses();
     grows();
     return finish();

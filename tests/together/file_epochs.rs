@@ -289,6 +289,7 @@ impl Program {
             limits,
             max_steps,
             reset: true,
+            evaluates: false,
             ..over
         };
         let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {

@@ -259,6 +259,7 @@ impl Training {
             update,
             limits,
             reset: true,
+            evaluates: false,
             ..epoch_over(&self.strategy, &self.iterator)
         };
         let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {

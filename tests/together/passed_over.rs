@@ -28,6 +28,7 @@ pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epo
         flush: true,
         keep_metrics: false,
         reset: false,
+        evaluates: false,
     }
 }
 

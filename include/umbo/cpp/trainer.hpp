@@ -240,6 +240,11 @@ public:
         return out;
     }
 
+    // From the next update on. Ends a schedule.
+    returned<void> set_learning_rate(double learning_rate) const {
+        return check(umbo_trainer_set_learning_rate(get(), learning_rate));
+    }
+
     returned<umbo_trainer_info> info() const {
         umbo_trainer_info out = UMBO_TRAINER_INFO_INIT;
         UMBO_DETAIL_TRY(umbo_trainer_get_info(get(), &out));

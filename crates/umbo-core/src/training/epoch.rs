@@ -40,6 +40,8 @@ pub struct Epoch<'a> {
     pub keep_metrics: bool,
     /// Whether the iterator is reset when the pass has ended.
     pub reset: bool,
+    /// Whether errors call it an evaluation, whose iterator no later one continues.
+    pub evaluates: bool,
 }
 
 /// The progress so far.
@@ -118,6 +120,25 @@ impl Epoch<'_> {
         Ok(())
     }
 
+    fn pass_in_words(&self) -> &'static str {
+        match self.evaluates {
+            true => "of the evaluation",
+            false => "of the epoch",
+        }
+    }
+
+    /// A step that has failed, in words. Its element is given back to the iterator.
+    fn failed_step(&self, number: u64, cause: &str, lent: LentElement) -> String {
+        let comes_again = !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
+        let again = if comes_again && !self.evaluates {
+            AGAIN
+        } else {
+            ""
+        };
+        let pass = self.pass_in_words();
+        format!("step {number} {pass} {cause}{again}")
+    }
+
     fn run_steps(
         &self,
         function: Arc<ReplicaFunction>,
@@ -137,7 +158,8 @@ impl Epoch<'_> {
         let mut report = EpochReport::default();
         while self.max_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
-            let at = |event: &str| format!("step {number} of the epoch: {event}");
+            let pass = self.pass_in_words();
+            let at = |event: &str| format!("step {number} {pass}: {event}");
             // With several ranks, each rank learns in the run that one is out of time.
             let is_alone = self.strategy.ranks().is_alone();
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
@@ -158,17 +180,14 @@ impl Epoch<'_> {
                 Ok(()) => {
                     let element = lent.element.clone();
                     (
-                        "of the epoch failed and changed nothing",
+                        "failed and changed nothing",
                         self.run_step(&step, element, user_data.clone()),
                     )
                 }
-                failed => ("of the epoch did not begin", failed),
+                failed => ("did not begin", failed),
             };
             if let Err(error) = done {
-                let comes_again =
-                    !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
-                let again = if comes_again { AGAIN } else { "" };
-                return Err(error.within(format!("step {number} {cause}{again}")));
+                return Err(error.within(self.failed_step(number, cause, lent)));
             }
             drop(lent);
             let done = self

@@ -177,6 +177,11 @@ impl Optimizer {
         drop(replaced);
     }
 
+    /// Whether there is a schedule.
+    pub fn has_schedule(&self) -> bool {
+        self.lock().schedule.is_some()
+    }
+
     /// The settings.
     pub fn settings(&self) -> Settings {
         self.lock().settings

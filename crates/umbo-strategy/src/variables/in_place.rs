@@ -57,7 +57,13 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
         let bytes = bytes_of(tensor)?;
         // A tensor without elements overlaps nothing, wherever it lies.
         if bytes > 0 {
-            ranges.push((start, start + bytes, index));
+            let Some(end) = start.checked_add(bytes) else {
+                return Err(invalid!(
+                    format!("views[{index}]"),
+                    "{bytes} bytes from {start:#x} on, which no memory has"
+                ));
+            };
+            ranges.push((start, end, index));
         }
     }
     ranges.sort_unstable();

@@ -114,5 +114,10 @@ fn with_one(parts: &Parts, options: &TrainerOptions, maker: &Maker) -> Result<Ar
     let state = parts.checkpoint.to_bytes()?;
     let other = Parts::new(maker(Some(1))?, options)?;
     other.checkpoint.restore_from_memory(&state)?;
+    if !parts.optimizer.has_schedule() {
+        // The program may have ended the schedule with which the maker begins.
+        let rate = parts.optimizer.learning_rate();
+        other.optimizer.set_learning_rate(rate)?;
+    }
     Ok(other)
 }

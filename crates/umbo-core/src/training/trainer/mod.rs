@@ -136,6 +136,7 @@ impl Trainer {
     }
 
     fn dataset_of(&self, epoch: u64, rows: i64, batch: i64) -> Result<Dataset> {
+        check_batch(rows, batch)?;
         let mut dataset = Dataset::range(0, rows, 1)?;
         if self.options.shuffles {
             dataset = dataset.shuffle(&ShuffleOptions {
@@ -158,9 +159,13 @@ impl Trainer {
     ) -> Result<f64> {
         let _turn = self.take_turn()?;
         let state = self.state()?;
+        let order = match self.options.shuffles {
+            true => mixed(self.options.seed, state.epochs) as i64,
+            false => 0,
+        };
         let mut part = match state.part {
-            part if (part.rows, part.batch) == (rows, batch) => part,
-            _ => PartOfEpoch::of(rows, batch),
+            part if (part.rows, part.batch, part.order) == (rows, batch, order) => part,
+            _ => PartOfEpoch::of(rows, batch, order),
         };
         let before = part.steps;
         let interrupts = self.watch_interrupts()?;
@@ -228,6 +233,7 @@ impl Trainer {
         kept: &KeptUntilEnd,
     ) -> Result<f64> {
         let _turn = self.take_turn()?;
+        check_batch(rows, batch)?;
         let pass = Pass {
             parts: &self.parts(),
             dataset: &Dataset::range(0, rows, 1)?.batch(batch, false)?,
@@ -235,9 +241,15 @@ impl Trainer {
             interrupts: None,
             max_steps: None,
         };
-        let mut part = PartOfEpoch::of(rows, batch);
+        let mut part = PartOfEpoch::of(rows, batch, 0);
         self.run_pass(&pass, &mut part, learn, kept)?;
         Ok(part.loss.mean())
+    }
+
+    /// Sets the learning rate from the next update on, and ends a schedule.
+    pub fn set_learning_rate(&self, rate: f64) -> Result<()> {
+        let _turn = self.take_turn()?;
+        self.parts().optimizer.set_learning_rate(rate)
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
@@ -340,6 +352,7 @@ impl Trainer {
             flush: pass.max_steps.is_none(),
             keep_metrics: false,
             reset: false,
+            evaluates: !is_training,
         };
         let gradients = is_training.then_some(parts.gradients());
         let first = |function: &FunctionFor<'_>, element: &Value| match CHECK.is_on() {
@@ -419,7 +432,13 @@ impl Trainer {
                 log::log(Level::Info, || {
                     format!("interrupted; the training is in {}", path.display())
                 });
-                error
+                match error.to_string().contains(INTERRUPTED) {
+                    true => Error::Cancelled(format!(
+                        "{INTERRUPTED}; the training is in '{}', and the next call continues it",
+                        path.display()
+                    )),
+                    false => error,
+                }
             }
             Err(failure) => failure.within(format!(
                 "interrupted, and the training cannot be saved to {}",
@@ -463,6 +482,9 @@ fn interrupted() -> Error {
 fn check_place(path: &Path) -> Result<()> {
     let problem = match path.parent() {
         None => "names no file",
+        _ if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            "is a folder; give the path of a file in it"
+        }
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             "there is no such folder"
         }
@@ -470,6 +492,17 @@ fn check_place(path: &Path) -> Result<()> {
     };
     let path = path.display();
     Err(invalid!("interrupt_path", "'{path}': {problem}"))
+}
+
+/// Refuses batches of more rows than a step has.
+fn check_batch(rows: i64, batch: i64) -> Result<()> {
+    match rows.min(batch) > MOST_ROWS {
+        false => Ok(()),
+        true => Err(invalid!(
+            "batch_size",
+            "{batch}; a step has at most {MOST_ROWS} rows"
+        )),
+    }
 }
 
 /// The numbers of `rows` rows from `first` on.

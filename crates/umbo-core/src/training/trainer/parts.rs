@@ -81,8 +81,10 @@ impl Parts {
             },
         )?;
         let checkpoint = Checkpoint::new(&strategy);
-        for variable in &variables {
-            checkpoint.add(variable.name().as_str(), Arc::new(variable.clone()))?;
+        for (index, variable) in variables.iter().enumerate() {
+            checkpoint
+                .add(variable.name().as_str(), Arc::new(variable.clone()))
+                .map_err(|error| error.within(format!("parameters[{index}]")))?;
         }
         checkpoint.add("optimizer", Arc::clone(&optimizer) as _)?;
         if options.accumulation_steps > 1 {

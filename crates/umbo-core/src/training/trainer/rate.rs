@@ -107,6 +107,7 @@ mod tests {
         let part = PartOfEpoch {
             rows: 1000,
             batch: 64,
+            order: 0,
             steps: 5,
             loss: Metric {
                 sum: 160.0,

@@ -23,6 +23,8 @@ pub struct PartOfEpoch {
     pub rows: i64,
     /// The rows of a batch.
     pub batch: i64,
+    /// The seed of the order of its rows; 0 if they are not shuffled.
+    pub order: i64,
     /// Steps that took effect.
     pub steps: u64,
     /// The sum of the losses.
@@ -33,16 +35,18 @@ const EPOCHS: &str = "trainer.epoch_count";
 const STEPS: &str = "trainer.step_count";
 const PART_ROWS: &str = "trainer.epoch.row_count";
 const PART_BATCH: &str = "trainer.epoch.batch_size";
+const PART_ORDER: &str = "trainer.epoch.order";
 const PART_STEPS: &str = "trainer.epoch.step_count";
 const LOSS_SUM: &str = "trainer.epoch.loss_sum";
 const LOSS_WEIGHT: &str = "trainer.epoch.loss_weight";
 
 impl PartOfEpoch {
     /// An epoch that has not begun.
-    pub(super) fn of(rows: i64, batch: i64) -> PartOfEpoch {
+    pub(super) fn of(rows: i64, batch: i64, order: i64) -> PartOfEpoch {
         PartOfEpoch {
             rows,
             batch,
+            order,
             ..PartOfEpoch::default()
         }
     }
@@ -64,6 +68,7 @@ impl State {
             (STEPS, Number::Integer(self.steps as i64)),
             (PART_ROWS, Number::Integer(part.rows)),
             (PART_BATCH, Number::Integer(part.batch)),
+            (PART_ORDER, Number::Integer(part.order)),
             (PART_STEPS, Number::Integer(part.steps as i64)),
             (LOSS_SUM, Number::Float(part.loss.sum)),
             (LOSS_WEIGHT, Number::Float(part.loss.weight)),
@@ -84,6 +89,12 @@ impl State {
 
     /// Gets the checkpoint's numbers.
     pub(super) fn load(checkpoint: &Checkpoint) -> Result<State> {
+        let any = |name| match checkpoint.number(name)? {
+            Number::Integer(number) => Ok(number),
+            Number::Float(other) => Err(Error::DataLoss(format!(
+                "checkpoint: its number '{name}' is {other}; a trainer has an integer there"
+            ))),
+        };
         let integer = |name| match checkpoint.number(name)? {
             Number::Integer(number) if number >= 0 => Ok(number),
             other => Err(Error::DataLoss(format!(
@@ -100,6 +111,7 @@ impl State {
             part: PartOfEpoch {
                 rows: integer(PART_ROWS)?,
                 batch: integer(PART_BATCH)?,
+                order: any(PART_ORDER)?,
                 steps: integer(PART_STEPS)? as u64,
                 loss: Metric {
                     sum: float(LOSS_SUM)?,
