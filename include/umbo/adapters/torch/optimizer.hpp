@@ -117,13 +117,47 @@ inline const char *differing(const torch::optim::RMSpropOptions &a, const torch:
     return a.centered() != b.centered() ? "centered" : nullptr;
 }
 
+// The rule of torch that has these options.
+template <class Options>
+struct rule_with;
+template <>
+struct rule_with<torch::optim::SGDOptions> {
+    using type = torch::optim::SGD;
+};
+template <>
+struct rule_with<torch::optim::AdamOptions> {
+    using type = torch::optim::Adam;
+};
+template <>
+struct rule_with<torch::optim::AdamWOptions> {
+    using type = torch::optim::AdamW;
+};
+template <>
+struct rule_with<torch::optim::AdagradOptions> {
+    using type = torch::optim::Adagrad;
+};
+template <>
+struct rule_with<torch::optim::RMSpropOptions> {
+    using type = torch::optim::RMSprop;
+};
+
+// The groups with the options that torch gives them: its later versions complete those of a group by the optimizer's.
+template <class Options>
+std::vector<torch::optim::OptimizerParamGroup> completed(const std::vector<torch::optim::OptimizerParamGroup> &groups,
+                                                         const Options &defaults) {
+    for (std::size_t number = 0; number < groups.size(); ++number) {
+        if (!groups[number].has_options() || dynamic_cast<const Options *>(&groups[number].options()) != nullptr) continue;
+        throw error(status::invalid_argument,
+                    "optimizer_of: group " + std::to_string(number) + " has the options of another rule");
+    }
+    return typename rule_with<Options>::type(groups, defaults).param_groups();
+}
+
 // A group of torch's as one of Umbo's, which differs from the optimizer in its learning rate and its weight decay.
 template <class Options>
 group_options group_of(const std::string &which, const torch::optim::OptimizerParamGroup &group, const Options &defaults) {
     group_options how;
-    if (!group.has_options()) return how;
-    const auto *own = dynamic_cast<const Options *>(&group.options());
-    if (own == nullptr) throw error(status::invalid_argument, which + " has the options of another rule");
+    const auto *own = static_cast<const Options *>(&group.options());
     if (const char *name = differing(*own, defaults)) {
         throw error(status::unimplemented, which + " has another '" + name +
                                                "' than the optimizer; groups differ in 'lr' and 'weight_decay' alone");
@@ -150,7 +184,7 @@ optimizer optimizer_of(const strategy &on, const Options &options) {
 }
 
 // The same for a model, with parameter groups of tensors of `central()`'s. As in torch, parameters that are in no group
-// are not trained; without groups all are.
+// are not trained; without groups all are. Torch itself completes the options of groups, each version in its way.
 //
 // Groups may have an `lr` and a `weight_decay` of their own: throws UNIMPLEMENTED for one with another setting of its own,
 // which the message names, and INVALID_ARGUMENT for a tensor that is not a parameter of the model, or is in two groups.
@@ -163,9 +197,9 @@ optimizer optimizer_of(torch_model<Module> &model, const Options &options,
     const auto tensors = model.central_parameters();
     for (std::size_t index = 0; index < tensors.size(); ++index) numbers[tensors[index].unsafeGetTensorImpl()] = index;
     std::unordered_set<std::size_t> listed;
+    std::vector<std::vector<variable>> variables(groups.size());
     for (std::size_t number = 0; number < groups.size(); ++number) {
         const std::string which = "optimizer_of: group " + std::to_string(number);
-        std::vector<variable> variables;
         for (const auto &tensor : groups[number].params()) {
             const auto found = numbers.find(tensor.unsafeGetTensorImpl());
             if (found == numbers.end()) {
@@ -174,10 +208,13 @@ optimizer optimizer_of(torch_model<Module> &model, const Options &options,
             if (!listed.insert(found->second).second) {
                 throw error(status::invalid_argument, which + " has a parameter that is in a group already");
             }
-            variables.push_back(model.parameters()[found->second]);
+            variables[number].push_back(model.parameters()[found->second]);
         }
-        const auto how = torch_detail::group_of(which, groups[number], options);
-        if (!variables.empty()) made.add_group(variables, how);
+    }
+    const auto whole = torch_detail::completed(groups, options);
+    for (std::size_t number = 0; number < groups.size(); ++number) {
+        const auto how = torch_detail::group_of("optimizer_of: group " + std::to_string(number), whole[number], options);
+        if (!variables[number].empty()) made.add_group(variables[number], how);
     }
     std::vector<variable> others;
     for (std::size_t index = 0; index < tensors.size(); ++index) {
