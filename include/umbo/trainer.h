@@ -449,7 +449,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_restore(umbo_trainer *trainer, c
  *
  * @param[out] epoch_count How many epochs have ended: the number of the one to begin with, from 0.
  *   `epoch_count` may be NULL.
- * @return As umbo_trainer_restore(), but UMBO_OK if there is no such file.
+ * @return As umbo_trainer_restore(), but UMBO_OK if there is no such file in a folder that exists.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_resume(
     umbo_trainer *trainer, const char *path, int64_t *epoch_count);

@@ -156,7 +156,7 @@ pub fn umbo_trainer_restore(trainer: *mut umbo_trainer, path: *const c_char) {
 ///
 /// @param[out] epoch_count How many epochs have ended: the number of the one to begin with, from 0.
 ///   `epoch_count` may be NULL.
-/// @return As umbo_trainer_restore(), but UMBO_OK if there is no such file.
+/// @return As umbo_trainer_restore(), but UMBO_OK if there is no such file in a folder that exists.
 #[c_call(optional_out(epoch_count), path(path), get(trainer))]
 pub fn umbo_trainer_resume(trainer: *mut umbo_trainer, path: *const c_char, epoch_count: *mut i64) {
     epoch_count.write(trainer.resume(path)? as i64);

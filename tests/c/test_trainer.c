@@ -383,6 +383,11 @@ static void resumes(void) {
     CHECK_STATUS(umbo_trainer_save(trainer, "no/such/folder"), UMBO_STATUS_NOT_FOUND);
     CHECK_STATUS(umbo_trainer_restore(trainer, "."), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_trainer_resume(trainer, ".", NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    /* Nor can a training be saved later where it could not be resumed from. */
+    CHECK_STATUS(umbo_trainer_resume(trainer, "", NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("path: '': names no file");
+    CHECK_STATUS(umbo_trainer_resume(trainer, "no/such", NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("path: 'no/such': there is no such folder");
     umbo_trainer_release(trainer);
 }
 

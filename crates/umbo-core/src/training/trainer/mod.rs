@@ -103,7 +103,7 @@ impl Trainer {
         options
             .interrupt_path
             .as_deref()
-            .map_or(Ok(()), check_place)?;
+            .map_or(Ok(()), |path| check_place(path, "interrupt_path"))?;
         let parts = Parts::new(maker(None)?, &options)?;
         Ok(Arc::new(Trainer {
             parts: RwLock::new((parts, Choice::Open)),
@@ -319,8 +319,9 @@ impl Trainer {
     /// Restores the training if there is such a file. Returns how many epochs have ended.
     pub fn resume(&self, path: &Path) -> Result<u64> {
         let exists = path.try_exists();
-        if !exists.is_ok_and(|exists| !exists) {
-            self.restore(path)?;
+        match exists.is_ok_and(|exists| !exists) {
+            true => check_place(path, "path")?,
+            false => self.restore(path)?,
         }
         Ok(self.state()?.epochs)
     }
@@ -478,8 +479,8 @@ fn interrupted() -> Error {
     Error::Cancelled(INTERRUPTED.into())
 }
 
-/// Refuses a file that cannot be written: an interrupt would find that out too late.
-fn check_place(path: &Path) -> Result<()> {
+/// Refuses a file that cannot be written: the first save would find that out too late.
+fn check_place(path: &Path, argument: &'static str) -> Result<()> {
     let problem = match path.parent() {
         None => "names no file",
         _ if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
@@ -491,7 +492,7 @@ fn check_place(path: &Path) -> Result<()> {
         Some(_) => return Ok(()),
     };
     let path = path.display();
-    Err(invalid!("interrupt_path", "'{path}': {problem}"))
+    Err(invalid!(argument, "'{path}': {problem}"))
 }
 
 /// Refuses batches of more rows than a step has.
