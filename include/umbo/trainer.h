@@ -156,7 +156,7 @@ typedef struct umbo_parameters {
   const char *name;
   /**
    * How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
-   * table (umbo_rows_gradient_row()). 0: gradients are as long as the array.
+   * table (umbo_rows_gradient_row()). Not with LAMB. 0: gradients are as long as the array.
    */
   int64_t row_length;
   /** The factor of the learning rate, more than 0. 0: 1. */

@@ -30,7 +30,7 @@ pub struct umbo_parameters {
     /// on, by its index.
     pub name: *const c_char,
     /// How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
-    /// table (umbo_rows_gradient_row()). 0: gradients are as long as the array.
+    /// table (umbo_rows_gradient_row()). Not with LAMB. 0: gradients are as long as the array.
     pub row_length: i64,
     /// The factor of the learning rate, more than 0. 0: 1.
     pub learning_rate_factor: f64,
