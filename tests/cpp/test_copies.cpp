@@ -17,13 +17,14 @@ std::atomic<int> allocations{0}, copies{0}, moves{0}, alive{0}, calls{0};
 
 } // namespace
 
-void *operator new(std::size_t bytes) {
+// Not inlined: GCC would see memory of `new` that goes to `free`, and warn.
+__attribute__((noinline)) void *operator new(std::size_t bytes) {
     ++allocations;
     if (void *memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
     throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 

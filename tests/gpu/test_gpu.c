@@ -320,7 +320,7 @@ static void measure_on(const char *const *devices, measurements *all) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_metric_options of_metric = UMBO_METRIC_OPTIONS_INIT;
     umbo_metric_result empty = UMBO_METRIC_RESULT_INIT;
-    measured own = {NULL, 0, 0};
+    measured own = {NULL};
     int64_t count = 0;
     int run;
     options.compute_devices = devices;

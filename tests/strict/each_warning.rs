@@ -73,6 +73,16 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("says what UMBO_CHECK_STEPS cannot do"),
     ),
     (
+        "crates/umbo-core/src/training/trainer/choice.rs",
+        "are faster with one replica",
+        Warns("tells of the machine: what the first steps took"),
+    ),
+    (
+        "crates/umbo-core/src/training/trainer/choice.rs",
+        "one replica would be faster",
+        Warns("tells of the machine"),
+    ),
+    (
         "crates/umbo-diagnose/src/trace/mod.rs",
         "ends here",
         Warns("tells of the disk"),
