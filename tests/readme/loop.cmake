@@ -4,10 +4,10 @@
 function(loss_of when place)
   execute_process(COMMAND "${COMPILED}" ${when} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
   message(STATUS "${when}: ${printed}")
-  if(NOT printed MATCHES "^loss 0\\.([0-9]+)")
+  if(NOT printed MATCHES "^loss ([0-9]+)\\.([0-9]+)")
     message(FATAL_ERROR "${when}, the program printed: ${printed}")
   endif()
-  set(${place} "1${CMAKE_MATCH_1}" PARENT_SCOPE) # as a whole number: its last digits
+  set(${place} "1${CMAKE_MATCH_1}${CMAKE_MATCH_2}" PARENT_SCOPE) # all its digits, as a whole number
 endfunction()
 
 loss_of(before before)
