@@ -110,8 +110,10 @@ class Compiled:
     def run(self, when, threads, setting, weights="weights"):
         """The loss, the rate and the kilobytes of a run."""
         amount, size = setting
-        # The processors belong to whoever computes: a thread of OpenMP that has nothing to do waits without spinning.
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+        environment = dict(os.environ)
+        if when == "in_sync":
+            # More replicas than processors: a thread of OpenMP that has nothing to do leaves them to the others.
+            environment["OMP_WAIT_POLICY"] = "passive"
         # Replicas that are more than the processors are asked for here.
         environment["UMBO_LOG"] = "error"
         command = [self.folder / "peak", self.folder / when, amount, threads, size, self.folder / weights]
