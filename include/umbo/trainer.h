@@ -444,8 +444,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_save(const umbo_trainer *trainer
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_restore(umbo_trainer *trainer, const char *path);
 
 /**
- * Restores a training from a file if there is one, so that a program that is started again goes on
- * where it was.
+ * Restores a training from a file if there is one, so that a program that is started again
+ * continues where it was.
  *
  * @param[out] epoch_count How many epochs have ended: the number of the one to begin with, from 0.
  *   `epoch_count` may be NULL.

@@ -1,7 +1,5 @@
 //! The calls of a trainer: epochs, steps, evaluations, saving and restoring.
 
-use std::any::Any;
-
 use crate::machinery::prelude::*;
 use crate::nouns::trainer_rows::learn_function;
 
@@ -46,13 +44,7 @@ pub fn umbo_trainer_epoch(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    let mean = trainer.epoch(
-        row_count,
-        batch_size,
-        &learn_function(learn, user_data),
-        &kept(user_data),
-    )?;
-    loss.write(mean);
+    loss.write(trainer.epoch(row_count, batch_size, &learn_function(learn, user_data))?);
 }
 
 /// Trains one batch: the rows from `first_row` on, whatever a program with its own input means by
@@ -80,13 +72,7 @@ pub fn umbo_trainer_step(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    let mean = trainer.step(
-        first_row,
-        row_count,
-        &learn_function(learn, user_data),
-        &kept(user_data),
-    )?;
-    loss.write(mean);
+    loss.write(trainer.step(first_row, row_count, &learn_function(learn, user_data))?);
 }
 
 /// Calls a function for the rows 0 to `row_count` less one, in order, in batches on all replicas,
@@ -113,13 +99,7 @@ pub fn umbo_trainer_evaluate(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    let mean = trainer.evaluate(
-        row_count,
-        batch_size,
-        &learn_function(learn, user_data),
-        &kept(user_data),
-    )?;
-    loss.write(mean);
+    loss.write(trainer.evaluate(row_count, batch_size, &learn_function(learn, user_data))?);
 }
 
 /// Sets the learning rate from the next update on, such as before each step or epoch, and ends the
@@ -151,8 +131,8 @@ pub fn umbo_trainer_restore(trainer: *mut umbo_trainer, path: *const c_char) {
     trainer.restore(path)
 }
 
-/// Restores a training from a file if there is one, so that a program that is started again goes on
-/// where it was.
+/// Restores a training from a file if there is one, so that a program that is started again
+/// continues where it was.
 ///
 /// @param[out] epoch_count How many epochs have ended: the number of the one to begin with, from 0.
 ///   `epoch_count` may be NULL.
@@ -160,9 +140,4 @@ pub fn umbo_trainer_restore(trainer: *mut umbo_trainer, path: *const c_char) {
 #[c_call(optional_out(epoch_count), path(path), get(trainer))]
 pub fn umbo_trainer_resume(trainer: *mut umbo_trainer, path: *const c_char, epoch_count: *mut i64) {
     epoch_count.write(trainer.resume(path)? as i64);
-}
-
-/// The user data, for calls that may end before the last callback has: the caller keeps it.
-fn kept(user_data: *mut c_void) -> Option<Arc<dyn Any + Send + Sync>> {
-    Some(Arc::new(UserData::kept(user_data)))
 }

@@ -6,7 +6,7 @@ use crate::nouns::replica_context::call_replica;
 use umbo_core::optimizer::GradientMode;
 use umbo_core::strategy::variables::{current_copy, refreshed_copy};
 use umbo_core::training::trainer::call::{weigh, with_gradient_row, with_gradient_rows};
-use umbo_core::training::trainer::{Learn, RowsOfReplica};
+use umbo_core::training::trainer::{Learn, LearnFunction, RowsOfReplica};
 
 /// The rows of a batch that a replica has. Valid for the call that gets it, on its thread. Later
 /// versions may append fields.
@@ -179,8 +179,15 @@ impl<P: Copy, const FEW: usize> Pointers<P, FEW> {
 }
 
 /// The program's function, with its user data, as the core calls it.
-pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
-    let user_data = UserData::kept(user_data);
+pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> LearnFunction {
+    // The caller keeps the user data, also for calls that end later.
+    LearnFunction {
+        function: learn_of(function, UserData::kept(user_data)),
+        kept: Some(Arc::new(UserData::kept(user_data))),
+    }
+}
+
+fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
     Arc::new(move |rows: &RowsOfReplica<'_>| {
         let context = rows.context;
         let count = rows.variables.len();

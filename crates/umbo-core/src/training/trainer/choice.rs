@@ -92,8 +92,8 @@ impl Choice {
             Err(error) => {
                 log::keep(Level::Warning, || {
                     format!(
-                        "strategy {number}: one replica would be faster, but the trainer cannot go \
-                         on with one: {error}"
+                        "strategy {number}: one replica would be faster, but the trainer cannot \
+                         continue with one: {error}"
                     )
                 });
                 return Ok(None);
@@ -101,7 +101,7 @@ impl Choice {
         };
         log::keep(Level::Info, || {
             format!(
-                "strategy {number}: the trainer goes on with one replica: {}",
+                "strategy {number}: the trainer continues with one replica: {}",
                 advice.text
             )
         });

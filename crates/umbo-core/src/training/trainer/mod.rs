@@ -5,17 +5,17 @@
 //! [`parts`]: what belongs to one strategy. [`choice`]: how many replicas that has. [`call`]: the
 //! program's function on one replica. [`row_gradients`]: gradients of single rows. [`state`]: how
 //! far the training is, as a checkpoint has it. [`rate`]: the line that says so. [`schedule`]: the
-//! learning rate over the training.
+//! learning rate over the training. [`interrupt`]: Ctrl-C, which ends an epoch and saves.
 
 pub mod call;
 mod choice;
+mod interrupt;
 mod parts;
 mod rate;
 mod row_gradients;
 mod schedule;
 mod state;
 
-use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 
 use super::epoch::{Epoch, update_at_commit};
-pub use call::{Learn, RowsOfReplica};
+pub use call::{Learn, LearnFunction, RowsOfReplica};
 use choice::Choice;
+use interrupt::Interrupts;
 pub use parts::{Made, Maker, Parameters, Parts};
 use rate::RateLine;
 pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};
 use umbo_base::error::{Error, Result, memory};
-use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
 use umbo_check as equivalence;
 use umbo_device::DeviceId;
@@ -39,15 +39,11 @@ use umbo_optim::LossReduction;
 use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
 use umbo_strategy::{FunctionFor, RunUserData};
-use umbo_system::interrupts::InterruptWatch;
 use umbo_tensor::values::Value;
 use umbo_tensor::{Shape, Tensor};
 
 /// The most rows of a step, whose numbers then take 2 GiB.
 const MOST_ROWS: i64 = 1 << 28;
-
-/// The data that the program's function uses, kept until its last call is over.
-pub type KeptUntilEnd = Option<Arc<dyn Any + Send + Sync>>;
 
 /// The origin of the number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,13 +146,7 @@ impl Trainer {
 
     /// Trains over all rows once, in batches. Returns the mean loss of a row. An epoch that has
     /// ended early is continued by a call with the same numbers.
-    pub fn epoch(
-        &self,
-        rows: i64,
-        batch: i64,
-        learn: &Arc<Learn>,
-        kept: &KeptUntilEnd,
-    ) -> Result<f64> {
+    pub fn epoch(&self, rows: i64, batch: i64, learn: &LearnFunction) -> Result<f64> {
         let _turn = self.take_turn()?;
         let state = self.state()?;
         let order = match self.options.shuffles {
@@ -168,8 +158,9 @@ impl Trainer {
             _ => PartOfEpoch::of(rows, batch, order),
         };
         let before = part.steps;
-        let interrupts = self.watch_interrupts()?;
-        let ran = self.run_epoch(state.epochs, &mut part, learn, kept, interrupts.as_ref());
+        let path = self.options.interrupt_path.as_deref();
+        let interrupts = path.map(Interrupts::begin).transpose()?;
+        let ran = self.run_epoch(state.epochs, &mut part, learn, interrupts.as_ref());
         let steps = state.steps + part.steps - before;
         let after = match &ran {
             Ok(()) => State {
@@ -183,8 +174,12 @@ impl Trainer {
                 part,
             },
         };
-        after.store(&self.parts().checkpoint)?;
-        ran.map_err(|error| self.saved_after(error, interrupts.as_ref()))?;
+        let parts = self.parts();
+        after.store(&parts.checkpoint)?;
+        ran.map_err(|error| match &interrupts {
+            Some(interrupts) => interrupts.saved_after(error, &parts),
+            None => error,
+        })?;
         Ok(part.loss.mean())
     }
 
@@ -193,9 +188,8 @@ impl Trainer {
         &self,
         epoch: u64,
         part: &mut PartOfEpoch,
-        learn: &Arc<Learn>,
-        kept: &KeptUntilEnd,
-        interrupts: Option<&InterruptWatch>,
+        learn: &LearnFunction,
+        interrupts: Option<&Interrupts<'_>>,
     ) -> Result<()> {
         loop {
             let (parts, most) = self.begin_steps()?;
@@ -211,11 +205,11 @@ impl Trainer {
                 dataset: &dataset,
                 is_training: true,
                 interrupts,
-                // Only a trainer that may go on with other parts has to stop for them.
+                // Only a trainer that may continue with other parts has to stop for them.
                 max_steps: most
                     .filter(|&most| self.options.replicas == Replicas::Chosen && most < left),
             };
-            let has_ended = self.run_pass(&pass, part, learn, kept)?;
+            let has_ended = self.run_pass(&pass, part, learn)?;
             self.end_steps()?;
             if has_ended {
                 return Ok(());
@@ -225,13 +219,7 @@ impl Trainer {
 
     /// Calls `learn` for all rows once, in batches and in their order, without gradients. Returns
     /// the mean loss of a row.
-    pub fn evaluate(
-        &self,
-        rows: i64,
-        batch: i64,
-        learn: &Arc<Learn>,
-        kept: &KeptUntilEnd,
-    ) -> Result<f64> {
+    pub fn evaluate(&self, rows: i64, batch: i64, learn: &LearnFunction) -> Result<f64> {
         let _turn = self.take_turn()?;
         check_batch(rows, batch)?;
         let pass = Pass {
@@ -242,7 +230,7 @@ impl Trainer {
             max_steps: None,
         };
         let mut part = PartOfEpoch::of(rows, batch, 0);
-        self.run_pass(&pass, &mut part, learn, kept)?;
+        self.run_pass(&pass, &mut part, learn)?;
         Ok(part.loss.mean())
     }
 
@@ -253,13 +241,7 @@ impl Trainer {
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
-    pub fn step(
-        &self,
-        first: i64,
-        rows: i64,
-        learn: &Arc<Learn>,
-        kept: &KeptUntilEnd,
-    ) -> Result<f64> {
+    pub fn step(&self, first: i64, rows: i64, learn: &LearnFunction) -> Result<f64> {
         let mut is_checked = self.take_turn()?;
         let numbers = row_numbers(first, rows)?;
         let (parts, _) = self.begin_steps()?;
@@ -268,16 +250,17 @@ impl Trainer {
         let whole = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
         let batch = split_for(strategy, &Value::Tensor(whole))?;
         if CHECK.is_on() && !*is_checked {
-            let function = parts.function(Arc::clone(learn), true, false);
+            let function = parts.function(learn, true, false);
             equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
             *is_checked = true;
         }
-        let function = parts.function(Arc::clone(learn), true, true);
+        let function = parts.function(learn, true, true);
         let limits = self.limits();
         match limits.is_bounded() {
             false => strategy.run(&*function, Some(batch))?,
             true => {
-                let kept = kept.clone().map(|kept| Box::new(kept) as RunUserData);
+                let kept = learn.kept.clone();
+                let kept = kept.map(|kept| Box::new(kept) as RunUserData);
                 strategy.run_within(function, Some(batch), limits, kept)?
             }
         };
@@ -332,8 +315,7 @@ impl Trainer {
         &self,
         pass: &Pass<'_>,
         part: &mut PartOfEpoch,
-        learn: &Arc<Learn>,
-        kept: &KeptUntilEnd,
+        learn: &LearnFunction,
     ) -> Result<bool> {
         let Pass {
             parts, is_training, ..
@@ -366,8 +348,8 @@ impl Trainer {
         };
         let shows = self.options.shows_progress && strategy.rank() == 0;
         let mut line = shows.then(|| RateLine::new(name, part));
-        let function = parts.function(Arc::clone(learn), is_training, false);
-        let ran = epoch.run(function, kept.clone(), &first, &mut |_, _| {
+        let function = parts.function(learn, is_training, false);
+        let ran = epoch.run(function, learn.kept.clone(), &first, &mut |_, _| {
             part.add(strategy.metric("loss").unwrap_or_default());
             if is_training {
                 self.parts.write().1.count();
@@ -375,10 +357,7 @@ impl Trainer {
             if let Some(line) = &mut line {
                 line.show(part);
             }
-            match pass.interrupts {
-                Some(watch) if watch.has_come() => Err(interrupted()),
-                _ => Ok(()),
-            }
+            pass.interrupts.map_or(Ok(()), Interrupts::check)
         });
         if let Some(line) = line {
             line.end(part);
@@ -405,48 +384,6 @@ impl Trainer {
         }
         Ok(self.is_step_checked.lock())
     }
-
-    fn watch_interrupts(&self) -> Result<Option<InterruptWatch>> {
-        if self.options.interrupt_path.is_none() {
-            return Ok(None);
-        }
-        let watch = InterruptWatch::begin();
-        let watch = watch.map_err(|error| {
-            Error::Internal(format!("the signal of Ctrl-C cannot be watched: {error}"))
-        })?;
-        Ok(Some(watch))
-    }
-
-    /// The error of an epoch. If an interrupt has ended it, the training is saved.
-    fn saved_after(&self, error: Error, interrupts: Option<&InterruptWatch>) -> Error {
-        let Some(path) = &self.options.interrupt_path else {
-            return error;
-        };
-        // All ranks save together, also those that only learn of the interrupt of another one.
-        let is_of_other =
-            || !self.parts().strategy.ranks().is_alone() && error.to_string().contains(INTERRUPTED);
-        if !interrupts.is_some_and(InterruptWatch::has_come) && !is_of_other() {
-            return error;
-        }
-        match self.parts().checkpoint.save(path) {
-            Ok(()) => {
-                log::log(Level::Info, || {
-                    format!("interrupted; the training is in {}", path.display())
-                });
-                match error.to_string().contains(INTERRUPTED) {
-                    true => Error::Cancelled(format!(
-                        "{INTERRUPTED}; the training is in '{}', and the next call continues it",
-                        path.display()
-                    )),
-                    false => error,
-                }
-            }
-            Err(failure) => failure.within(format!(
-                "interrupted, and the training cannot be saved to {}",
-                path.display()
-            )),
-        }
-    }
 }
 
 impl std::fmt::Debug for Trainer {
@@ -466,17 +403,10 @@ struct Pass<'a> {
     parts: &'a Arc<Parts>,
     dataset: &'a Dataset,
     is_training: bool,
-    interrupts: Option<&'a InterruptWatch>,
+    interrupts: Option<&'a Interrupts<'a>>,
     /// The number of steps after which it stops. Without it, the pass goes to its end, and what is
     /// accumulated is applied.
     max_steps: Option<u64>,
-}
-
-/// The message of an interrupt.
-const INTERRUPTED: &str = "interrupted (Ctrl-C); the step in progress has been done";
-
-fn interrupted() -> Error {
-    Error::Cancelled(INTERRUPTED.into())
 }
 
 /// Refuses a file that cannot be written: the first save would find that out too late.

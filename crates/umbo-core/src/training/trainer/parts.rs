@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::call::{Caller, Learn};
+use super::call::{Caller, LearnFunction};
 use super::row_gradients::RowShape;
 use super::state::State;
 use super::{TrainerOptions, update_at_commit};
@@ -126,11 +126,12 @@ impl Parts {
     /// The function of a step: the program's, and the update if it is not another's to make.
     pub(super) fn function(
         self: &Arc<Self>,
-        learn: Arc<Learn>,
+        learn: &LearnFunction,
         is_training: bool,
         updates: bool,
     ) -> Arc<ReplicaFunction> {
         let parts = Arc::clone(self);
+        let learn = Arc::clone(&learn.function);
         Arc::new(move |context: &ReplicaContext| {
             parts.caller.call(&*learn, context, is_training)?;
             if updates {
