@@ -132,6 +132,8 @@ check: ## Format, lints and unit tests: the quick part of `make test`
 	@$(call section,Format and lints and unit tests)
 	@scripts/format.sh
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@# Unit tests are no target that cargo chooses by itself (Cargo.toml).
+	@cargo clippy --quiet --locked --workspace --lib --profile test -- -D warnings
 	@for chosen in $(features); do cargo clippy --quiet --locked --no-default-features $$chosen -- -D warnings; done
 	@cargo test --quiet --locked --workspace --lib
 
