@@ -247,7 +247,7 @@ storm: build-c ## Runs with every kind of end beside a model (RUNS=, SEED=)
 	@$(BUILD)/tests/c/umbo_c_storm --runs $(RUNS) --seed $(SEED)
 
 fuzz: build-c ## Random calls of all functions beside a model (CALLS=, SEED=)
-	@$(BUILD)/tests/c/umbo_c_sequences --calls $(CALLS) --seed $(SEED)
+	@cd $(BUILD)/tests/c && ./umbo_c_sequences --calls $(CALLS) --seed $(SEED)
 
 fuzz-parsers: ## Fuzz the parsers of files, positions, names and DLPack's structs (nightly Rust; RUNS=)
 	@scripts/setup.sh fuzz

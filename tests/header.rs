@@ -14,6 +14,8 @@ mod generator;
 mod header;
 #[path = "c/generator/matrix.rs"]
 mod matrix;
+#[path = "c/generator/number_tables.rs"]
+mod number_tables;
 #[path = "c/generator/numbers.rs"]
 mod numbers;
 #[path = "header/rules.rs"]

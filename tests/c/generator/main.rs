@@ -12,6 +12,7 @@ mod every_option;
 mod forks;
 mod header;
 mod matrix;
+mod number_tables;
 mod numbers;
 mod sequences;
 

@@ -8,6 +8,10 @@ use std::fmt::Write;
 use crate::cases::with_shared;
 use crate::header::{Function, Header, Parameter};
 use crate::matrix::{Prepared, prepared};
+use crate::number_tables::{
+    AFTER, BY_ARRAYS, FIELDS, OTHER_ANSWERS, OTHER_NAMES, PARTS, RECIPES, UNREAD, USES,
+    functions_in_tables,
+};
 
 /// The program without what the header says, in the order in which its parts need each other.
 const FRAME: &str = concat!(
@@ -19,295 +23,6 @@ const FRAME: &str = concat!(
     include_str!("numbers/uses.c"),
     include_str!("numbers/children.c"),
 );
-
-/// What the caller's arrays have to hold, so that numbers for which no array can be there are all
-/// that may be given: function, argument.
-const BY_ARRAYS: &[(&str, &str)] = &[
-    ("umbo_dtype_convert_from_float", "count"),
-    ("umbo_dtype_convert_to_float", "count"),
-    ("umbo_random_uniform", "example_count"),
-    ("umbo_random_uniform", "count"),
-    ("umbo_random_normal", "example_count"),
-    ("umbo_random_normal", "count"),
-    ("umbo_random_bernoulli", "example_count"),
-    ("umbo_random_bernoulli", "count"),
-    ("umbo_random_integers", "example_count"),
-    ("umbo_random_integers", "count"),
-];
-
-/// Good arguments that a place needs beside those of the matrix: function, place, argument,
-/// expression.
-const RECIPES: &[(&str, &str, &str, &str)] = &[
-    (
-        "umbo_metrics_define",
-        "class_count",
-        "kind",
-        "UMBO_METRIC_CONFUSION",
-    ),
-    (
-        "umbo_metrics_define",
-        "bin_count",
-        "kind",
-        "UMBO_METRIC_AUC",
-    ),
-    ("umbo_metrics_define", "top_k", "kind", "UMBO_METRIC_TOP_K"),
-    ("umbo_variable_create", "shape", "initial_value", "NULL"),
-    ("umbo_variable_create", "ndim", "initial_value", "NULL"),
-];
-
-/// A variable whose first value is not given, but made in the shape of the options.
-const DRAWN: &str = "changed.dtype = UMBO_DTYPE_FLOAT32; changed.initial = UMBO_INITIAL_ZEROS;";
-
-/// Assignments that a place in a struct needs before it: struct, place, statement.
-const FIELDS: &[(&str, &str, &str)] = &[
-    ("umbo_variable_options", "shape", "changed.ndim = 1;"),
-    ("umbo_variable_options", "shape", DRAWN),
-    ("umbo_variable_options", "ndim", DRAWN),
-];
-
-/// Places in structs that are no plain fields: struct, place, statements.
-const PARTS: &[(&str, &str, &str)] = &[
-    (
-        "umbo_view",
-        "shape",
-        "changed.ndim = 1; changed.shape[0] = extreme;",
-    ),
-    (
-        "umbo_view",
-        "strides",
-        "changed.ndim = 1; changed.shape[0] = 1; changed.strides[0] = extreme;",
-    ),
-    (
-        "umbo_view",
-        "type",
-        "changed.device.type = (umbo_device_type)narrow(extreme);",
-    ),
-    (
-        "DLManagedTensor",
-        "ndim",
-        "changed.dl_tensor.ndim = (int32_t)narrow(extreme);",
-    ),
-    (
-        "DLManagedTensor",
-        "byte_offset",
-        "changed.dl_tensor.byte_offset = (uint64_t)extreme;",
-    ),
-    (
-        "DLManagedTensor",
-        "shape",
-        "changed.dl_tensor.ndim = 1; changed.dl_tensor.shape = &extreme;",
-    ),
-    (
-        "DLManagedTensorVersioned",
-        "ndim",
-        "changed.dl_tensor.ndim = (int32_t)narrow(extreme);",
-    ),
-    (
-        "DLManagedTensorVersioned",
-        "byte_offset",
-        "changed.dl_tensor.byte_offset = (uint64_t)extreme;",
-    ),
-    (
-        "DLManagedTensorVersioned",
-        "shape",
-        "changed.dl_tensor.ndim = 1; changed.dl_tensor.shape = &extreme;",
-    ),
-];
-
-/// Other words by which messages name a place: function, place, words.
-const OTHER_NAMES: &[(&str, &str, &str)] = &[
-    // Memory is asked for in bytes, and rows.
-    ("", "shape", "bytes on CPU:0"),
-    ("umbo_gradients_add_rows", "row_count", "rows of "),
-    ("umbo_trainer_create", "count", "elements of parameters"),
-    ("umbo_trainer_create", "count", "bytes on CPU:0"),
-    ("umbo_tensor_from_memory", "shape", "strides"),
-    (
-        "umbo_input_context_per_replica_batch_size",
-        "replica_count",
-        "number of replicas",
-    ),
-    // They say nothing where the memory has the first value.
-    ("umbo_variable_create_in_memory", "ndim", "initial is set"),
-    ("umbo_variable_create_in_memory", "shape", "initial is set"),
-    // Memory that is so large is all memory.
-    ("umbo_communicator_all_to_all", "send_bytes", "overlaps"),
-    ("umbo_communicator_all_to_all", "send_bytes", "sends itself"),
-    ("umbo_communicator_all_gather", "bytes", "overlaps"),
-];
-
-/// Other answers than to the number itself: function, place, status.
-const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
-    // They are not the rows of a call.
-    (
-        "umbo_rows_gradient_row",
-        "count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "indices",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "training",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "replica_id",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "array_count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "call",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "array",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_row",
-        "row",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "indices",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "training",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "replica_id",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "array_count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "call",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "array",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
-        "numbers",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_weigh",
-        "count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_weigh",
-        "indices",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_weigh",
-        "training",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_weigh",
-        "replica_id",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_weigh",
-        "array_count",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    ("umbo_rows_weigh", "call", "UMBO_STATUS_FAILED_PRECONDITION"),
-    // It leaves the errors as they are.
-    ("umbo_last_error_at", "index", "UMBO_STATUS_OUT_OF_RANGE"),
-    (
-        "umbo_device_set_logical_count",
-        "physical_ordinal",
-        "UMBO_STATUS_NOT_FOUND",
-    ),
-    // A checkpoint of another length is damaged.
-    (
-        "umbo_checkpoint_restore_from_memory",
-        "bytes",
-        "UMBO_STATUS_DATA_LOSS",
-    ),
-    (
-        "umbo_checkpoint_load_weights_from_memory",
-        "bytes",
-        "UMBO_STATUS_DATA_LOSS",
-    ),
-];
-
-/// What is done with an object that a call has made, by its type.
-const USES: &[&str] = &[
-    "communicator",
-    "dataset",
-    "distributed_dataset",
-    "gradients",
-    "iterator",
-    "optimizer",
-    "strategy",
-    "tensor",
-    "trainer",
-    "value",
-    "variable",
-];
-
-/// What they make lies in memory of the program, which ends before what a large number says: it is
-/// not read.
-const UNREAD: &[&str] = &["umbo_strategy_split_arrays"];
-
-/// What is done after a call that has succeeded: function, statement.
-const AFTER: &[(&str, &str)] = &[
-    (
-        "umbo_checkpoint_manager_create",
-        "use_checkpoint_manager(&good, manager);",
-    ),
-    ("umbo_metrics_define", "use_metrics(&good);"),
-    (
-        "umbo_optimizer_add_group",
-        "use_optimizer(&good, good.optimizer);",
-    ),
-    (
-        "umbo_optimizer_set_iterations",
-        "use_optimizer(&good, good.optimizer);",
-    ),
-    (
-        "umbo_optimizer_set_loss_scale",
-        "use_optimizer(&good, good.optimizer);",
-    ),
-    ("umbo_device_set_logical_count", "use_devices();"),
-    ("umbo_set_worker_count", "use_workers(&good);"),
-    ("umbo_strategy_measure_steps", "use_measured(&good);"),
-    ("umbo_trace_start", "use_trace(&good);"),
-];
 
 /// One place for a number.
 struct Place {
@@ -342,15 +57,9 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             count += 1;
         }
     }
-    let tables = RECIPES.iter().map(|(name, ..)| name);
-    let tables = tables.chain(OTHER_NAMES.iter().map(|(name, ..)| name));
-    let tables = tables.chain(OTHER_ANSWERS.iter().map(|(name, ..)| name));
-    let tables = tables.chain(BY_ARRAYS.iter().map(|(name, _)| name));
-    let tables = tables.chain(AFTER.iter().map(|(name, _)| name));
-    let tables = tables.chain(UNREAD);
     let is_known =
         |name: &str| name.is_empty() || header.functions.iter().any(|one| one.name == name);
-    if let Some(name) = tables.into_iter().find(|name| !is_known(name)) {
+    if let Some(name) = functions_in_tables().find(|name| !is_known(name)) {
         return Err(format!("{name} is in a table and not in the header"));
     }
     let program = with_shared(FRAME)
@@ -610,7 +319,8 @@ fn write_line(
     place: &Place,
     serial: usize,
 ) {
-    let of_place = |name: &str, at: &str| name == function.name && at == place.name;
+    let of_place =
+        |name: &str, at: &str| name == function.name && (at.is_empty() || at == place.name);
     let answer = OTHER_ANSWERS
         .iter()
         .find(|(name, at, _)| of_place(name, at));

@@ -7,10 +7,9 @@
  * small, negative and extreme; callbacks make calls of their own. Nothing may crash, hang, give
  * INTERNAL or write an output without success; only live handles of the right type can be retained;
  * umbo_live_handles must agree with the model; each user data is destroyed exactly once. What is saved
- * goes into a temporary folder, which is removed at the end; one that is left tells of a crash. */
+ * goes into a new folder in the working one, which is removed at the end; one that is left tells of a crash. */
 #define _GNU_SOURCE
 #include <ftw.h>
-#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -140,21 +139,17 @@ static const char *text(struct fuzzer *f) {
     return all[below(f, COUNT_OF(all))];
 }
 
-/* Files and folders that may be written, in the folder of enter_folder, and what is none. */
+/* Files and folders that may be written, in the folder of enter_folder, and paths that name none. */
 static const char *path(struct fuzzer *f) {
     static const char *const all[] = {NULL, "", "\xff\xfe", ".", "/dev/null/none", "sequences_1.safetensors",
                                       "sequences_2.safetensors", "sequences_folder"};
     return all[below(f, COUNT_OF(all))];
 }
 
-static char folder[PATH_MAX];
+static char folder[] = "umbo_sequences_XXXXXX";
 
 /* Goes into a new folder: relative paths are drawn, and nothing else may be overwritten by them. */
-static void enter_folder(void) {
-    const char *const parent = getenv("TMPDIR");
-    snprintf(folder, sizeof(folder), "%s/umbo_sequences_XXXXXX", parent != NULL && parent[0] == '/' ? parent : "/tmp");
-    CHECK(mkdtemp(folder) != NULL && chdir(folder) == 0);
-}
+static void enter_folder(void) { CHECK(mkdtemp(folder) != NULL && chdir(folder) == 0); }
 
 static int remove_entry(const char *name, const struct stat *status, int kind, struct FTW *where) {
     (void)status, (void)kind, (void)where;
@@ -162,7 +157,7 @@ static int remove_entry(const char *name, const struct stat *status, int kind, s
 }
 
 static void remove_folder(void) {
-    CHECK(chdir("/") == 0 && nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0);
+    CHECK(chdir("..") == 0 && nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0);
 }
 
 static void *block(struct fuzzer *f) {
