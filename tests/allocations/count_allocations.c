@@ -5,63 +5,16 @@
 #define _GNU_SOURCE /* RTLD_NEXT */
 #endif
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <umbo/umbo.h>
 
+#include "counting_allocator.h"
+
 enum { FIRST = 60, LAST = 300 };
 
-/* glibc's own names: what an interposed allocator may call without looking anything up. */
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-extern void *__libc_memalign(size_t alignment, size_t bytes);
-
-static atomic_long runs, allocations;
-static atomic_int counting;
-
-static void count(void) {
-    if (atomic_load_explicit(&counting, memory_order_relaxed)) atomic_fetch_add(&allocations, 1);
-}
-
-void *malloc(size_t bytes) {
-    count();
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t number, size_t bytes) {
-    count();
-    return __libc_calloc(number, bytes);
-}
-
-void *realloc(void *memory, size_t bytes) {
-    count();
-    return __libc_realloc(memory, bytes);
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes) {
-    count();
-    return __libc_memalign(alignment, bytes);
-}
-
-void *memalign(size_t alignment, size_t bytes) {
-    count();
-    return __libc_memalign(alignment, bytes);
-}
-
-int posix_memalign(void **memory, size_t alignment, size_t bytes) {
-    void *block;
-    count();
-    block = __libc_memalign(alignment, bytes);
-    if (block == NULL) return ENOMEM;
-    *memory = block;
-    return 0;
-}
+static atomic_long runs;
 
 typedef umbo_status (*run_function)(umbo_strategy *, umbo_replica_fn, const umbo_value *, void *,
                                     const umbo_run_options *, umbo_value **);
