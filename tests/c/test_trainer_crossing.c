@@ -1,6 +1,6 @@
-/* Trainings that are drawn, beside the same computed by hand: arrays, tables and groups, rules, clipping, accumulation,
- * smaller last batches, orders, replicas, steps that fail, and trainings that go on from a file. */
-#include "check.h"
+/* Trainings that are drawn, compared with the same by hand: arrays, tables and groups, rules, clipping, accumulation,
+ * smaller last batches, orders, replicas, steps that fail, and trainings that are resumed from a file. */
+#include "trainer_rows.h"
 
 #include <math.h>
 
@@ -32,7 +32,7 @@ typedef struct {
 
 /* ---- the mathematics: the loss of a row is a sum of parabolas, one for each number that it concerns */
 
-/* Whether a row concerns a number, which of a table are those of two of its rows. */
+/* Whether a row concerns a number. Of a table, it concerns those of two rows. */
 static int concerns(const plan *p, int array, int number, int row) {
     const int length = (int)p->parameters[array].row_length;
     if (length == 0) return 1;
@@ -57,11 +57,11 @@ static double height(int array, int number, int row, double w) {
     return steepness(array, number, row) * away * away / 2;
 }
 
-/* What a row counts, if rows do not count as one. */
+/* The weight of a row; 1 unless rows have weights of their own. */
 static double weight_of(const plan *p, int row) { return p->weighs ? 1 + row % 3 : 1; }
 
-static umbo_status learn(const umbo_rows *rows, const float *weights, float *gradient,
-                         void *user_data, double *loss) {
+static umbo_status learn_drawn(const umbo_rows *rows, const float *weights, float *gradient,
+                               void *user_data, double *loss) {
     const plan *const p = (const plan *)user_data;
     double weight = 0;
     CHECK(weights == rows->weights[0] && gradient == rows->gradients[0]);
@@ -143,8 +143,8 @@ static void update(const plan *p, by_hand *h) {
 static void step(const plan *p, by_hand *h, const int64_t *rows, int count, double *loss, double *weight) {
     for (int i = 0; i < count; ++i) {
         const int row = (int)rows[i];
-        const double counts = weight_of(p, row);
-        /* Without weights in the sum, a row is divided by the weights alone. */
+        const double row_weight = weight_of(p, row);
+        /* Slopes are added without weights, and divided by the weights in the end. */
         for (int a = 0; a < p->arrays; ++a)
             for (int n = 0; n < p->parameters[a].count; ++n) {
                 if (p->parameters[a].row_length == 0) h->touched[a][n] = 1;
@@ -154,8 +154,8 @@ static void step(const plan *p, by_hand *h, const int64_t *rows, int count, doub
                 *loss += height(a, n, row, h->w[a][n]);
                 h->sum[a][n] += slope(a, n, row, h->w[a][n]);
             }
-        h->weight += counts;
-        *weight += counts;
+        h->weight += row_weight;
+        *weight += row_weight;
     }
     if (++h->steps == p->accumulation) update(p, h);
 }
@@ -210,22 +210,6 @@ static umbo_trainer *trainer_of(const plan *p, float (*numbers)[MOST_NUMBERS], i
     return trainer;
 }
 
-static int order_of(const umbo_trainer *trainer, const plan *p, int64_t *rows) {
-    umbo_dataset *dataset = NULL;
-    umbo_iterator *iterator = NULL;
-    umbo_value *batch = NULL;
-    umbo_view view;
-    CHECK_OK(umbo_trainer_dataset(trainer, p->rows, p->rows, &dataset));
-    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
-    CHECK_OK(umbo_iterator_next(iterator, &batch));
-    CHECK_OK(umbo_value_view(batch, NULL, UMBO_DTYPE_INT64, &view));
-    memcpy(rows, view.data, (size_t)p->rows * sizeof(rows[0]));
-    umbo_value_release(batch);
-    umbo_iterator_release(iterator);
-    umbo_dataset_release(dataset);
-    return p->rows;
-}
-
 static int is_near(double a, double b) { return fabs(a - b) < 2e-4 * (1 + fabs(b)); }
 
 static void crossing(uint32_t number) {
@@ -248,16 +232,16 @@ static void crossing(uint32_t number) {
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
         int64_t rows[MOST_ROWS];
         double loss = -1, sum = 0, weight = 0;
-        order_of(trainer, &p, rows);
+        order_of_epoch(trainer, p.rows, rows);
         for (int first = 0; first < p.rows; first += p.batch) {
             step(&p, &h, rows + first, p.rows - first < p.batch ? p.rows - first : p.batch, &sum, &weight);
         }
         update(&p, &h);
         if (below(2)) {
             p.fail_at = (int)below((uint32_t)p.rows);
-            CHECK_STATUS(umbo_trainer_epoch(trainer, p.rows, p.batch, learn, &p, &loss), UMBO_STATUS_ABORTED);
+            CHECK_STATUS(umbo_trainer_epoch(trainer, p.rows, p.batch, learn_drawn, &p, &loss), UMBO_STATUS_ABORTED);
             memcpy(left, numbers[at], sizeof(left));
-            CHECK_STATUS(umbo_trainer_epoch(trainer, p.rows, p.batch, learn, &p, &loss), UMBO_STATUS_ABORTED);
+            CHECK_STATUS(umbo_trainer_epoch(trainer, p.rows, p.batch, learn_drawn, &p, &loss), UMBO_STATUS_ABORTED);
             CHECK(memcmp(left, numbers[at], sizeof(left)) == 0 && loss == -1);
             p.fail_at = -1;
         }
@@ -269,7 +253,7 @@ static void crossing(uint32_t number) {
             trainer = trainer_of(&p, numbers[at], 1 + (int64_t)below(4), in_sync);
             CHECK_OK(umbo_trainer_restore(trainer, "test_trainer_crossing.umbo"));
         }
-        CHECK_OK(umbo_trainer_epoch(trainer, p.rows, p.batch, learn, &p, &loss));
+        CHECK_OK(umbo_trainer_epoch(trainer, p.rows, p.batch, learn_drawn, &p, &loss));
         if (!is_near(loss, sum / weight)) {
             fprintf(stderr, "case %u, epoch %d: loss %.9g, by hand %.9g\n", number, epoch, loss, sum / weight);
             check_failed(__FILE__, __LINE__, "the loss");

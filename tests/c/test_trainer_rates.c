@@ -1,0 +1,99 @@
+/* The learning rate of a trainer, by a schedule or set by the program; and the number of replicas that it chooses. */
+#include "trainer_rows.h"
+
+/* The learning rate rises and falls, also over a restart. */
+static void schedules(void) {
+    static const double factors[] = {0.5, 1, 1, 0.75, 0.5, 0.25, 0, 0};
+    float weights[FEATURES] = {0}, one = 1;
+    double at = 0;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.learning_rate = 0.5;
+    options.schedule = "linear";
+    options.schedule_updates = 6;
+    options.warmup_updates = 2;
+    options.replicas = 1;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    for (int step = 0; step < 8; ++step) {
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_given, &one, NULL));
+        at -= 0.5 * factors[step];
+        CHECK(near((double)weights[0], at));
+        if (step != 3) continue;
+        CHECK_OK(umbo_trainer_save(trainer, "test_trainer_rates.umbo"));
+        umbo_trainer_release(trainer);
+        trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_restore(trainer, "test_trainer_rates.umbo"));
+        CHECK(remove("test_trainer_rates.umbo") == 0);
+    }
+    umbo_trainer_release(trainer);
+}
+
+/* The program sets the rate of each update, which ends a schedule. The last one stays if one replica is chosen, which is
+ * after more steps. */
+static void rates_of_the_program(void) {
+    float weights[FEATURES] = {0}, one = 1;
+    double at = 0;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.schedule = "linear";
+    options.schedule_updates = 6;
+    options.replicas = UMBO_AUTO;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    for (int step = 0; step < 60; ++step) {
+        if (step < 40) CHECK_OK(umbo_trainer_set_learning_rate(trainer, 1.0 / (step + 1)));
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_given, &one, NULL));
+        at -= 1.0 / (step < 40 ? step + 1 : 40);
+        CHECK(near((double)weights[0], at));
+    }
+    umbo_trainer_release(trainer);
+}
+
+/* For steps with so little to do a trainer chooses one replica, and the result is that of one from the beginning. */
+static void chooses(void) {
+    float weights[2][FEATURES] = {{0}, {0}};
+    double loss[2] = {0, 0};
+    int64_t processors = 1;
+    notes n = no_notes();
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    CHECK_OK(umbo_processor_count(&processors));
+    options.rule = "adam";
+    options.accumulation_steps = 3;
+    options.replicas_in_sync = processors < 4 ? 4 : processors;
+    for (int run = 0; run < 2; ++run) {
+        options.replicas = run == 0 ? UMBO_AUTO : 1;
+        umbo_trainer *trainer = trainer_with(weights[run], &options);
+        umbo_strategy *strategy = NULL;
+        umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+        for (int epoch = 0; epoch < 10; ++epoch) {
+            CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 3, learn, &n, &loss[run]));
+            CHECK_OK(umbo_trainer_step(trainer, epoch, 2, learn, &n, NULL));
+        }
+        CHECK(progress_of(trainer).step_count == 90 && progress_of(trainer).epoch_count == 10);
+        CHECK_OK(umbo_trainer_strategy(trainer, &strategy));
+        CHECK_OK(umbo_strategy_get_info(strategy, &info));
+        printf("%d compute devices are left\n", (int)info.compute_device_count);
+        CHECK(info.replica_count == options.replicas_in_sync && info.compute_device_count <= processors);
+        umbo_strategy_release(strategy);
+        umbo_trainer_release(trainer);
+    }
+    CHECK(loss[0] == loss[1] && memcmp(weights[0], weights[1], sizeof(weights[0])) == 0);
+    /* A part that the program gets settles the choice. */
+    umbo_gradients *gradients = NULL;
+    options.replicas = UMBO_AUTO;
+    options.replicas_in_sync = 0;
+    umbo_trainer *trainer = trainer_with(weights[0], &options);
+    const int64_t before = progress_of(trainer).replica_count;
+    CHECK_OK(umbo_trainer_step(trainer, 0, 2, learn, &n, NULL));
+    CHECK_OK(umbo_trainer_gradients(trainer, &gradients));
+    for (int epoch = 0; epoch < 4; ++epoch)
+        CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 1, learn, &n, NULL));
+    CHECK(progress_of(trainer).replica_count == before);
+    umbo_gradients_release(gradients);
+    umbo_trainer_release(trainer);
+}
+
+int main(void) {
+    make_table();
+    schedules();
+    rates_of_the_program();
+    chooses();
+    return finish();
+}

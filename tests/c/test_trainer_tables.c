@@ -1,0 +1,124 @@
+/* Trainers over several arrays with options of their own, and rows of a table. */
+#include "trainer_rows.h"
+
+/* Array 0 is a table of 7 rows; the others differ in decay, rate, and whether they are frozen. */
+static umbo_status learn_table(const umbo_rows *rows, const float *weights, float *gradient,
+                               void *user_data, double *loss) {
+    float *row = NULL, *again = NULL;
+    int64_t number;
+    CHECK(gradient == NULL && rows->gradients[0] == NULL && rows->array_count == 4);
+    CHECK(weights == rows->weights[0]);
+    for (int64_t i = 0; i < rows->count; ++i) {
+        number = rows->indices[i] % 7;
+        if (!rows->training) {
+            CHECK(rows->gradients[1] == NULL);
+            CHECK_STATUS(umbo_rows_gradient_row(rows, 0, 0, &row), UMBO_STATUS_FAILED_PRECONDITION);
+            CHECK_MESSAGE("training is 1");
+            continue;
+        }
+        CHECK_OK(umbo_rows_gradient_row(rows, 0, number, &row));
+        row[0] += 1, row[1] -= 2;
+        for (int k = 1; k < 4; ++k) rows->gradients[k][0] += 1;
+        {
+            const int64_t both[3] = {number, 6 - number, number}, wrong[2] = {3, 7};
+            float *places[3] = {NULL, NULL, NULL};
+            CHECK_STATUS(umbo_rows_gradient_rows(rows, 0, 2, wrong, places), UMBO_STATUS_OUT_OF_RANGE);
+            CHECK_STATUS(umbo_rows_gradient_rows(rows, 1, 1, both, places),
+                         UMBO_STATUS_INVALID_ARGUMENT);
+            CHECK(places[0] == NULL);
+            CHECK_OK(umbo_rows_gradient_rows(rows, 0, 1, both, places));
+            CHECK(places[0] == row && places[1] == NULL);
+            CHECK_OK(umbo_rows_gradient_rows(rows, 0, 0, NULL, NULL));
+            if (user_data != NULL) {
+                CHECK_OK(umbo_rows_gradient_rows(rows, 0, 3, both, places));
+                CHECK(places[0] == row && places[2] == row);
+                CHECK((places[1] == row) == (number == 3));
+            }
+        }
+        CHECK_OK(umbo_rows_gradient_row(rows, 0, number, &again));
+        CHECK(row == again);
+    }
+    *loss += 3 * (double)rows->count;
+    if (user_data == NULL) return UMBO_OK;
+    CHECK_STATUS(umbo_rows_gradient_row(rows, 0, 7, &row), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("row: 7 is not in [0, 7)");
+    CHECK_STATUS(umbo_rows_gradient_row(rows, 0, -1, &row), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_rows_gradient_row(rows, 4, 0, &row), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("array: 4");
+    CHECK_STATUS(umbo_rows_gradient_row(rows, 1, 0, &row), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("row_length");
+    CHECK_STATUS(umbo_rows_weigh(rows, -1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("weight: -1");
+    {
+        umbo_rows other = *rows;
+        other.call++;
+        CHECK_STATUS(umbo_rows_gradient_row(&other, 0, 0, &row), UMBO_STATUS_FAILED_PRECONDITION);
+        CHECK_STATUS(umbo_rows_weigh(&other, 1), UMBO_STATUS_FAILED_PRECONDITION);
+    }
+    return umbo_rows_weigh(rows, *(const double *)user_data);
+}
+
+static umbo_trainer *several(float *table_of, float *others, int64_t replicas) {
+    umbo_parameters parameters[4];
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    umbo_trainer *trainer = NULL;
+    options.learning_rate = 1;
+    options.weight_decay = 0.5;
+    options.replicas = replicas;
+    options.shuffle = 0;
+    parameters[0] = array_of(table_of, 14);
+    parameters[0].row_length = 2;
+    parameters[0].no_weight_decay = 1;
+    for (int k = 1; k < 4; ++k) parameters[k] = array_of(&others[k - 1], 1);
+    parameters[1].name = "first";
+    parameters[2].learning_rate_factor = 0.5;
+    parameters[3].frozen = 1;
+    CHECK_OK(umbo_trainer_create(4, parameters, &options, &trainer));
+    return trainer;
+}
+
+static void arrays(void) {
+    for (int64_t replicas = 1; replicas <= 3; ++replicas) {
+        float table_of[14] = {0}, others[3] = {1, 1, 1};
+        double loss = 0, weight = 2;
+        umbo_trainer *trainer = several(table_of, others, replicas);
+        umbo_variable *variable = NULL;
+        /* Rows 0 to 8 of the table of 7 rows: two of them twice. */
+        CHECK_OK(umbo_trainer_step(trainer, 0, 9, learn_table, NULL, &loss));
+        CHECK(loss == 3);
+        for (int row = 0; row < 7; ++row) {
+            const double times = row < 2 ? 2 : 1;
+            CHECK(near(table_of[2 * row], -times / 9) && near(table_of[2 * row + 1], 2 * times / 9));
+        }
+        /* w - rate * factor * (1 + 0.5 * w) */
+        CHECK(near(others[0], -0.5) && near(others[1], 0.25) && others[2] == 1);
+        CHECK_OK(umbo_trainer_evaluate(trainer, 9, 4, learn_table, NULL, &loss));
+        /* One row, whose weight is 2. */
+        CHECK_OK(umbo_trainer_step(trainer, 3, 1, learn_table, &weight, &loss));
+        CHECK(loss == 1.5 && near(table_of[6], -1.0 / 9 - 0.5));
+        CHECK_OK(umbo_trainer_variable(trainer, 3, &variable));
+        CHECK(strcmp(facts_of(variable).name, "weights_3") == 0);
+        umbo_variable_release(variable);
+        CHECK_OK(umbo_trainer_variable(trainer, 1, &variable));
+        CHECK(strcmp(facts_of(variable).name, "first") == 0);
+        umbo_variable_release(variable);
+        CHECK_STATUS(umbo_trainer_variable(trainer, 4, &variable), UMBO_STATUS_OUT_OF_RANGE);
+        umbo_trainer_release(trainer);
+    }
+}
+
+/* Rows are for the call that gets them. */
+static void rows_outside_of_a_call(void) {
+    const umbo_rows rows = {sizeof(umbo_rows), 1, NULL, 1, 0, NULL, 1, NULL, NULL, 1};
+    float *row = NULL;
+    CHECK_STATUS(umbo_rows_gradient_row(&rows, 0, 0, &row), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("not those of the call");
+    CHECK_STATUS(umbo_rows_weigh(&rows, 1), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK(row == NULL);
+}
+
+int main(void) {
+    arrays();
+    rows_outside_of_a_call();
+    return finish();
+}
