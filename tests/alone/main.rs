@@ -48,6 +48,7 @@ mod step_report;
 #[path = "../threads/mod.rs"]
 mod threads;
 mod trace;
+mod trace_processes;
 mod worker_costs;
 mod worker_ranges;
 

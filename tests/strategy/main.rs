@@ -13,6 +13,8 @@ mod messages;
 mod model;
 mod operations;
 mod reduce;
+mod reduce_cases;
+mod reduce_settings;
 mod run;
 #[path = "../sets/mod.rs"]
 mod sets;
