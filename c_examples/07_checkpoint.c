@@ -1,5 +1,5 @@
 /* Trains for ten epochs, once in one go, and once with a break in the middle, from which a checkpoint leads on. Teaches what
- * has to be in a checkpoint, and shows that both trainings end with the same bits. (03_train_fashion_mnist does it with a
+ * has to be in a checkpoint, and shows that both trainings end bit-identically. (03_train_fashion_mnist does it with a
  * manager, which keeps the newest checkpoints in a folder and finds them again.) */
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   return umbo_gradients_submit(m->gradients, ctx);
 }
 
-/* What a process does: makes everything anew, goes on from the file if there is one, trains up to an epoch, and saves. */
+/* A process: it makes everything anew, resumes from the file if there is one, trains up to an epoch, and saves. */
 static void train(const char *path, int64_t last_epoch, float line[2]) {
   umbo_strategy *strategy = NULL;
   UMBO_CHECK(umbo_strategy_create_cpu(2, &strategy));

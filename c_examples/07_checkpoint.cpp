@@ -1,11 +1,11 @@
 // Trains for ten epochs, once in one go, and once with a break in the middle, from which a checkpoint leads on. Teaches
-// what has to be in a checkpoint, and shows that both trainings end with the same bits.
+// what has to be in a checkpoint, and shows that both trainings end bit-identically.
 #include <cstdio>
 #include <string>
 #include <umbo/umbo.hpp>
 #include <vector>
 
-// What a process does: makes everything anew, goes on from the file if there is one, trains up to an epoch, and saves.
+// A process: it makes everything anew, resumes from the file if there is one, trains up to an epoch, and saves.
 static std::vector<float> train(const std::string &path, std::int64_t last_epoch) {
   const auto strategy = umbo::strategy::create_cpu(2);
   const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, umbo::initial::normal); // {w, b}

@@ -4,7 +4,7 @@
  *   mpirun -n 2 11_many_machines mpi        two processes, which train as one
  *
  * Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks for
- * all. With replicas_in_sync the weights have the same bits however many processes there are. */
+ * all. With replicas_in_sync the weights are bit-identical however many processes there are. */
 
 #include <math.h>
 #include <stdio.h>

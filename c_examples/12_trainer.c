@@ -1,5 +1,5 @@
 /* A network whose weights are one array of floats learns on all processors with a trainer: the function that learns from
- * rows is all that a program has to have. It goes on from a file if there is one, and Ctrl-C saves.
+ * rows is all that a program has to have. It resumes from a file if there is one, and Ctrl-C saves.
  *
  * Points inside of a ring are told from those outside of it. */
 

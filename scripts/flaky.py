@@ -5,7 +5,7 @@
 
 A round runs the built programs themselves: each Rust test and each ctest that is not there to look at
 sources or packages. The first round runs them all, the others those that take from --quickest to --slowest.
-Counts are kept in build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread
+Counts are kept in build/flaky/COMMIT.json and are continued when it is run again, so that the rounds may be spread
 over days; what a test printed when it failed lies beside them.
 """
 

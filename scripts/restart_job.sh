@@ -10,7 +10,7 @@
 # A code of 0 alone is not believed: a rank that ends by exit(0) amid the training ends the job with 0 under
 # some launchers. If FILE is there before the job is started, nothing is left to do.
 #
-# The command goes on from its last checkpoint by itself. It is started again after any code but 0, and after 0 as
+# The command resumes from its last checkpoint by itself. It is started again after any code but 0, and after 0 as
 # long as FILE is not there, at most N times (default 10) without having run for ten minutes, so that a
 # job that cannot run does not go round for ever; 1, 2, 4, ... at most 60 seconds lie between two starts.
 # Signals are passed on, and end the loop.

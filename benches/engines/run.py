@@ -152,7 +152,7 @@ def main():
     lines += [
         "",
         f"On {document.processor()}, {count} processors, with {'; '.join(versions)}, {datetime.date.today()}; medians of "
-        f"{options.rounds} rounds in turns, with quartiles; load average before: {load:.1f}.",
+        f"{options.rounds} alternating rounds, with quartiles; load average before: {load:.1f}.",
     ]
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))

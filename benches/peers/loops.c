@@ -1,4 +1,4 @@
-/* The update beside the loop that an expert writes by hand (hand_written.h), in one process and in turns, for loops.py.
+/* The update beside the loop that an expert writes by hand (hand_written.h), in one process and alternately, for loops.py.
  *
  *   loops RULE ELEMENTS REPLICAS float32|bfloat16 clip|free BEST ROUNDS
  *
@@ -169,7 +169,7 @@ static void update_by_hand(void) {
   }
 }
 
-/* In turns. */
+/* Alternately. */
 
 static double now(void) {
   struct timespec time;
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
   const int rounds = atoi(argv[7]);
   if (asked.rule == 3 || asked.count < 4096 || asked.count % 4096 != 0 || asked.replicas < 1 ||
       asked.replicas > MOST_REPLICAS) {
-    give_up("no such rule, elements that are no multiple of 4096, or more than 16 replicas");
+    give_up("no such rule, elements that are not a multiple of 4096, or more than 16 replicas");
   }
   prepare_ours();
   prepare_by_hand();

@@ -3,7 +3,7 @@
 
     benches/peers/loops.py [--prefix FOLDER] [--rounds N] [--elements LIST] [--output FILE] [--busy]
 
-The program loops does both in one process, in turns; a cell is their time divided by ours, the median of
+The program loops does both in one process, alternately; a cell is their time divided by ours, the median of
 the rounds: above 1 ours is faster. Of each processor the document keeps one table, the latest. A machine on
 which other programs run is refused, unless --busy is given: then nothing is written.
 """

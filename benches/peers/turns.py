@@ -41,7 +41,7 @@ class Workload:
 def take_turns(version, workloads):
     """Answers a line of input, the name of a workload, with a line of JSON."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # What libraries print is no answer.
+    os.dup2(2, 1)  # What libraries print is not an answer.
     print(json.dumps({"version": version}), file=answers, flush=True)
     for line in sys.stdin:
         try:

@@ -20,7 +20,7 @@ typedef struct {
   int busy;                               /* whether other programs used processors that the replicas needed */
 } comparison;
 
-/* Trains about one epoch with each, in turns of a few steps, so that what else the machine does hits all alike. */
+/* Trains about one epoch with each, alternating after a few steps, so that what else the machine does hits all alike. */
 comparison compare_with_one_replica(const picture_data *data, const options *choices);
 
 /* The same in words. */

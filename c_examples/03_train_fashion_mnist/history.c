@@ -20,5 +20,5 @@ void history_epoch(FILE *history, int epoch, const tally *training, const tally 
   fprintf(history, "%d,%.6f,%.6f,%.6f,%.6f,%.3f,%.1f\n", epoch, training->loss / training->examples,
           training->correct / training->examples, test->loss / test->examples, test->correct / test->examples, seconds,
           training->examples / seconds);
-  fflush(history); /* so that it can be looked at while the training goes on */
+  fflush(history); /* so that it can be looked at while the training runs */
 }

@@ -3,7 +3,7 @@
  *   options   the command line            data      the pictures, as a distributed dataset
  *   mlp       the network itself          trainer   the network under a strategy: start reading here
  *   matrix    BLAS, or plain C            progress  what the user sees
- *   compare   N replicas against one        saving    what a training that was stopped goes on from
+ *   compare   N replicas against one        saving    what a training is resumed from
  *   history   a line for each epoch, for umbo plot
  *   workers   several processes that train as one
  */
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
   trainer_destroy(&t);
 
   if (choices.compare) {
-    if (!choices.json_only) puts("now the speed of one replica beside it, in turns:");
+    if (!choices.json_only) puts("now the speed compared with one replica, alternately:");
     fflush(stdout);
     const comparison compared = compare_with_one_replica(&data, &choices);
     if (!choices.json_only) comparison_print(&compared);

@@ -30,7 +30,7 @@ const char options_of_all_programs[] =
 static const char own_options[] =
     "  --checkpoint DIR        save checkpoints to this folder\n"
     "  --save-every N          after so many steps each, and at the end (default: 100)\n"
-    "  --resume                go on from the newest checkpoint, if there is one\n"
+    "  --resume                resume from the newest checkpoint, if there is one\n"
     "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
     "                          --resume they are added to what is there\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
@@ -143,7 +143,7 @@ options options_parse(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     const char *name = argv[i];
     if (parse_flag(&result, name)) continue;
-    if (!takes_value(name)) refuse("'%s' is no option of this program", name);
+    if (!takes_value(name)) refuse("'%s' is not an option of this program", name);
     if (++i == argc) refuse("%s needs a value", name);
     parse_value(&result, name, argv[i]);
   }

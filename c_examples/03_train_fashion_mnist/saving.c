@@ -43,7 +43,7 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
     UMBO_CHECK(umbo_checkpoint_manager_restore_latest(s.manager, &step));
     get_place(s.checkpoint, where);
     workers_must_agree(together, where->steps, "the steps of the newest checkpoint; is the folder shared?");
-    if (!choices->json_only && step != UMBO_NONE) printf("goes on behind step %lld\n", (long long)step);
+    if (!choices->json_only && step != UMBO_NONE) printf("resumes after step %lld\n", (long long)step);
   }
   return s;
 }

@@ -1,4 +1,4 @@
-/* What a training that was stopped needs to go on. */
+/* The files from which a training is resumed. */
 #ifndef SAVING_H
 #define SAVING_H
 

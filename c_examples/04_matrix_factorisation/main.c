@@ -95,7 +95,7 @@ static options parse_options(int argc, char **argv) {
     } else if (strcmp(name, "--json-only") == 0) {
       result.json_only = 1;
     } else if (!takes_value) {
-      refuse(name, "is no option of this program");
+      refuse(name, "is not an option of this program");
     } else if (i + 1 == argc) {
       refuse(name, "needs a value");
     } else {

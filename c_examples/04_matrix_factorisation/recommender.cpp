@@ -44,7 +44,7 @@ arguments parse(int argc, char **argv) {
       std::exit(0);
     }
     if (i > 2) refuse("'" + word + "' is one argument too many");
-    if (word != "-" && word.rfind('-', 0) == 0) refuse("'" + word + "' is no option of this program");
+    if (word != "-" && word.rfind('-', 0) == 0) refuse("'" + word + "' is not an option of this program");
     if (i == 1) {
       given.file = word;
       continue;

@@ -71,7 +71,7 @@ typedef umbo_status (*umbo_communicator_vote_fn)(
 /** Returns when all ranks have called it. */
 typedef umbo_status (*umbo_communicator_barrier_fn)(void *user_data);
 
-/** Announces to the other ranks that this one cannot go on. It may end the process. */
+/** Announces to the other ranks that this one cannot continue. It may end the process. */
 typedef void (*umbo_communicator_abort_fn)(const char *message, void *user_data);
 
 /**
@@ -210,7 +210,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_vote(
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_barrier(umbo_communicator *communicator);
 
 /**
- * Announces to the other ranks that this one cannot go on, so that they need not wait for it.
+ * Announces to the other ranks that this one cannot continue, so that they need not wait for it.
  *
  * @param[in] message Why. The engine may pass it on or print it.
  *
@@ -284,7 +284,7 @@ typedef struct umbo_mpi_options {
  * build; for other MPIs umbo_mpi.c, the source of the CMake target `umbo::mpi`, sets `find`. If
  * MPI is not initialised, this function does it, for one thread at a time, and the release of the
  * last communicator finalises it: create the communicator early and keep it. Only threads that
- * call this library call MPI. A rank that cannot go on calls umbo_communicator_abort(), or ends
+ * call this library call MPI. A rank that cannot continue calls umbo_communicator_abort(), or ends
  * without a release; the launcher then ends the job.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(

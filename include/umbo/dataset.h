@@ -374,7 +374,7 @@ typedef struct umbo_sample_options {
   int32_t keep_order_each_pass;
   /**
    * 1: a pass ends when a dataset is drawn that has ended, so that the weights hold to its end.
-   * 0: the other datasets go on, and the pass ends when all have ended.
+   * 0: the other datasets continue, and the pass ends when all have ended.
    */
   int32_t stop_on_empty;
 } umbo_sample_options;
@@ -393,10 +393,11 @@ typedef struct umbo_sample_options {
  * log gets a warning.
  *
  * An element that fails is passed over as a whole: where element i of one dataset fails,
- * umbo_iterator_next() does, and all datasets go on with element i + 1. A failure below a batch, a
- * rebatch or a shuffle, or of a file that cannot be opened, shifts the elements behind it, so that
- * they do not belong together any more: after the failure comes UMBO_STATUS_FAILED_PRECONDITION,
- * which says so, and then the end. Zip first, and shuffle and batch the pairs.
+ * umbo_iterator_next() does, and all datasets continue with element i + 1. A failure below a
+ * batch, a rebatch or a shuffle, or of a file that cannot be opened, shifts the elements after it,
+ * so that they do not belong together any more: after the failure comes
+ * UMBO_STATUS_FAILED_PRECONDITION, which says so, and then the end. Zip first, and shuffle and
+ * batch the pairs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
     int64_t count, const char *const *names, umbo_dataset *const *datasets, umbo_dataset **zipped);
@@ -617,7 +618,7 @@ typedef enum umbo_sharding UMBO_INT32 {
   UMBO_SHARDING_DATA = 0,
   /**
    * Each rank's dataset is its own, and nothing is compared. The ranks synchronise for each element
-   * and go on until none has any more; one that has none gets parts without rows. With
+   * and continue until none has any more; one that has none gets parts without rows. With
    * `drop_partial_step` all end with the first.
    */
   UMBO_SHARDING_OFF = 1301,
@@ -625,7 +626,7 @@ typedef enum umbo_sharding UMBO_INT32 {
    * All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files:
    * file i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of
    * which its replicas take in turn what UMBO_SPLIT_BALANCED would give them of a full batch over
-   * all ranks. The ranks go on as with UMBO_SHARDING_OFF.
+   * all ranks. The ranks continue as with UMBO_SHARDING_OFF.
    *
    * umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer
    * files than ranks, other sources, batches with fewer rows than replicas or an unknown number, or

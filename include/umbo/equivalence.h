@@ -160,7 +160,7 @@ typedef struct umbo_equivalence_finding {
  * @param[in] gradients What the callback writes. NULL: only metrics are compared.
  * @param[in] batch A global batch that is not distributed yet: a nest of tensors, with 3 examples
  *   or more along dimension 0.
- * @param[out] equivalence What was found; a mistake of the callback is no failure of this
+ * @param[out] equivalence What was found; a mistake of the callback is not a failure of this
  *   function.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
  *   another strategy, or a tolerance out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,

@@ -84,7 +84,7 @@ typedef struct umbo_nccl_options {
  * - UMBO_STATUS_UNAVAILABLE: NCCL was not found, is older than 2.14, or reports an error (two
  *   ranks on one GPU).
  * - UMBO_STATUS_UNIMPLEMENTED: the library was built without the feature "nccl".
- * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, or an option out of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `device` is not a GPU, or an option out of range.
  * - UMBO_STATUS_NOT_FOUND: no such device.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not call this in time.
  * - The others of umbo_communicator_all_to_all() for `base`.

@@ -4,9 +4,9 @@
 
 /**
  * @file io.h
- * @brief Files: checkpoints, from which training goes on with the same bits; arrays; positions.
+ * @brief Files: checkpoints, from which training resumes with the same bits; arrays; positions.
  *
- * Objects are added to a checkpoint by names, which differ. A program that goes on makes the same
+ * Objects are added to a checkpoint by names, which differ. A program that resumes makes the same
  * objects, adds them by the same names, and restores the file (docs/checkpoints.md).
  * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
  * refused while there is one. What would wait for a save that calls it is
@@ -76,7 +76,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
  * after the batch of the last step that took effect.
  *
  * If the ranks' iterators read data of their own (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or a
- * dataset from a function), the checkpoint has the position of each rank, and each rank goes on at
+ * dataset from a function), the checkpoint has the position of each rank, and each rank resumes at
  * its own. Another number of ranks can restore it only if all were at the same position; otherwise
  * umbo_checkpoint_restore() returns UMBO_STATUS_INVALID_ARGUMENT on all ranks.
  */
@@ -331,7 +331,7 @@ typedef struct umbo_checkpoint_manager_options {
   int32_t larger_is_better;
   /**
    * 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the
-   * library writes it while training goes on; the program then calls
+   * library writes it while training continues; the program then calls
    * umbo_checkpoint_manager_wait(), or releases the manager, before it ends, or loses what is
    * not written yet.
    */

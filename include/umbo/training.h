@@ -96,7 +96,7 @@ typedef struct umbo_train_epoch_options {
    * back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
    */
   umbo_destroy_fn user_data_destroy;
-  /** 1: the metrics are not reset, as when an epoch goes on from a checkpoint. */
+  /** 1: the metrics are not reset, as when an epoch resumes from a checkpoint. */
   int32_t keep_metrics;
 } umbo_train_epoch_options;
 

@@ -5,8 +5,8 @@
 //!
 //! A caller that was built with an older header has a shorter struct: the fields it does not know
 //! have their defaults. One that was built with a newer header has a longer one: that is fine as
-//! long as what this library does not know is zero. What a caller did set counts as it is; zero is
-//! no word for "default".
+//! long as what this library does not know is zero. A field that a caller has set is taken as it
+//! is; zero does not mean "default".
 //!
 //! A new field goes to the end, and not into padding that was there: older programs have left that
 //! as it happened to be. `tests/abi` keeps sizes and offsets.

@@ -94,7 +94,7 @@ pub(crate) fn length<T>(count: Count<impl Into<i64>>, argument: &'static str) ->
     Ok(elements)
 }
 
-/// As [`array`]; NULL is no array, however many elements it would have.
+/// As [`array`]; NULL is not an array, however many elements it would have.
 ///
 /// # Safety
 /// As for [`array`].

@@ -175,7 +175,7 @@ fn set_by_program(
     };
     let (status, message) = match Status::from_code(status) {
         Some(Status::Ok) => {
-            let error = invalid!("status", "UMBO_OK is no failure");
+            let error = invalid!("status", "UMBO_OK is not a failure");
             return set(function, error);
         }
         Some(known) if message.is_empty() => {

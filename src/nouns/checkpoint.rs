@@ -1,4 +1,4 @@
-//! Checkpoints: saving what training needs, and going on from it.
+//! Checkpoints: saving what training needs, and resuming from it.
 
 use crate::machinery::prelude::*;
 use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator, saved_string};
@@ -70,7 +70,7 @@ pub fn umbo_checkpoint_add_metrics(
 /// after the batch of the last step that took effect.
 ///
 /// If the ranks' iterators read data of their own (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or a
-/// dataset from a function), the checkpoint has the position of each rank, and each rank goes on at
+/// dataset from a function), the checkpoint has the position of each rank, and each rank resumes at
 /// its own. Another number of ranks can restore it only if all were at the same position; otherwise
 /// umbo_checkpoint_restore() returns UMBO_STATUS_INVALID_ARGUMENT on all ranks.
 #[c_call(text(name), get(iterator), get(checkpoint))]

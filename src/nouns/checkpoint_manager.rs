@@ -16,7 +16,7 @@ pub struct umbo_checkpoint_manager_options {
     /// 1: a larger metric is better. 0: a smaller one.
     pub larger_is_better: i32,
     /// 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the
-    /// library writes it while training goes on; the program then calls
+    /// library writes it while training continues; the program then calls
     /// umbo_checkpoint_manager_wait(), or releases the manager, before it ends, or loses what is
     /// not written yet.
     pub asynchronous: i32,

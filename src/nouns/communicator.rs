@@ -230,7 +230,7 @@ pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
     communicator.barrier()
 }
 
-/// Announces to the other ranks that this one cannot go on, so that they need not wait for it.
+/// Announces to the other ranks that this one cannot continue, so that they need not wait for it.
 ///
 /// @param[in] message Why. The engine may pass it on or print it.
 ///

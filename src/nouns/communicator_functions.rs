@@ -55,7 +55,7 @@ pub type umbo_communicator_vote_fn = Option<
 pub type umbo_communicator_barrier_fn =
     Option<unsafe extern "C-unwind" fn(user_data: *mut c_void) -> umbo_status>;
 
-/// Announces to the other ranks that this one cannot go on. It may end the process.
+/// Announces to the other ranks that this one cannot continue. It may end the process.
 pub type umbo_communicator_abort_fn =
     Option<unsafe extern "C-unwind" fn(message: *const c_char, user_data: *mut c_void)>;
 

@@ -62,7 +62,7 @@ unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::MpiOptions> {
 /// build; for other MPIs umbo_mpi.c, the source of the CMake target `umbo::mpi`, sets `find`. If
 /// MPI is not initialised, this function does it, for one thread at a time, and the release of the
 /// last communicator finalises it: create the communicator early and keep it. Only threads that
-/// call this library call MPI. A rank that cannot go on calls umbo_communicator_abort(), or ends
+/// call this library call MPI. A rank that cannot continue calls umbo_communicator_abort(), or ends
 /// without a release; the launcher then ends the job.
 #[c_call(out(communicator), options(options))]
 pub fn umbo_communicator_create_mpi(

@@ -27,10 +27,11 @@ pub struct umbo_shuffle_options {
 /// log gets a warning.
 ///
 /// An element that fails is passed over as a whole: where element i of one dataset fails,
-/// umbo_iterator_next() does, and all datasets go on with element i + 1. A failure below a batch, a
-/// rebatch or a shuffle, or of a file that cannot be opened, shifts the elements behind it, so that
-/// they do not belong together any more: after the failure comes UMBO_STATUS_FAILED_PRECONDITION,
-/// which says so, and then the end. Zip first, and shuffle and batch the pairs.
+/// umbo_iterator_next() does, and all datasets continue with element i + 1. A failure below a
+/// batch, a rebatch or a shuffle, or of a file that cannot be opened, shifts the elements after it,
+/// so that they do not belong together any more: after the failure comes
+/// UMBO_STATUS_FAILED_PRECONDITION, which says so, and then the end. Zip first, and shuffle and
+/// batch the pairs.
 #[c_call(out(zipped), optional_texts(names, count), handles(datasets, count))]
 pub fn umbo_dataset_zip(
     count: i64,
@@ -266,7 +267,7 @@ pub struct umbo_sample_options {
     /// iterators.
     pub keep_order_each_pass: i32,
     /// 1: a pass ends when a dataset is drawn that has ended, so that the weights hold to its end.
-    /// 0: the other datasets go on, and the pass ends when all have ended.
+    /// 0: the other datasets continue, and the pass ends when all have ended.
     pub stop_on_empty: i32,
 }
 

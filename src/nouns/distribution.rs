@@ -29,13 +29,13 @@ pub type umbo_sharding = i32;
 /// umbo_train_epoch().
 pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// Each rank's dataset is its own, and nothing is compared. The ranks synchronise for each element
-/// and go on until none has any more; one that has none gets parts without rows. With
+/// and continue until none has any more; one that has none gets parts without rows. With
 /// `drop_partial_step` all end with the first.
 pub const UMBO_SHARDING_OFF: umbo_sharding = 1301;
 /// All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files: file
 /// i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of which
 /// its replicas take in turn what UMBO_SPLIT_BALANCED would give them of a full batch over all
-/// ranks. The ranks go on as with UMBO_SHARDING_OFF.
+/// ranks. The ranks continue as with UMBO_SHARDING_OFF.
 ///
 /// umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer files
 /// than ranks, other sources, batches with fewer rows than replicas or an unknown number, or a

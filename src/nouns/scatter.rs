@@ -33,7 +33,7 @@ constants! { ScatterOp {
 /// @param[in] slices Indexed slices of the variable's dtype and shape.
 /// @return As umbo_variable_assign(), or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or an integer divided by 0.
-/// - UMBO_STATUS_OUT_OF_RANGE: an index that is no row. No row is changed.
+/// - UMBO_STATUS_OUT_OF_RANGE: an index that is not a row. No row is changed.
 ///
 /// In a replica's callback UMBO_AGGREGATION_SUM applies the slices of all replicas in replica
 /// order; UMBO_AGGREGATION_MEAN does, with the values divided by the number of replicas, but

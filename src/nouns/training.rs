@@ -74,7 +74,7 @@ pub struct umbo_train_epoch_options {
     /// Releases the step's `user_data`, exactly once, on any thread, when its last callback is
     /// back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
     pub user_data_destroy: umbo_destroy_fn,
-    /// 1: the metrics are not reset, as when an epoch goes on from a checkpoint.
+    /// 1: the metrics are not reset, as when an epoch resumes from a checkpoint.
     pub keep_metrics: i32,
 }
 

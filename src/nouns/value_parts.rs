@@ -162,7 +162,7 @@ pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_va
 ///   returns.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no such field.
-/// - UMBO_STATUS_INVALID_ARGUMENT: it is no tensor, or one of another dtype.
+/// - UMBO_STATUS_INVALID_ARGUMENT: it is not a tensor, or one of another dtype.
 ///
 /// The memory of a batch is used again once nobody holds the batch. To use the view for longer than
 /// the callback, retain the value, or its tensor (umbo_value_tensor()).

@@ -1,4 +1,4 @@
-/* Checkpoints: training goes on from a file with the bits that it would have had. */
+/* Checkpoints: training resumes from a file with the bits that it would have had. */
 #include "checkpoint_model.h"
 
 #define STEPS 4
@@ -128,7 +128,7 @@ static void state_is_set(void) {
     release(&a);
 }
 
-/* An iterator goes on behind the element that it had given when the file was saved. */
+/* An iterator resumes after the element that it had given when the file was saved. */
 static void an_iterator_goes_on(void) {
     struct model a;
     umbo_dataset *dataset;
@@ -179,7 +179,7 @@ static umbo_iterator *five_batches(const struct model *m) {
     return iterator;
 }
 
-/* An epoch that was aborted goes on from a file, and ends as one that was not. */
+/* An epoch that was aborted resumes from a file, and ends as one that was not. */
 static void an_epoch_goes_on(void) {
     struct model whole, resumed;
     umbo_iterator *pass, *resumed_pass;

@@ -220,7 +220,7 @@ static void elements_left_out(void) {
         options.timeout_seconds = UMBO_INFINITE;
         options.cancellation = numbers.token;
         CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_CANCELLED);
-        CHECK_MESSAGE("between elements that are left out, where the next request goes on");
+        CHECK_MESSAGE("between elements that are left out, where the next request continues");
         CHECK(numbers.count == 1000 && float_of_variable(self.variable) == 100);
         CHECK_OK(epoch(&self, NULL, &report));
         CHECK(report.step_count == 2 && report.example_count == 8 && numbers.count == 2008);

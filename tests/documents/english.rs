@@ -7,31 +7,39 @@ use std::path::{Path, PathBuf};
 /// Words with which no comment begins that says what an item is: a noun says it.
 const OPENERS: [&str; 5] = ["What", "Lets", "Those", "Who", "So"];
 
-/// Phrases that stand in no comment and in no message.
-const PHRASES: [&str; 11] = [
+/// Phrases that stand in no comment, no message and no page.
+const PHRASES: [&str; 15] = [
     "whose they are",
     "whose it is",
     "those that there are",
     "one that there is not",
     "thing of no kind",
     "somebody else keeps",
-    "goes on growing",
     "does besides",
     "the middle one",
-    "is no error",
-    "are no scalars",
+    // It continues, or is resumed.
+    "go on with",
+    "go on from",
+    "goes on",
+    "going on from",
+    "cannot go on",
+    // Alternately.
+    "in turns",
+    "In turns",
 ];
 
-/// Adds the sources in `folder` and in the folders below it.
+/// Verbs behind which "no" and a noun deny what something is: it is not a row.
+const DENYING: [&str; 4] = [" is no ", " are no ", " was no ", " were no "];
+
+/// Words around such a "no" that is English: there is no row, it is no longer read.
+const BEFORE_NO: &str = "there";
+/// The last is the end of a line.
+const AFTER_NO: [&str; 5] = ["longer", "more", "less", "later", ""];
+
+/// Adds the sources in Rust in `folder` and in the folders below it.
 pub fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
+    super::rules::sources(folder, found);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
 }
 
 /// The text of a line that is a comment of an item or of a file.
@@ -41,7 +49,37 @@ fn comment(line: &str) -> Option<&str> {
         .or_else(|| line.strip_prefix("//! "))
 }
 
-/// The mistakes of a source, each with the number of its line.
+/// Whether a phrase is in a line, as whole words.
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    line.match_indices(phrase).any(|(at, _)| {
+        let after = line[at + phrase.len()..].chars().next();
+        !after.is_some_and(char::is_alphabetic)
+    })
+}
+
+/// The verb and "no" that deny what something is, where "not a" is to stand. `before`: the line
+/// above, whose last word may be the one before the verb.
+fn denied(before: &str, line: &str) -> Option<&'static str> {
+    let before = before.trim_end_matches(['\\', ' ']);
+    let line = line.trim_start_matches(['/', '!', '*', ' ']);
+    let text = format!("{before} {line}");
+    DENYING.into_iter().find(|verb| {
+        text.match_indices(*verb).any(|(at, _)| {
+            // Those of the line above were found there.
+            let is_here = at + verb.len() > before.len() + 1;
+            let word_before = text[..at].split_whitespace().next_back();
+            let word_after = text[at + verb.len()..]
+                .split(|c: char| !c.is_alphanumeric())
+                .next();
+            let before = word_before.unwrap_or_default().to_lowercase();
+            is_here
+                && !before.ends_with(BEFORE_NO)
+                && !AFTER_NO.contains(&word_after.unwrap_or_default())
+        })
+    })
+}
+
+/// The mistakes of a source or a page, each with the number of its line.
 fn mistakes(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut before = "";
@@ -53,8 +91,11 @@ fn mistakes(text: &str) -> Vec<(usize, String)> {
                 found.push((number + 1, format!("the comment begins with '{word}'")));
             }
         }
-        for phrase in PHRASES.iter().filter(|phrase| line.contains(**phrase)) {
+        for phrase in PHRASES.iter().filter(|phrase| has_phrase(line, phrase)) {
             found.push((number + 1, format!("'{phrase}'")));
+        }
+        if let Some(verb) = denied(before, line) {
+            found.push((number + 1, format!("'{verb}': 'not a' is English")));
         }
         before = line;
     }
@@ -64,14 +105,21 @@ fn mistakes(text: &str) -> Vec<(usize, String)> {
 #[test]
 fn comments_begin_with_nouns_and_banned_phrases_are_not_used() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let mut paths = Vec::new();
-    for folder in ["crates", "macros", "src", "tool"] {
-        sources(&root.join(folder), &mut paths);
+    let mut paths = super::documents();
+    for folder in [
+        "crates",
+        "macros",
+        "src",
+        "tool",
+        "c_examples",
+        "include/umbo",
+    ] {
+        super::rules::sources(&root.join(folder), &mut paths);
     }
     let mut found = Vec::new();
     for path in paths {
         let text = fs::read_to_string(&path).unwrap();
-        let path = path.strip_prefix(root).unwrap().display();
+        let path = path.strip_prefix(root).unwrap_or(&path).display();
         let lines = mistakes(&text).into_iter();
         found.extend(lines.map(|(number, mistake)| format!("{path}:{number}: {mistake}")));
     }
@@ -83,4 +131,22 @@ fn mistakes_are_found_in_the_first_line_of_a_comment() {
     let text = "/// What it is.\n/// What more.\nstruct A;\n// whose they are\n/// A noun.\n";
     let lines: Vec<_> = mistakes(text).into_iter().map(|(line, _)| line).collect();
     assert_eq!(lines, [1, 4]);
+}
+
+#[test]
+fn a_noun_is_not_denied_by_no() {
+    for wrong in [
+        "/// an index that is no row",
+        "These\n/// are no means: NOT_FOUND",
+    ] {
+        assert_eq!(mistakes(wrong).len(), 1, "{wrong}");
+    }
+    for right in [
+        "there is no row",
+        "/// there\n/// is no such device",
+        "that is no longer there",
+        "it is not a row",
+    ] {
+        assert!(mistakes(right).is_empty(), "{right}");
+    }
 }

@@ -303,7 +303,7 @@ fn a_deadline_ends_a_skip_of_years() {
             assert_eq!(error.status(), Status::DeadlineExceeded, "{name}: {error}");
             let text = error.to_string();
             assert!(
-                text.contains("where the next request goes on"),
+                text.contains("where the next request continues"),
                 "{name}: {text}"
             );
             assert!(text.contains("deadline has passed"), "{name}: {text}");

@@ -216,14 +216,15 @@ pub fn file(arguments: &mut Parser, option: &str) -> Result<PathBuf, Failure> {
     let name = arguments.value()?;
     named_file(name).ok_or_else(|| {
         Failure::wrong(format!(
-            "--{option}: '' is no name of a file; give the name of one"
+            "--{option}: '' is not the name of a file; give the name of one"
         ))
     })
 }
 
 /// The name of a file that a command reads.
 pub fn input(name: OsString) -> Result<PathBuf, Failure> {
-    named_file(name).ok_or_else(|| Failure::wrong("'' is no name of a file; give the name of one"))
+    named_file(name)
+        .ok_or_else(|| Failure::wrong("'' is not the name of a file; give the name of one"))
 }
 
 fn named_file(name: OsString) -> Option<PathBuf> {

@@ -48,7 +48,7 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     let titles = ["Commands:\n", "Benchmarks:\n"].into_iter();
     let lists = titles.filter_map(|title| help.split_once(title));
     let lines = lists.flat_map(|(_, list)| list.lines().map_while(|line| line.strip_prefix("  ")));
-    // A line that is indented further goes on with a description.
+    // A line that is indented further continues with a description.
     let first = lines.filter(|line| !line.starts_with(' '));
     first.filter_map(|line| line.split_whitespace().next())
 }

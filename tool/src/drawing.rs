@@ -38,7 +38,7 @@ impl Page {
         if !path.extension().is_some_and(is_drawing) {
             let name = path.display();
             return Err(Failure::wrong(format!(
-                "'{name}' is no name of a drawing; give one that ends in .svg"
+                "'{name}' is not the name of a drawing; give one that ends in .svg"
             )));
         }
         let file = AtomicFile::create(path).map_err(Failure::of_output)?;

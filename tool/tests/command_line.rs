@@ -89,14 +89,14 @@ fn wrong_command_lines_are_explained() {
         (&["bench", "run", "--plot"], "--plot"),
         (
             &["bench", "run", "--plot", ""],
-            "--plot: '' is no name of a file",
+            "--plot: '' is not the name of a file",
         ),
         (
             &["bench", "break-even", "--to-us", "8", "--from-us", "9"],
             "--to-us: 8 is less than --from-us, 9; give at least as much",
         ),
         (&["doctor", "--bytes", "64K"], "--bytes is for --gpu"),
-        (&["doctor", ""], "'' is no name of a file"),
+        (&["doctor", ""], "'' is not the name of a file"),
         (&["plot"], "which file?"),
         (
             &["plot", "a.csv", "--columns", "a", "--columns", "b"],
@@ -179,8 +179,8 @@ impl Described {
         units.iter().any(|unit| self.name.ends_with(unit)) && !counted
     }
 
-    /// Arguments outside of a range: less than its least, more than its most, and what is no such
-    /// number at all.
+    /// Arguments outside of a range: less than its least, more than its most, and what is not such
+    /// a number at all.
     fn outside(&self, least: &str, most: &str) -> Vec<String> {
         let split = |text: &str| {
             let digits = text.trim_end_matches(['K', 'M', 'G']);
@@ -340,7 +340,7 @@ fn helps_have_columns() {
     }
 }
 
-/// A file that cannot be read or written is named, and is no mistake of the command line.
+/// A file that cannot be read or written is named, and is not a mistake of the command line.
 #[cfg(feature = "plot")]
 #[test]
 fn files_that_cannot_be_used_are_named() {

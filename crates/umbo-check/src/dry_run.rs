@@ -297,7 +297,7 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
                 // Submitting has checked that the table has these rows, so the index was changed
                 // later.
                 None => {
-                    let problem = format!("{index} is no row of {table:?}");
+                    let problem = format!("{index} is not a row of {table:?}");
                     return Err(Error::out_of_range("indices", problem));
                 }
             };

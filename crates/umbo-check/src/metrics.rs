@@ -209,7 +209,7 @@ impl Case<'_> {
             return self.finding(Verdict::SizeDependent, text);
         }
         let text = format!(
-            "{numbers}; it is no sum over examples, or depends on which of them a replica has"
+            "{numbers}; it is not a sum over examples, or depends on which of them a replica has"
         );
         self.finding(Verdict::Different, text)
     }

@@ -75,7 +75,7 @@ pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Re
         ))
     });
     name.ok_or_else(|| {
-        let problem = "the name of the file is no UTF-8; checkpoints of several ranks need that";
+        let problem = "the name of the file is not UTF-8; checkpoints of several ranks need that";
         Error::invalid("path", problem)
     })
 }

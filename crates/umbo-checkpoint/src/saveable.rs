@@ -286,7 +286,7 @@ impl ObjectReader<'_> {
         let problem = match (saved.len(), self.ranks.size()) {
             (saving, restoring) if saving != restoring => format!(
                 "the number of ranks is {restoring} now: restore it on {saving} ranks, or leave \
-                 what has it out of checkpoints that go on with any number of ranks"
+                 what has it out of checkpoints for any number of ranks"
             ),
             _ if !may_differ => "these ranks read the same data: restore it into an object whose \
                                  ranks have the data that those had"

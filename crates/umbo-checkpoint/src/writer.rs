@@ -78,7 +78,7 @@ impl Snapshot {
 
     /// Writes this rank's part of the checkpoint that replaces the one at `path`. All ranks make
     /// this call, each with its own snapshot. If it succeeds here, it has on all ranks, and all of
-    /// them go on with [`WrittenPart::finish`], also those on which the writing has failed.
+    /// them continue with [`WrittenPart::finish`], also those on which the writing has failed.
     pub(super) fn write_part(mut self, strategy: &Strategy, path: &Path) -> Result<WrittenPart> {
         let ranks = Arc::clone(strategy.ranks());
         let is_first = ranks.rank() == 0;

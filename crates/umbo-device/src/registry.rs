@@ -96,7 +96,7 @@ pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
             REGISTRY.require(device)?;
             Gpu::at(place_of(device)?)
         }
-        _ => Err(Error::Internal(format!("{device} is no GPU of CUDA"))),
+        _ => Err(Error::Internal(format!("{device} is not a GPU of CUDA"))),
     }
 }
 

@@ -199,7 +199,7 @@ mod tests {
     fn waiters_stop_spinning_during_long_operations() {
         let operation = LongOperation::begin();
         assert_eq!(looks(Spin::BOUNDED, usize::MAX), 64);
-        // The worker set itself goes on.
+        // The worker set itself stays.
         assert_eq!(looks(Spin::lasting(Duration::from_secs(60)), 1000), 1000);
         drop(operation);
     }

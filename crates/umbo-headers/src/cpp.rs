@@ -58,7 +58,7 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String>
         _ => match kind.strip_prefix("umbo_") {
             Some(cpp_name) => {
                 let cpp_name = format!("umbo::{cpp_name}");
-                // One that is no constant is 0.
+                // One that is not a constant is 0.
                 let start = if value.starts_with("UMBO_ENUM_VALUE") {
                     ""
                 } else {

@@ -213,7 +213,7 @@ fn header(
         let mut all = sources.values().flatten().filter(|item| item.name == name);
         match all.next().map(|item| &item.kind) {
             Some(DeclarationKind::Struct(fields)) => Ok(fields),
-            _ => Err(format!("{name} is no struct")),
+            _ => Err(format!("{name} is not a struct")),
         }
     };
     let mut lines = skeleton.lines();

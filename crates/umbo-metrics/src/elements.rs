@@ -50,7 +50,7 @@ fn copy_classes<T: Element + TryInto<i64>>(view: &View<'_>, first: usize, classe
         return;
     };
     for (row, class) in (first..).zip(classes) {
-        // A number that does not fit is no class.
+        // A number that does not fit is not a class.
         *class = matrix[[row, 0]].try_into().unwrap_or(i64::MAX);
     }
 }

@@ -75,9 +75,9 @@ impl TensorMut<'_> {
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
     ///
-    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor;
-    /// with INVALID_ARGUMENT if dtype or dimensions do not fit, if this tensor is read-only or
-    /// not contiguous, for arithmetic on bool, and for an integer divided by zero; and with
+    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is not a row of this
+    /// tensor; with INVALID_ARGUMENT if dtype or dimensions do not fit, if this tensor is read-only
+    /// or not contiguous, for arithmetic on bool, and for an integer divided by zero; and with
     /// RESOURCE_EXHAUSTED if there is no memory for the indices.
     pub fn scatter_rows(&mut self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
         let indices = indices.to_vec::<i64>()?;

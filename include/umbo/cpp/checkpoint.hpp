@@ -1,4 +1,4 @@
-// Checkpoints: saving what training needs, and going on from it.
+// Checkpoints: saving what training needs, and resuming from it.
 #ifndef UMBO_CPP_CHECKPOINT_HPP
 #define UMBO_CPP_CHECKPOINT_HPP
 

@@ -169,7 +169,7 @@ public:
 
     returned<void> barrier() const { return check(umbo_communicator_barrier(get())); }
 
-    // Announces to the other ranks that this one cannot go on; may end the process.
+    // Announces to the other ranks that this one cannot continue; may end the process.
     returned<void> abort(const std::string &message) const {
         return check(umbo_communicator_abort(get(), message.c_str()));
     }

@@ -65,7 +65,7 @@ void log_trampoline(umbo_log_level level, const char *message, void *callable) n
     try {
         (*static_cast<Callable *>(callable))(log_level{level}, message);
     } catch (...) {
-        // Whoever logs cannot be told; the message is lost and the work goes on.
+        // Whoever logs cannot be told; the message is lost and the work continues.
     }
 #endif
 }

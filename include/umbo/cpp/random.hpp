@@ -87,7 +87,7 @@ private:
     static returned<std::int64_t> examples_of(std::size_t size, std::int64_t count) {
         if (size == 0) return std::int64_t{0};
         if (count < 1 || size % static_cast<std::size_t>(count) != 0) {
-            UMBO_DETAIL_FAIL(status::invalid_argument, "count: the numbers are no whole rows of as many");
+            UMBO_DETAIL_FAIL(status::invalid_argument, "count: the numbers are not whole rows of as many");
         }
         return static_cast<std::int64_t>(size / static_cast<std::size_t>(count));
     }

@@ -120,7 +120,7 @@ struct replica_thread_functions {
         try {
             function(*thread);
         } catch (...) {
-            // The step goes on: nothing in it depends on these functions.
+            // The step continues: nothing in it depends on these functions.
         }
 #endif
     }

@@ -331,7 +331,7 @@ public:
         return download(all.data(), all.size());
     }
 
-    // The same in a vector. (Not for bool: a vector of it is no array.)
+    // The same in a vector. (Not for bool: a vector of it is not an array.)
     template <class T>
     returned<std::vector<T>> to_vector() const {
         UMBO_DETAIL_LET(view, view_as<T>());

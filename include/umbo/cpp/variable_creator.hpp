@@ -35,7 +35,7 @@ public:
 
     umbo_variable_request *get() const noexcept { return raw_; }
 
-    // Goes on with the request as it now is; each call makes a variable.
+    // Continues with the request as it now is; each call makes a variable.
     returned<variable> next() const {
         umbo_variable *out = nullptr;
         UMBO_DETAIL_TRY(umbo_variable_request_next(raw_, &out));
@@ -133,7 +133,7 @@ umbo_status creator_trampoline(umbo_variable_request *raw, void *callable,
 } // namespace detail
 
 // Has `creator(variable_request &)` called for each variable that this thread makes, until the
-// returned scope is left. It returns the variable, or nothing to go on with the request. The
+// returned scope is left. It returns the variable, or nothing to continue with the request. The
 // callable is copied.
 template <class Creator>
 [[nodiscard]] returned<scope> variable_creator_scope(Creator &&creator) {

@@ -61,11 +61,11 @@ pub fn annotate(text: String, others: Option<f64>) -> String {
     if text.contains(ABOVE) {
         text += match busy {
             Some(_) => {
-                "\nA figure above its probe is no wonder then: the probe was disturbed more than \
-                 the library.\n"
+                "\nA figure above its probe is to be expected then: the probe was disturbed more \
+                 than the library.\n"
             }
             None => {
-                "\nA figure above its probe: there the probe is no roof, but a loop that does \
+                "\nA figure above its probe: there the probe is not a roof, but a loop that does \
                  about the same.\n"
             }
         };

@@ -141,7 +141,7 @@ fn said(error: csv::Error) -> String {
             pos: Some(position),
             ..
         } => {
-            format!("line {} is no text in UTF-8", position.line())
+            format!("line {} is not a text in UTF-8", position.line())
         }
         csv::ErrorKind::Io(error) => error.to_string(),
         _ => error.to_string(),

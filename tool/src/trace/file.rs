@@ -109,7 +109,7 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
         }
         match serde_json::from_str::<Map<String, Value>>(line) {
             Ok(event) => trace.add(event),
-            Err(error) => unread = Some(format!("line {number} is no event: {error}")),
+            Err(error) => unread = Some(format!("line {number} is not an event: {error}")),
         }
     }
     Ok(trace)

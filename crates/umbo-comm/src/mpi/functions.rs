@@ -137,7 +137,7 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     // SAFETY: the library stays loaded, and its function of this name is that of the standard.
     unsafe { check_abi(&find) }.map_err(|problem| {
         Error::Unavailable(format!(
-            "{name} is no MPI library with the standard ABI, since {problem}; {ADAPTER}"
+            "{name} is not an MPI library with the standard ABI, since {problem}; {ADAPTER}"
         ))
     })?;
     // SAFETY: the library reports that it has the standard ABI.

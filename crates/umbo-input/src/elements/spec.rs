@@ -297,7 +297,7 @@ impl ElementSpec {
             None
         };
         let names = names.ok_or_else(|| {
-            let problem = format!("{self} is no struct; only a struct has field names");
+            let problem = format!("{self} is not a struct; only a struct has field names");
             Error::invalid("spec", problem)
         })?;
         let missing = || format!("{index} is not in [0, {}), the fields", names.len());

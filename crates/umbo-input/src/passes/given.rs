@@ -40,7 +40,7 @@ impl Stop {
         }
         match self.request.as_ref().and_then(|request| request.exceeded()) {
             Some(why) => {
-                let place = "between elements that are left out, where the next request goes on";
+                let place = "between elements that are left out, where the next request continues";
                 Err(Error::Interrupted(Box::new(why.within(place))))
             }
             None => Ok(()),

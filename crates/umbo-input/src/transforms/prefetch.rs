@@ -128,7 +128,7 @@ struct Ring {
     state: Mutex<QueueState>,
     /// The consumer waits here for an element or the end.
     arrived: Condvar,
-    /// The producer waits here for free space, or for the request to go on or to stop.
+    /// The producer waits here for free space, or for the request to continue or to stop.
     wanted: Condvar,
 }
 

@@ -28,8 +28,8 @@ pub struct SampleOptions {
     /// Whether all passes and rounds have the same choices. If not, each has its own, which depend
     /// on the seed, on how many iterators were made of the dataset before, and on the round.
     pub keep_order_each_pass: bool,
-    /// Whether a pass ends when a dataset is drawn that has ended. If not, the others go on until
-    /// all have ended.
+    /// Whether a pass ends when a dataset is drawn that has ended. If not, the others continue
+    /// until all have ended.
     pub stop_on_empty: bool,
 }
 

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn narrowing_agrees_with_half() {
-        // An odd stride that is no round number meets every exponent and every kind of trailing
+        // An odd stride that is not round meets every exponent and every kind of trailing
         // bits. The neighbours of each tie are added.
         let ties = (0..=u16::MAX).flat_map(|upper| {
             let f16_tie = (u32::from(upper) << 13 | 1 << 12).wrapping_add(112 << 23);

@@ -29,7 +29,7 @@ struct OrderEntry {
     number: usize,
 }
 
-/// An index that is no row.
+/// An index that is not a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchRow {
     /// The position among the indices that were passed.

@@ -51,7 +51,7 @@ impl ScatterOp {
 /// rounded after each row.
 ///
 /// Both are contiguous, of one dtype, and agree in all dimensions but the first. Fails, with
-/// nothing changed, with OUT_OF_RANGE for an index that is no row of `target`, and with
+/// nothing changed, with OUT_OF_RANGE for an index that is not a row of `target`, and with
 /// INVALID_ARGUMENT for views that do not fit each other, for arithmetic on bool, and for an
 /// integer divided by zero.
 pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewMut) -> Result<()> {

@@ -63,8 +63,8 @@ impl MergedRowSums {
     /// before the last run. Without sources the result is those earlier sums. Allocates nothing
     /// once a run had as many rows.
     ///
-    /// Fails if an index is no row of `variable`. [`RowPieces::check`] has checked the indices when
-    /// the replica submitted.
+    /// Fails if an index is not a row of `variable`. [`RowPieces::check`] has checked the indices
+    /// when the replica submitted.
     ///
     /// [`RowPieces::check`]: crate::gradients::rows::RowPieces::check
     pub(crate) fn merge<'a>(

@@ -168,7 +168,7 @@ impl RowPieces {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }
 
-    /// Calls `inspect` with the indices of each piece. If it finds an index that is no row of
+    /// Calls `inspect` with the indices of each piece. If it finds an index that is not a row of
     /// `variable`, the error names replica `replica`.
     pub(crate) fn each_indices(
         &self,
@@ -196,7 +196,7 @@ impl RowPieces {
         Ok(())
     }
 
-    /// Refuses indices that are no rows of `variable`.
+    /// Refuses indices that are not rows of `variable`.
     pub(crate) fn check(&self, variable: &Variable, replica: usize) -> Result<()> {
         self.each_indices(variable, replica, order::check)
     }

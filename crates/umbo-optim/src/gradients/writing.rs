@@ -199,8 +199,8 @@ impl Gradients {
     /// Submits the contribution of replica `replica` in this step, with `weight`: usually the
     /// number of its examples. With weight 0 the contribution is not read.
     ///
-    /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
-    /// step is over, or if the replica submitted in this step before.
+    /// Fails if the weight is not finite or negative, if an index is not a row of its variable, if
+    /// the step is over, or if the replica submitted in this step before.
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
         let state = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
@@ -271,7 +271,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// Refuses indices that are no rows of their variable.
+    /// Refuses indices that are not rows of their variable.
     fn check_rows(&self, replica: usize, state: &Replica, step: u64) -> Result<()> {
         for (index, (buffer, variable)) in state.buffers.iter().zip(self.variables()).enumerate() {
             if let GradientBuffer::Rows(rows) = buffer

@@ -170,8 +170,9 @@ impl Settings {
             ("clip_value", self.clip_value),
         ] {
             if let Some(bound) = bound.filter(|bound| !(bound.is_finite() && *bound > 0.0)) {
-                let problem =
-                    format!("{bound}; must be finite and more than 0; its default is no bound");
+                let problem = format!(
+                    "{bound}; must be finite and more than 0; by default there is no bound"
+                );
                 return Err(Error::invalid(argument, problem));
             }
         }

@@ -20,7 +20,7 @@ impl ReplicaContext {
         })
     }
 
-    /// Checks that this replica should go on: the step is neither cancelled nor failed.
+    /// Checks that this replica should continue: the step is neither cancelled nor failed.
     pub fn check_live(&self) -> Result<()> {
         match &self.step {
             Some(step) if step.rendezvous.is_abandoned() => {

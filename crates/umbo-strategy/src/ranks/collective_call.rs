@@ -218,7 +218,7 @@ impl Ranks {
         };
         let message = format!(
             "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all \
-             ranks fails from now on: end the job, and go on from the last checkpoint",
+             ranks fails from now on: end the job, and resume from the last checkpoint",
             error.status().name(),
             descriptor.text,
             self.rank()

@@ -139,9 +139,9 @@ impl Descriptor {
         };
         decode().ok_or_else(|| {
             let message = format!(
-                "rank {rank} has sent what is no message of this version of umbo, or it was \
-                 damaged on its way; run the same version on all ranks, and let nothing else use \
-                 the communicator"
+                "rank {rank} has sent bytes that are not a message of this version of umbo, or \
+                 were damaged on their way; run the same version on all ranks, and let nothing \
+                 else use the communicator"
             );
             Error::Rank {
                 rank: Some(rank),

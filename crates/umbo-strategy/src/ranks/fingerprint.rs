@@ -65,7 +65,7 @@ impl Strategy {
             status: Status::DataLoss,
             message: format!(
                 "after step {step} the ranks have different weights; their fingerprints are {}. \
-                 Assign the same values on all ranks outside of replica context, and go on from a \
+                 Assign the same values on all ranks outside of replica context, and resume from a \
                  checkpoint",
                 lines.join(", ")
             ),

@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, rank }
     }
 
-    /// The error for bytes that are no valid message.
+    /// The error for bytes that are not a valid message.
     pub fn damaged(&self) -> Error {
         let rank = self.rank;
         let message = format!("what rank {rank} has sent is damaged; nothing of it is used");

@@ -66,7 +66,7 @@ impl StepRecord {
         self.mailbox(replica).notify();
     }
 
-    /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was
+    /// Whether `replica`, which waits in a merge call on a thread of its own, may continue: it was
     /// answered and has its device, or nobody will answer.
     pub fn may_go_on(&self, replica: usize) -> bool {
         let has_device = || self.turns.as_ref().is_none_or(|turns| turns.has(replica));

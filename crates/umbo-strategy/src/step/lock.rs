@@ -202,8 +202,8 @@ impl StepLock {
     fn wait_warning(&self, state: &StepLockState) -> String {
         format!(
             "thread '{}' has waited {:?} for step {} of the strategy, which thread {} began; if a \
-             callback of that step waits for this thread, neither will ever go on: do not wait in \
-             a callback for a thread that runs or assigns on the same strategy",
+             callback of that step waits for this thread, neither will ever continue: do not wait \
+             in a callback for a thread that runs or assigns on the same strategy",
             thread::current_name(),
             self.patience,
             state.steps(),

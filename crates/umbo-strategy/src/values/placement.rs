@@ -102,7 +102,7 @@ impl Targets {
             }),
             Destination::Like(other) => Err(invalid!(
                 "destination",
-                "{} is no destination; give a device name, a tensor, indexed slices, a variable \
+                "{} is not a destination; give a device name, a tensor, indexed slices, a variable \
                  or a per-replica value",
                 other.kind_name()
             )),

@@ -26,7 +26,7 @@ use umbo_tensor::{DType, Tensor};
 /// assigned. Later reads in the step see the new values, and the commit point makes them
 /// central state: all of them, or none.
 ///
-/// A replica of the default strategy, which is no step's, assigns at once.
+/// A replica of the default strategy, which is in no step, assigns at once.
 pub fn assign_all(
     context: &ReplicaContext,
     variables: &[Variable],

@@ -17,7 +17,7 @@ use umbo_tensor::collectives;
 use umbo_tensor::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
 
 /// A creator. It returns the variable, usually what [`VariableRequest::next`] gave; if it returns
-/// none, the request, as it now is, goes on by itself.
+/// none, the request, as it now is, continues by itself.
 pub type VariableCreator = dyn Fn(&VariableRequest) -> Result<Option<Variable>> + Send + Sync;
 
 /// The creators that count in one place, in calling order.
@@ -79,7 +79,7 @@ struct WantedVariable {
 }
 
 impl VariableRequest {
-    /// Goes on with the request as it now is: to the next creator, in the end to the variable
+    /// Continues with the request as it now is: to the next creator, in the end to the variable
     /// itself. Each call makes a variable.
     pub fn next(&self) -> Result<Variable> {
         let variable = self.shared.follow(self.position + 1)?;

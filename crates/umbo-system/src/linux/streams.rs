@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// Writes to standard error in one call, without a lock. If standard error is closed, or nobody
-/// reads it any more, the bytes are lost, and the process goes on.
+/// reads it any more, the bytes are lost, and the process continues.
 pub fn write_error(bytes: &[u8]) {
     without_signal(|| {
         // SAFETY: the bytes exist and are only read.

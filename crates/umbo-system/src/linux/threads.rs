@@ -57,7 +57,7 @@ impl BlockedSignals {
     /// Blocks the signals.
     #[expect(
         clippy::new_without_default,
-        reason = "it changes the thread, and is no value"
+        reason = "it changes the thread, and is not a value"
     )]
     pub fn new() -> BlockedSignals {
         /// The signals that a thread causes itself, and the one that profilers use.

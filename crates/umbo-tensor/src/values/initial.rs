@@ -366,7 +366,7 @@ mod tests {
                 keys[index]
             );
         }
-        // The elements of another shape are no multiples of these, either.
+        // The elements of another shape are not multiples of these, either.
         let wide = drawn_by(how, &[40, 4], 1, keys[2]);
         let ratio = wide[0] / all[0][0];
         assert!(
