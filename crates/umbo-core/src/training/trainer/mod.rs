@@ -16,6 +16,7 @@ mod row_gradients;
 mod schedule;
 mod state;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -133,7 +134,7 @@ impl Trainer {
 
     fn dataset_of(&self, epoch: u64, rows: i64, batch: i64) -> Result<Dataset> {
         check_batch(rows, batch)?;
-        let mut dataset = Dataset::range(0, rows, 1)?;
+        let mut dataset = numbers_dataset(rows)?;
         if self.options.shuffles {
             dataset = dataset.shuffle(&ShuffleOptions {
                 buffer_size: 0,
@@ -224,7 +225,7 @@ impl Trainer {
         check_batch(rows, batch)?;
         let pass = Pass {
             parts: &self.parts(),
-            dataset: &Dataset::range(0, rows, 1)?.batch(batch, false)?,
+            dataset: &numbers_dataset(rows)?.batch(batch, false)?,
             is_training: false,
             interrupts: None,
             max_steps: None,
@@ -243,12 +244,10 @@ impl Trainer {
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
     pub fn step(&self, first: i64, rows: i64, learn: &LearnFunction) -> Result<f64> {
         let mut is_checked = self.take_turn()?;
-        let numbers = row_numbers(first, rows)?;
+        let numbers = step_numbers(first, rows)?;
         let (parts, _) = self.begin_steps()?;
         let strategy = &parts.strategy;
-        let shape = Shape::new(&[numbers.len()])?;
-        let whole = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
-        let batch = split_for(strategy, &Value::Tensor(whole))?;
+        let batch = split_for(strategy, &numbers)?;
         if CHECK.is_on() && !*is_checked {
             let function = parts.function(learn, true, false);
             equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
@@ -436,23 +435,35 @@ fn check_batch(rows: i64, batch: i64) -> Result<()> {
     }
 }
 
-/// The numbers of `rows` rows from `first` on.
-fn row_numbers(first: i64, rows: i64) -> Result<Vec<i64>> {
+/// The numbers of the rows of a step: `rows` from `first` on.
+fn step_numbers(first: i64, rows: i64) -> Result<Value> {
     if rows > MOST_ROWS {
         return Err(invalid!(
             "row_count",
             "{rows}; a step has at most {MOST_ROWS} rows"
         ));
     }
-    let Some(end) = first.checked_add(rows) else {
-        return Err(invalid!(
+    match first.checked_add(rows) {
+        Some(end) => numbers_tensor(first..end),
+        None => Err(invalid!(
             "first_row",
             "{first}, and {rows} rows from there on have no numbers"
-        ));
-    };
-    let mut numbers = memory::list(rows as usize, "rows of a step")?;
-    numbers.extend(first..end);
-    Ok(numbers)
+        )),
+    }
+}
+
+/// The numbers of all rows. They are rows of an array, of which a pass shuffles the positions, and
+/// a batch is a view or a gather; numbers that are made one by one would be a tensor each.
+fn numbers_dataset(rows: i64) -> Result<Dataset> {
+    Dataset::from_tensor_slices(&numbers_tensor(0..rows)?)
+}
+
+fn numbers_tensor(rows: Range<i64>) -> Result<Value> {
+    let mut numbers = memory::list((rows.end - rows.start) as usize, "row numbers")?;
+    numbers.extend(rows);
+    let shape = Shape::new(&[numbers.len()])?;
+    let tensor = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
+    Ok(Value::Tensor(tensor))
 }
 
 /// A seed for each epoch (SplitMix64).
