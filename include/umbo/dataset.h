@@ -203,7 +203,7 @@ typedef umbo_status (*umbo_generator_begin_fn)(void *user_data, void **pass);
  * @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
  *
  * After UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes the same element. After another failure
- * it makes the one behind: a zip passes over the elements of other datasets that belong to the one
+ * it makes the next one: a zip passes over the elements of other datasets that belong to the one
  * that failed.
  */
 typedef umbo_status (*umbo_generator_next_fn)(void *pass, void *user_data, umbo_value **element);
@@ -318,10 +318,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
  *
  * The number of elements is unknown. Elements are made until one is kept, which may take long: a
  * limit of umbo_train_epoch() ends that between two of them, and the next request continues from
- * the element behind. A dataset without end of which no element is kept has no first element.
+ * the next element. A dataset without end of which no element is kept has no first element.
  *
  * An element whose call fails might have been kept or left out, so that in a zip the elements
- * behind it do not belong together any more. Filter the zipped elements instead.
+ * after it do not belong together any more. Filter the zipped elements instead.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_filter(
     umbo_dataset **dataset, umbo_filter_fn function, void *user_data, umbo_destroy_fn destroy);
@@ -411,8 +411,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  * Over tensors and files the buffer holds row numbers of 8 bytes, elsewhere elements. A pass
  * allocates it.
  *
- * Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same
- * elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first
+ * Shuffle before umbo_dataset_batch(): after it, batches are shuffled, and each has the same
+ * elements in every pass. A umbo_dataset_cache() after a shuffle keeps the order of the first
  * pass for all.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
@@ -461,7 +461,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
  * none.
  *
  * umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
- * the number of their rows, as behind a umbo_dataset_batch() that drops a remainder.
+ * the number of their rows, as after a umbo_dataset_batch() that drops a remainder.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_unbatch(umbo_dataset **dataset);
 
@@ -509,7 +509,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  * shuffled, and of what is cached. Others are made when the first element is asked for; their
  * failures are those of umbo_iterator_next(). A limit of umbo_train_epoch() ends that between two
  * of them. The next request continues from that element. A position that is saved before it is
- * that of this element, or of the one behind the last element that a batch or a shuffle has taken.
+ * that of this element, or of the one after the last element that a batch or a shuffle has taken.
  *
  * A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
  * elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
@@ -534,7 +534,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
 /**
  * Keeps the elements of the first pass that reaches the end in memory, for later passes in that
  * order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
- * umbo_dataset_take() behind it stops before, each pass makes its own.
+ * umbo_dataset_take() after it stops before, each pass makes its own.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 

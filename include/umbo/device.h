@@ -111,7 +111,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_processor_count(int64_t *count);
  *
  * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
  * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
- * GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
+ * GPUs are numbered through all physical ones, so those of GPUs after this one may get other
  * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
  * theirs.
  */

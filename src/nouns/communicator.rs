@@ -129,7 +129,7 @@ unsafe fn both<'a>(
 /// Sends a part of `send` to each rank, and receives one from each.
 ///
 /// @param[in] send_bytes The size of each part; as many numbers as ranks.
-/// @param[in] send The parts in rank order, one behind the other. NULL if all are empty.
+/// @param[in] send The parts in rank order, one after the other. NULL if all are empty.
 /// @param[in] receive_bytes The size of each part to receive. This rank's own is the same on both
 ///   sides.
 /// @param[out] receive Gets the parts in the order of the ranks that sent them; apart from `send`.
@@ -167,7 +167,7 @@ pub fn umbo_communicator_all_to_all(
 ///
 /// @param[in] bytes How much each rank sends; as many numbers as ranks, the same on all.
 /// @param[in] send What this rank sends. NULL if it is empty.
-/// @param[out] receive Gets what the ranks send, in rank order, one behind the other; apart from
+/// @param[out] receive Gets what the ranks send, in rank order, one after the other; apart from
 ///   `send`. NULL if all is empty.
 /// @return That of umbo_communicator_all_to_all().
 ///

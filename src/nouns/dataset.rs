@@ -50,8 +50,8 @@ pub fn umbo_dataset_zip(
 /// Over tensors and files the buffer holds row numbers of 8 bytes, elsewhere elements. A pass
 /// allocates it.
 ///
-/// Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same
-/// elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first
+/// Shuffle before umbo_dataset_batch(): after it, batches are shuffled, and each has the same
+/// elements in every pass. A umbo_dataset_cache() after a shuffle keeps the order of the first
 /// pass for all.
 #[c_call(transforms(dataset), options(options))]
 pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umbo_shuffle_options) {
@@ -156,7 +156,7 @@ pub fn umbo_dataset_rebatch(
 /// none.
 ///
 /// umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
-/// the number of their rows, as behind a umbo_dataset_batch() that drops a remainder.
+/// the number of their rows, as after a umbo_dataset_batch() that drops a remainder.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_unbatch(dataset: *mut *mut umbo_dataset) {
     dataset.unbatch()
@@ -212,7 +212,7 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 /// shuffled, and of what is cached. Others are made when the first element is asked for; their
 /// failures are those of umbo_iterator_next(). A limit of umbo_train_epoch() ends that between two
 /// of them. The next request continues from that element. A position that is saved before it is
-/// that of this element, or of the one behind the last element that a batch or a shuffle has taken.
+/// that of this element, or of the one after the last element that a batch or a shuffle has taken.
 ///
 /// A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
 /// elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
@@ -238,7 +238,7 @@ pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, ind
 
 /// Keeps the elements of the first pass that reaches the end in memory, for later passes in that
 /// order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
-/// umbo_dataset_take() behind it stops before, each pass makes its own.
+/// umbo_dataset_take() after it stops before, each pass makes its own.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {
     dataset.cache()

@@ -19,7 +19,7 @@ pub type umbo_generator_begin_fn = Option<
 /// @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
 ///
 /// After UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes the same element. After another failure
-/// it makes the one behind: a zip passes over the elements of other datasets that belong to the one
+/// it makes the next one: a zip passes over the elements of other datasets that belong to the one
 /// that failed.
 pub type umbo_generator_next_fn = Option<
     unsafe extern "C-unwind" fn(
@@ -257,10 +257,10 @@ pub type umbo_filter_fn = Option<
 ///
 /// The number of elements is unknown. Elements are made until one is kept, which may take long: a
 /// limit of umbo_train_epoch() ends that between two of them, and the next request continues from
-/// the element behind. A dataset without end of which no element is kept has no first element.
+/// the next element. A dataset without end of which no element is kept has no first element.
 ///
 /// An element whose call fails might have been kept or left out, so that in a zip the elements
-/// behind it do not belong together any more. Filter the zipped elements instead.
+/// after it do not belong together any more. Filter the zipped elements instead.
 #[c_call(owned(user_data, destroy), transforms(dataset), present(function))]
 pub fn umbo_dataset_filter(
     dataset: *mut *mut umbo_dataset,

@@ -177,7 +177,7 @@ pub fn umbo_device_canonical_name(
 ///
 /// The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
 /// theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
-/// GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
+/// GPUs are numbered through all physical ones, so those of GPUs after this one may get other
 /// ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
 /// theirs.
 #[c_call]

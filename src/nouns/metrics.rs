@@ -262,7 +262,7 @@ pub fn umbo_metrics_add(
 /// There may be none. If any of it is wrong, none of it is added.
 ///
 /// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
-///   or scores, floats of shape [examples, classes], of which the first highest counts. For top-k:
+///   or scores, floats of shape [examples, classes], of which the first highest is used. For top-k:
 ///   scores of `top_k` classes or more. For an AUC: scores of shape [examples] or [examples, 1]. No
 ///   score is NaN. For an error: floats of shape [examples] or [examples, columns].
 /// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1]. For

@@ -33,7 +33,7 @@ pub struct umbo_progress {
 /// Called after each step, outside of it, on the thread that called umbo_train_epoch().
 ///
 /// @param[in] progress Valid for the call.
-/// @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns
+/// @return UMBO_OK, or why the epoch is to end: the step is kept, and umbo_train_epoch() returns
 ///   this status, also on the other ranks, which do not begin another step.
 ///
 /// It may read variables and metrics, set a learning rate, run and evaluate. Here

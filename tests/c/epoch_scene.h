@@ -26,7 +26,7 @@ typedef struct {
 
 /* The gradient of (v - x)^2 / 2, summed over the examples. */
 static CHECK_MAYBE_UNUSED umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                        umbo_value **result) {
+                                           umbo_value **result) {
     const scene *self = (const scene *)user_data;
     umbo_view part, variable, gradient;
     umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
@@ -116,7 +116,7 @@ static CHECK_MAYBE_UNUSED void release_scene(scene *self) {
 }
 
 static CHECK_MAYBE_UNUSED umbo_status epoch(scene *self, const umbo_train_epoch_options *options,
-                         umbo_train_epoch_report *report) {
+                                            umbo_train_epoch_report *report) {
     return umbo_train_epoch(self->strategy, self->iterator, self->optimizer, self->gradients, step,
                             self, options, report);
 }

@@ -12,26 +12,17 @@
 static CHECK_MAYBE_UNUSED const int32_t label_of[EXAMPLES] = {0, 1, 2, 1, 0, 2, 2, 1, 0, 0, 1};
 static CHECK_MAYBE_UNUSED const int32_t predicted_of[EXAMPLES] = {0, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1};
 static CHECK_MAYBE_UNUSED const float score_of[EXAMPLES] = {0.1f, 0.8f, 0.3f, 0.4f, 0.2f, 0.9f,
-                                         0.0f, 1.0f, 0.6f, 0.4f, 0.7f};
+                                                              0.0f, 1.0f, 0.6f, 0.4f, 0.7f};
 
-static CHECK_MAYBE_UNUSED umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t rows, int64_t columns,
-                         const void *data) {
-    umbo_view view;
-    memset(&view, 0, sizeof(view));
-    view.data = data;
-    view.dtype = dtype;
-    view.ndim = rank;
-    view.device.type = UMBO_DEVICE_CPU;
-    view.shape[0] = rows;
-    view.shape[1] = columns;
-    view.strides[0] = columns;
-    view.strides[1] = rank > 1 ? 1 : 0;
-    return view;
+static CHECK_MAYBE_UNUSED umbo_view view_of(umbo_dtype dtype, int32_t ndim, int64_t rows, int64_t columns,
+                                            const void *data) {
+    const int64_t shape[2] = {rows, columns};
+    return umbo_view_of_memory(dtype, ndim, shape, data);
 }
 
 /* Adds what was predicted for one example. */
 static CHECK_MAYBE_UNUSED umbo_status add_one(umbo_metrics *metrics, umbo_replica_context *context, const char *name,
-                           int64_t predicted, int64_t label) {
+                                              int64_t predicted, int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &predicted);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
     return umbo_metrics_add_labels(metrics, context, name, &said, &right, NULL);
@@ -39,7 +30,7 @@ static CHECK_MAYBE_UNUSED umbo_status add_one(umbo_metrics *metrics, umbo_replic
 
 /* Adds the score of one example. */
 static CHECK_MAYBE_UNUSED umbo_status add_score(umbo_metrics *metrics, umbo_replica_context *context, double score,
-                             int64_t label) {
+                                                int64_t label) {
     const umbo_view said = view_of(UMBO_DTYPE_FLOAT64, 1, 1, 1, &score);
     const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
     return umbo_metrics_add_labels(metrics, context, "auc", &said, &right, NULL);

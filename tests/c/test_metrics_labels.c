@@ -6,7 +6,6 @@
 #define EXAMPLES 4
 #define CLASSES 3
 
-
 static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t columns, const void *data) {
     const int64_t shape[2] = {EXAMPLES, columns};
     return umbo_view_of_memory(dtype, rank, shape, data);

@@ -27,8 +27,8 @@ static void schedules(void) {
     umbo_trainer_release(trainer);
 }
 
-/* The program sets the rate of each update, which ends a schedule. The last one stays if one replica is chosen, which is
- * after more steps. */
+/* The program sets the rate of each update, which ends a schedule. The last one stays when one replica is chosen, after
+ * more steps. */
 static void rates_of_the_program(void) {
     float weights[FEATURES] = {0}, one = 1;
     double at = 0;

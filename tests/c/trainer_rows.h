@@ -36,7 +36,7 @@ static CHECK_MAYBE_UNUSED double learn_row(const float *x, const float *w, float
 }
 
 static CHECK_MAYBE_UNUSED umbo_status learn(const umbo_rows *rows, const float *weights, float *gradient,
-                         void *user_data, double *loss) {
+                                            void *user_data, double *loss) {
     notes *n = (notes *)user_data;
     __atomic_fetch_add(&n->calls, 1, __ATOMIC_SEQ_CST);
     CHECK(rows->count >= 1 && rows->array_count == 1 && *loss == 0);
@@ -98,7 +98,7 @@ static CHECK_MAYBE_UNUSED void order_of_epoch(const umbo_trainer *trainer, int64
 
 /* Its gradient is a number of the test's, of the first weight alone. */
 static CHECK_MAYBE_UNUSED umbo_status learn_given(const umbo_rows *rows, const float *weights, float *gradient,
-                               void *user_data, double *loss) {
+                                                  void *user_data, double *loss) {
     (void)rows, (void)weights, (void)loss;
     gradient[0] = *(float *)user_data;
     return UMBO_OK;

@@ -1,4 +1,4 @@
-/* Newer features with variables on a GPU: what a training with all of it on CPUs sees. */
+/* The training of crossings.h with variables on a GPU: it sees what the same on CPUs sees. */
 #include "crossings.h"
 
 int main(void) {

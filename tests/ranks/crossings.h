@@ -11,7 +11,7 @@ enum { REPLICAS = 4, LONGEST = 7, EXAMPLES = 21, BATCH = 8, EPOCHS = 2, FLAT = L
 
 /* What a rank has seen, all of which is the same on each. */
 struct crossing {
-    float flat[EPOCHS][FLAT];   /* behind each epoch */
+    float flat[EPOCHS][FLAT];   /* after each epoch */
     float halved[FLAT];         /* once an array of half of them was uploaded */
     float loaded[FLAT];         /* once the weights of the first epoch were loaded from memory */
     double kept[EPOCHS][2];     /* the mean of the steps: what the masks keep */
@@ -21,7 +21,7 @@ struct crossing {
 
 struct crossings {
     struct crossing of_rank[CROSSING_RANKS];
-    /* Weights behind the first epoch, as one process has saved them. */
+    /* Weights after the first epoch, as one process has saved them. */
     unsigned char weights[MOST_BYTES];
     size_t length;
 };

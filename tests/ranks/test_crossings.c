@@ -1,4 +1,4 @@
-/* Newer features over ranks: what one process with all replicas sees, each of several ranks sees, too. */
+/* The training of crossings.h over ranks: what one process with all replicas sees, each of several ranks sees, too. */
 #include "ranks.h"
 
 #include "crossings.h"

@@ -138,7 +138,7 @@ public:
         return out;
     }
 
-    // Parts lie one behind the other in the order of the ranks; there is a size for each rank.
+    // Parts lie one after the other in the order of the ranks; there is a size for each rank.
     returned<void> all_to_all(span<const std::size_t> send_bytes, const void *send,
                               span<const std::size_t> receive_bytes, void *receive) const {
         UMBO_DETAIL_LET(here, info());

@@ -140,7 +140,7 @@ public:
     // Begins a new pass.
     returned<void> reset() const { return check(umbo_iterator_reset(get())); }
 
-    // The place in the data, behind the element that came last, as a text for restore_position().
+    // The place in the data, after the element that came last, as a text for restore_position().
     returned<std::string> save_position() const {
         return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
             return umbo_iterator_save_position(get(), buffer, capacity, length);

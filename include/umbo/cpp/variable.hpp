@@ -60,7 +60,7 @@ public:
     // How many elements variables of one dtype have together.
     static returned<std::int64_t> element_count(span<const variable> variables);
 
-    // The current values of variables of one dtype, one behind the other.
+    // The current values of variables of one dtype, one after the other.
     template <class T>
     static returned<std::vector<T>> download_flat(span<const variable> variables);
 
@@ -68,7 +68,7 @@ public:
     template <class Range, class = detail::pointer_of<Range>>
     static returned<void> download_flat(span<const variable> variables, Range &&to);
 
-    // Gives variables of one dtype the values that lie there one behind the other.
+    // Gives variables of one dtype the values that lie there one after the other.
     template <class T>
     static returned<void> upload_flat(span<const variable> variables, const T *data, std::size_t count);
 

@@ -309,7 +309,7 @@ impl IteratorStage<Value> for ZipPass {
 
 fn shifted() -> Error {
     Error::precondition(
-        "the elements of the zipped datasets do not belong together behind the failure before \
+        "the elements of the zipped datasets do not belong together after the failure before \
          this one, which came from below a batch, a shuffle or files and has shifted one of them; \
          zip first, and batch and shuffle the pairs. The pass ends here",
     )

@@ -179,7 +179,7 @@ impl StepLock {
             if let Some(why) = limits.exceeded() {
                 state.waiting.retain(|&other| other != thread);
                 return Err(why.within(format!(
-                    "before its callbacks were called, behind step {} on thread {}",
+                    "before its callbacks were called, while step {} on thread {} was in progress",
                     state.steps(),
                     state.thread()
                 )));
@@ -313,7 +313,7 @@ mod tests {
             };
             let error = lock.enter(&no_time).err().unwrap();
             assert_eq!(error.status(), Status::DeadlineExceeded);
-            let place = "before its callbacks were called, behind step 7 on thread 'holder'";
+            let place = "before its callbacks were called, while step 7 on thread 'holder' (";
             assert!(error.to_string().contains(place), "{error}");
             let waiting =
                 scope.spawn(|| lock.enter(&Limits::default()).unwrap().next_step(false).id);
