@@ -1,8 +1,8 @@
 //! The part of the C++ layer that follows from the C API alone: enums, and structs of options whose
 //! fields are numbers, flags and enums, with the defaults of C.
 
+use super::initial::{Zeros, initial};
 use super::items::{Declaration, Field};
-use super::{Zeros, initial};
 
 /// Names that are keywords of C++ or that macros have taken, and what stands for them.
 const OTHERS: [(&str, &str); 4] = [

@@ -74,6 +74,13 @@ pub struct Field {
     pub default: Option<String>,
 }
 
+impl Field {
+    /// Whether it is the one that options and information begin with.
+    pub fn is_size(&self) -> bool {
+        self.declaration == "size_t struct_size"
+    }
+}
+
 /// The declarations of a source: constants, types, functions, each in its order.
 pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     let File { items, .. } = syn::parse_file(source).map_err(|error| error.to_string())?;
