@@ -43,25 +43,23 @@ inline std::uint64_t keyed(std::uint64_t key, std::uint64_t number) {
     return mixed(key + 0x9e3779b97f4a7c15u * (number + 1));
 }
 
-} // namespace torch_detail
-
-namespace torch_detail {
-
-// What layers of keyed dropout share: their number, and the draws of the step that their replica is in.
+// What layers of keyed dropout share: their settings, and the draws of the step that their replica is in.
 class keyed_layer {
 public:
-    // Which of a module's layers it is; a `torch_model` numbers them.
+    double p;
+    std::uint64_t seed;
+    // The number of this layer among those of a module; a `torch_model` sets it.
     std::uint64_t layer = 0;
 
 protected:
-    keyed_layer(const char *name, double p) {
-        TORCH_CHECK(p >= 0 && p <= 1, name, ": p is ", p, "; it is from 0 to 1");
+    keyed_layer(const char *its_name, double its_p, std::uint64_t its_seed) : p(its_p), seed(its_seed), layer_name(its_name) {
+        TORCH_CHECK(p >= 0 && p <= 1, layer_name, ": p is ", p, "; it is from 0 to 1");
     }
 
     // For each of `rows` examples `width` factors, which are 0 or 1 / (1 - p).
-    at::Tensor drawn(const char *name, double p, std::uint64_t seed, std::int64_t rows, std::int64_t width) {
+    at::Tensor drawn(std::int64_t rows, std::int64_t width) {
         const auto &at = current_place();
-        TORCH_CHECK(at.known, name, ": in training it is used in the steps of a torch_model, which know where examples are");
+        TORCH_CHECK(at.known, layer_name, ": in training it is used in the steps of a torch_model, which know where examples are");
         if (visit != at.visit) {
             visit = at.visit;
             uses = 0;
@@ -85,8 +83,12 @@ protected:
         return mask;
     }
 
+    void print(std::ostream &stream) const { stream << layer_name << "(p=" << p << ")"; }
+
+    const char *layer_name;
+
 private:
-    // How often it was used in the step that its replica is in.
+    // The visit that its replica is in, and the number of its uses there.
     std::uint64_t visit = 0, uses = 0;
 };
 
@@ -98,45 +100,38 @@ private:
 // what stays by 1 / (1 - p).
 class keyed_dropoutImpl : public torch::nn::Cloneable<keyed_dropoutImpl>, public torch_detail::keyed_layer {
 public:
-    explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout", p), p(p), seed(seed) {}
+    explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout", p, seed) {}
 
     void reset() override {}
 
-    void pretty_print(std::ostream &stream) const override { stream << "keyed_dropout(p=" << p << ")"; }
+    void pretty_print(std::ostream &stream) const override { print(stream); }
 
     at::Tensor forward(const at::Tensor &input) {
         if (!is_training() || p == 0) return input;
-        TORCH_CHECK(input.dim() > 0, "keyed_dropout: an input without examples in dimension 0");
+        TORCH_CHECK(input.dim() > 0, layer_name, ": an input without examples in dimension 0");
         const std::int64_t rows = input.size(0), width = rows == 0 ? 0 : input.numel() / rows;
-        return input * drawn("keyed_dropout", p, seed, rows, width).view(input.sizes()).to(input.scalar_type());
+        return input * drawn(rows, width).view(input.sizes()).to(input.scalar_type());
     }
-
-    double p;
-    std::uint64_t seed;
 };
 TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
 
 // The same for whole channels, as torch's Dropout2d drops them: inputs are (examples, channels, ...).
 class keyed_dropout2dImpl : public torch::nn::Cloneable<keyed_dropout2dImpl>, public torch_detail::keyed_layer {
 public:
-    explicit keyed_dropout2dImpl(double p = 0.5, std::uint64_t seed = 0)
-        : keyed_layer("keyed_dropout2d", p), p(p), seed(seed) {}
+    explicit keyed_dropout2dImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout2d", p, seed) {}
 
     void reset() override {}
 
-    void pretty_print(std::ostream &stream) const override { stream << "keyed_dropout2d(p=" << p << ")"; }
+    void pretty_print(std::ostream &stream) const override { print(stream); }
 
     at::Tensor forward(const at::Tensor &input) {
         if (!is_training() || p == 0) return input;
-        TORCH_CHECK(input.dim() > 1, "keyed_dropout2d: an input without channels in dimension 1");
+        TORCH_CHECK(input.dim() > 1, layer_name, ": an input without channels in dimension 1");
         std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
         shape[0] = input.size(0);
         shape[1] = input.size(1);
-        return input * drawn("keyed_dropout2d", p, seed, shape[0], shape[1]).view(shape).to(input.scalar_type());
+        return input * drawn(shape[0], shape[1]).view(shape).to(input.scalar_type());
     }
-
-    double p;
-    std::uint64_t seed;
 };
 TORCH_MODULE_IMPL(keyed_dropout2d, keyed_dropout2dImpl);
 

@@ -220,14 +220,14 @@ private:
     }
 
     // While it lives this thread computes at this place.
-    class in_place {
+    class place_guard {
     public:
-        explicit in_place(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
+        explicit place_guard(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
             torch_detail::current_place() = {position.step, position.first_example, true, torch_detail::next_visit()};
         }
-        ~in_place() { torch_detail::current_place() = before_; }
-        in_place(const in_place &) = delete;
-        in_place &operator=(const in_place &) = delete;
+        ~place_guard() { torch_detail::current_place() = before_; }
+        place_guard(const place_guard &) = delete;
+        place_guard &operator=(const place_guard &) = delete;
 
     private:
         torch_detail::place before_;
@@ -295,7 +295,7 @@ private:
         {
             const auto lent = std::make_tuple(std::make_unique<typename torch_model<Others>::lent_module>(others, context)...);
             if (rows != 0 || synchronises) {
-                const in_place now(position);
+                const place_guard now(position);
                 const double lost = named(position, [&] {
                     const at::Tensor scalar = std::apply(
                         [&](const auto &...other) { return loss(*own.module, part(batch), **other...); }, lent);

@@ -23,26 +23,34 @@ inline void refuse_gpus(const strategy &on) {
     }
 }
 
+// Whether a module is one of these layers.
+template <class... Layers>
+bool is_one_of(const torch::nn::Module &module) {
+    return (... || (module.as<Layers>() != nullptr));
+}
+
 // Torch computes a normalisation of 16-bit examples with running statistics of float32 only if the parameters are
 // float32 as well.
 inline bool keeps_statistics(const torch::nn::Module &module) {
-    return module.as<torch::nn::BatchNorm1dImpl>() || module.as<torch::nn::BatchNorm2dImpl>() ||
-           module.as<torch::nn::BatchNorm3dImpl>() || module.as<torch::nn::InstanceNorm1dImpl>() ||
-           module.as<torch::nn::InstanceNorm2dImpl>() || module.as<torch::nn::InstanceNorm3dImpl>();
+    using namespace torch::nn;
+    return is_one_of<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl, InstanceNorm2dImpl,
+                     InstanceNorm3dImpl>(module);
+}
+
+// Whether one of these layers, which a module may be, has a rate above 0.
+template <class... Layers, class Rate>
+bool drops(const torch::nn::Module &module, Rate rate) {
+    const auto is_above = [&](const auto *layer) { return layer != nullptr && rate(layer->options) > 0; };
+    return (... || is_above(module.as<Layers>()));
 }
 
 // Whether a module drops out by torch's generator, of which the process has one.
 inline bool drops_by_torch(const torch::nn::Module &module) {
-    if (const auto *dropout = module.as<torch::nn::DropoutImpl>()) return dropout->options.p() > 0;
-    if (const auto *dropout = module.as<torch::nn::Dropout2dImpl>()) return dropout->options.p() > 0;
-    if (const auto *dropout = module.as<torch::nn::Dropout3dImpl>()) return dropout->options.p() > 0;
-    if (const auto *dropout = module.as<torch::nn::AlphaDropoutImpl>()) return dropout->options.p() > 0;
-    if (const auto *dropout = module.as<torch::nn::FeatureAlphaDropoutImpl>()) return dropout->options.p() > 0;
-    if (const auto *layer = module.as<torch::nn::MultiheadAttentionImpl>()) return layer->options.dropout() > 0;
-    if (const auto *layer = module.as<torch::nn::RNNImpl>()) return layer->options.dropout() > 0;
-    if (const auto *layer = module.as<torch::nn::LSTMImpl>()) return layer->options.dropout() > 0;
-    if (const auto *layer = module.as<torch::nn::GRUImpl>()) return layer->options.dropout() > 0;
-    return false;
+    using namespace torch::nn;
+    return drops<DropoutImpl, Dropout2dImpl, Dropout3dImpl, AlphaDropoutImpl, FeatureAlphaDropoutImpl>(
+               module, [](const auto &options) { return options.p(); }) ||
+           drops<MultiheadAttentionImpl, RNNImpl, LSTMImpl, GRUImpl>(
+               module, [](const auto &options) { return options.dropout(); });
 }
 
 // Warns, once in a process, that results will differ from run to run.

@@ -17,7 +17,7 @@ namespace adapters {
 
 namespace torch_detail {
 
-// What else a rule of torch has beside its own: the decay that is added to gradients.
+// Rules of torch have a decay that is added to gradients; in Umbo it is a setting of all optimizers.
 inline optimizer with_decay(optimizer made, double weight_decay) {
     if (weight_decay == 0) return made;
     optimizer_options how;
@@ -83,25 +83,18 @@ inline optimizer rule_of(const strategy &on, const torch::optim::RMSpropOptions 
 }
 
 // The first setting, besides the learning rate and the weight decay, that differs between two options of a rule; or null.
-inline const char *differing(const torch::optim::SGDOptions &a, const torch::optim::SGDOptions &b) {
-    if (a.momentum() != b.momentum()) return "momentum";
-    if (a.dampening() != b.dampening()) return "dampening";
-    return a.nesterov() != b.nesterov() ? "nesterov" : nullptr;
-}
-
+// Of Adam and AdamW:
 template <class Options>
-const char *differing_moments(const Options &a, const Options &b) {
+const char *differing(const Options &a, const Options &b) {
     if (a.betas() != b.betas()) return "betas";
     if (a.eps() != b.eps()) return "eps";
     return a.amsgrad() != b.amsgrad() ? "amsgrad" : nullptr;
 }
 
-inline const char *differing(const torch::optim::AdamOptions &a, const torch::optim::AdamOptions &b) {
-    return differing_moments(a, b);
-}
-
-inline const char *differing(const torch::optim::AdamWOptions &a, const torch::optim::AdamWOptions &b) {
-    return differing_moments(a, b);
+inline const char *differing(const torch::optim::SGDOptions &a, const torch::optim::SGDOptions &b) {
+    if (a.momentum() != b.momentum()) return "momentum";
+    if (a.dampening() != b.dampening()) return "dampening";
+    return a.nesterov() != b.nesterov() ? "nesterov" : nullptr;
 }
 
 inline const char *differing(const torch::optim::AdagradOptions &a, const torch::optim::AdagradOptions &b) {
@@ -117,29 +110,15 @@ inline const char *differing(const torch::optim::RMSpropOptions &a, const torch:
     return a.centered() != b.centered() ? "centered" : nullptr;
 }
 
-// The rule of torch that has these options.
-template <class Options>
-struct rule_with;
-template <>
-struct rule_with<torch::optim::SGDOptions> {
-    using type = torch::optim::SGD;
-};
-template <>
-struct rule_with<torch::optim::AdamOptions> {
-    using type = torch::optim::Adam;
-};
-template <>
-struct rule_with<torch::optim::AdamWOptions> {
-    using type = torch::optim::AdamW;
-};
-template <>
-struct rule_with<torch::optim::AdagradOptions> {
-    using type = torch::optim::Adagrad;
-};
-template <>
-struct rule_with<torch::optim::RMSpropOptions> {
-    using type = torch::optim::RMSprop;
-};
+// The rules of torch by their options: declared for `decltype`, and never called.
+torch::optim::SGD rule_with(const torch::optim::SGDOptions &);
+torch::optim::Adam rule_with(const torch::optim::AdamOptions &);
+torch::optim::AdamW rule_with(const torch::optim::AdamWOptions &);
+torch::optim::Adagrad rule_with(const torch::optim::AdagradOptions &);
+torch::optim::RMSprop rule_with(const torch::optim::RMSpropOptions &);
+
+// How messages name a parameter group.
+inline std::string group_name(std::size_t number) { return "optimizer_of: group " + std::to_string(number); }
 
 // The groups with the options that torch gives them: its later versions complete those of a group by the optimizer's.
 template <class Options>
@@ -147,24 +126,23 @@ std::vector<torch::optim::OptimizerParamGroup> completed(const std::vector<torch
                                                          const Options &defaults) {
     for (std::size_t number = 0; number < groups.size(); ++number) {
         if (!groups[number].has_options() || dynamic_cast<const Options *>(&groups[number].options()) != nullptr) continue;
-        throw error(status::invalid_argument,
-                    "optimizer_of: group " + std::to_string(number) + " has the options of another rule");
+        throw error(status::invalid_argument, group_name(number) + " has the options of another rule");
     }
-    return typename rule_with<Options>::type(groups, defaults).param_groups();
+    return decltype(rule_with(defaults))(groups, defaults).param_groups();
 }
 
 // A group of torch's as one of Umbo's, which differs from the optimizer in its learning rate and its weight decay.
 template <class Options>
-group_options group_of(const std::string &which, const torch::optim::OptimizerParamGroup &group, const Options &defaults) {
+group_options group_of(const std::string &name, const torch::optim::OptimizerParamGroup &group, const Options &defaults) {
     group_options how;
     const auto *own = static_cast<const Options *>(&group.options());
-    if (const char *name = differing(*own, defaults)) {
-        throw error(status::unimplemented, which + " has another '" + name +
+    if (const char *setting = differing(*own, defaults)) {
+        throw error(status::unimplemented, name + " has another '" + setting +
                                                "' than the optimizer; groups differ in 'lr' and 'weight_decay' alone");
     }
     if (own->lr() != defaults.lr()) {
         if (defaults.lr() == 0) {
-            throw error(status::unimplemented, which + " has an 'lr', and the optimizer's, whose multiple it is, is 0");
+            throw error(status::unimplemented, name + " has an 'lr', and the optimizer's, whose multiple it is, is 0");
         }
         how.learning_rate_factor = own->lr() / defaults.lr();
     }
@@ -199,7 +177,7 @@ optimizer optimizer_of(torch_model<Module> &model, const Options &options,
     std::unordered_set<std::size_t> listed;
     std::vector<std::vector<variable>> variables(groups.size());
     for (std::size_t number = 0; number < groups.size(); ++number) {
-        const std::string which = "optimizer_of: group " + std::to_string(number);
+        const std::string which = torch_detail::group_name(number);
         for (const auto &tensor : groups[number].params()) {
             const auto found = numbers.find(tensor.unsafeGetTensorImpl());
             if (found == numbers.end()) {
@@ -213,16 +191,16 @@ optimizer optimizer_of(torch_model<Module> &model, const Options &options,
     }
     const auto whole = torch_detail::completed(groups, options);
     for (std::size_t number = 0; number < groups.size(); ++number) {
-        const auto how = torch_detail::group_of("optimizer_of: group " + std::to_string(number), whole[number], options);
+        const auto how = torch_detail::group_of(torch_detail::group_name(number), whole[number], options);
         if (!variables[number].empty()) made.add_group(variables[number], how);
     }
     std::vector<variable> others;
     for (std::size_t index = 0; index < tensors.size(); ++index) {
         if (listed.count(index) == 0) others.push_back(model.parameters()[index]);
     }
-    group_options still;
-    still.frozen = true;
-    if (!others.empty()) made.add_group(others, still);
+    group_options frozen;
+    frozen.frozen = true;
+    if (!others.empty()) made.add_group(others, frozen);
     return made;
 }
 
