@@ -1,5 +1,5 @@
-// Arrays in and out: every function that reads or fills an array takes each kind of array, and none takes elements that do
-// not lie one after the other.
+// Arrays in and out: every function that reads or fills an array takes each kind of array, and none takes elements that
+// are not contiguous.
 #include <umbo/tensorflow.hpp>
 
 #include <array>
@@ -188,7 +188,7 @@ void refusals(const umbo::strategy &strategy) {
     const auto strided = half.view_as<float>();
     const auto variable = strategy.create_variable("v", umbo::tensor::create_zeros(umbo::dtype::float32, {3}));
     const umbo::random_key key;
-    const auto mistake = [&](auto use) { refused(umbo::status::failed_precondition, "one after the other", use); };
+    const auto mistake = [&](auto use) { refused(umbo::status::failed_precondition, "not contiguous", use); };
     mistake([&] { variable.upload(strided); });
     mistake([&] { variable.download(strided); });
     mistake([&] { numbers.download(strided); });
@@ -236,10 +236,7 @@ void bytes(const umbo::strategy &strategy) {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(2);
         inputs(strategy);
         outputs(strategy);
         lists(strategy);

@@ -1,4 +1,4 @@
-// Typed views: what needs elements one after the other refuses strided ones.
+// Typed views: what needs contiguous elements refuses strided ones.
 #include <umbo/umbo.hpp>
 
 #include <cstdint>

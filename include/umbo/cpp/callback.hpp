@@ -75,18 +75,17 @@ class step_callable {
     using referred = std::remove_reference_t<Fn>;
 
 public:
-    explicit step_callable(referred &callable) noexcept : lent_(callable) {}
+    explicit step_callable(referred &callable) noexcept : callable_(callable), lent_(callable) {}
 
     // To be called just before the function of C, which takes over what is owned.
-    returned<void> hand_over(bool waits, referred &callable, void *&user_data, umbo_destroy_fn &destroy) {
+    returned<void> hand_over(bool waits, void *&user_data, umbo_destroy_fn &destroy) {
         user_data = lent_.user_data();
         if (waits) return done();
         if constexpr (std::is_constructible_v<object, Fn &&>) {
-            user_data = const_cast<std::remove_const_t<object> *>(new object(std::forward<Fn>(callable)));
+            user_data = const_cast<std::remove_const_t<object> *>(new object(std::forward<Fn>(callable_)));
             destroy = &destroy_callable<object>;
             return done();
         } else {
-            static_cast<void>(callable);
             UMBO_DETAIL_FAIL(status::invalid_argument,
                              "callable: with a deadline or a token it is kept until late calls are back, and it cannot be "
                              "copied; pass std::move(callable), or std::ref(callable) if it lives until "
@@ -95,6 +94,7 @@ public:
     }
 
 private:
+    referred &callable_;
     lent_callable<referred> lent_;
 };
 

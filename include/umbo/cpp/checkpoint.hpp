@@ -23,7 +23,7 @@ struct load_weights_options {
     std::string prefix = {};
     // The name of the variable that a tensor is for; none if it is empty. A failure fails the load.
     shared_function<returned<std::string>(const std::string &tensor)> map_name = {};
-    // Variables, each with its tensor in the file; none: all variables. With `map_name` the tensors do not count.
+    // Variables, each with its tensor in the file; none: all variables. With `map_name` the names of the tensors are ignored.
     std::vector<std::pair<std::string, std::string>> pairs = {};
 };
 

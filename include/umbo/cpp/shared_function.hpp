@@ -1,4 +1,4 @@
-// A callable in options.
+// The type of callables in options.
 #ifndef UMBO_CPP_SHARED_FUNCTION_HPP
 #define UMBO_CPP_SHARED_FUNCTION_HPP
 
@@ -36,15 +36,15 @@ bool can_be_called(const Callable &callable) {
 } // namespace detail
 
 // Holds a callable of any type, also one that can only be moved, or nothing. Copies share the one callable, which lives
-// until the last of them is gone. Calling it needs the callable not to be `const`.
+// until the last of them is gone, and which the `const` call operator may change.
 template <class Result, class... Arguments>
 class shared_function<Result(Arguments...)> {
-    static constexpr bool is_call = std::is_same_v<Result, returned<void>>;
+    static constexpr bool returns_nothing = std::is_same_v<Result, returned<void>>;
 
     template <class Callable>
     static constexpr bool takes =
         !std::is_same_v<Callable, shared_function> &&
-        (is_call ? std::is_invocable_v<Callable &, Arguments...>
+        (returns_nothing ? std::is_invocable_v<Callable &, Arguments...>
                  : std::is_invocable_r_v<Result, Callable &, Arguments...>);
 
 public:
@@ -60,7 +60,7 @@ public:
         object_ = std::make_shared<object>(std::forward<Callable>(callable));
         call_ = [](void *kept, Arguments... arguments) -> Result {
             auto &function = *static_cast<object *>(kept);
-            if constexpr (is_call) {
+            if constexpr (returns_nothing) {
                 return detail::call(function, std::forward<Arguments>(arguments)...);
             } else {
                 return function(std::forward<Arguments>(arguments)...);

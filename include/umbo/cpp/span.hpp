@@ -1,4 +1,4 @@
-// Arrays of the program's, as functions take them.
+// The type of arrays that functions take.
 #ifndef UMBO_CPP_SPAN_HPP
 #define UMBO_CPP_SPAN_HPP
 
@@ -17,7 +17,7 @@ namespace detail {
 template <class Range>
 using pointer_of = decltype(std::data(std::declval<Range &>()));
 
-// Where the elements of a range begin. The `begin()` of a view fails if they do not lie one after the other.
+// Where the elements of a range begin. The `begin()` of a view fails if they are not contiguous.
 template <class Range>
 constexpr auto first_of(Range &range) {
     if constexpr (std::is_pointer_v<decltype(std::begin(range))>) {
@@ -29,9 +29,9 @@ constexpr auto first_of(Range &range) {
 
 } // namespace detail
 
-// Elements that lie one after the other and belong to somebody else: made of what has `data()` and `size()`, as a vector, a
-// `std::array`, an array of C, a `std::span` or a contiguous view; and, if `T` is const, of a list in braces. It is a type for
-// parameters: a list, or a temporary, is gone at the end of the line.
+// Contiguous elements that it does not own, of anything with `data()` and `size()`, such as a vector, a `std::array`, an array
+// of C, a `std::span` or a contiguous view, and, if `T` is const, of a list in braces. It is a type for parameters: a list, or a
+// temporary, is gone at the end of the line.
 template <class T>
 class span {
 public:
@@ -76,7 +76,7 @@ returned<span<std::remove_pointer_t<pointer_of<Range>>>> elements_of(Range &rang
     if constexpr (has_strides<Range>::value) {
         if (!range.is_contiguous()) {
             UMBO_DETAIL_FAIL(status::failed_precondition,
-                             "view: its elements do not lie one after the other; copy the tensor before");
+                             "view: its elements are not contiguous; copy the tensor before");
         }
     }
     return span<std::remove_pointer_t<pointer_of<Range>>>(std::data(range), std::size(range));

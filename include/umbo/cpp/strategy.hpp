@@ -245,16 +245,15 @@ public:
         return value(out);
     }
 
-    // As above, with a deadline or a token. When time is up this throws while late replicas still run, so
-    // with one of the two the callable is copied, or moved if it is a temporary, and lives until the last
-    // of them is back. What it refers to has to live until `synchronize` has returned. `std::ref(fn)` is not
-    // copied; then the same holds for `fn`.
+    // As above, with a deadline or a token. When time is up this throws while late replicas still run. So with one of
+    // the two the callable is copied, or moved if it is a temporary, and kept until the last of them has returned. What it
+    // refers to has to live until `synchronize` has returned. `std::ref(fn)` is not copied; then the same holds for `fn`.
     template <class Fn>
     returned<value> run(Fn &&fn, const value &args, const run_options &how) const {
         auto options = detail::raw_options(how);
         detail::step_callable<Fn> callable(fn);
         void *user_data = nullptr;
-        UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation), fn,
+        UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation),
                                             user_data, options.user_data_destroy));
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<detail::callable_object<Fn>>,

@@ -39,7 +39,7 @@ struct parameters {
 struct trainer_options {
     std::string rule = {};            // "sgd", "momentum", "adam", "adamw", ...; empty: "sgd"
     double learning_rate = UMBO_AUTO; // that of the rule
-    std::string schedule = {}; // "linear", "cosine"; empty: the rate stays
+    std::string schedule = {}; // "linear", "cosine"; empty: a constant rate
     std::int64_t schedule_updates = 0;
     std::int64_t warmup_updates = 0;
     double weight_decay = UMBO_AUTO;
@@ -51,7 +51,7 @@ struct trainer_options {
     std::uint64_t seed = 0;
     bool shuffle = true;
     bool progress = false;
-    std::string interrupt_path = {}; // empty: an interrupt is the program's
+    std::string interrupt_path = {}; // empty: interrupts are left to the program
     double timeout_seconds = UMBO_INFINITE;
     umbo::cancellation cancellation = {};
     umbo::communicator communicator = {};
@@ -80,7 +80,7 @@ public:
 
     umbo::replica_context context() const noexcept { return umbo::replica_context(raw_->context); }
 
-    // Of each array, which there is: its weights, and where this replica adds to its gradient.
+    // The weights of an array, and the memory where this replica adds to their gradient.
     const float *weights(std::int64_t array = 0) const noexcept { return raw_->weights[array]; }
     float *gradient(std::int64_t array = 0) const noexcept { return raw_->gradients[array]; }
 
@@ -91,13 +91,13 @@ public:
         return out;
     }
 
-    // The same for each of several rows, in less time.
+    // The same for several rows, which takes less time than one after the other.
     returned<void> gradient_rows(std::int64_t array, std::int64_t count, const std::int64_t *numbers,
                                  float **gradients) const {
         return check(umbo_rows_gradient_rows(raw_, array, count, numbers, gradients));
     }
 
-    // The rows count by this weight instead of their number.
+    // The weight of the rows in the mean over the batch, instead of their number.
     returned<void> weigh(double weight) const { return check(umbo_rows_weigh(raw_, weight)); }
 
 private:
@@ -158,15 +158,16 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     return raw;
 }
 
-// Waits, after a call of a trainer that has failed, until its late callbacks are back.
+// Waits, after a call of a trainer that has failed, until its late callbacks have returned.
 class late_calls {
 public:
+    // Of no trainer: it waits for nothing.
     explicit late_calls(const umbo_trainer *of) noexcept : of_(of) {}
     late_calls(const late_calls &) = delete;
     late_calls &operator=(const late_calls &) = delete;
     ~late_calls() {
         umbo_strategy *on = nullptr;
-        if (!has_failed_ || umbo_trainer_strategy(of_, &on) != UMBO_OK) return;
+        if (!has_failed_ || of_ == nullptr || umbo_trainer_strategy(of_, &on) != UMBO_OK) return;
         umbo_ignore(umbo_strategy_synchronize(on));
         umbo_strategy_release(on);
     }
@@ -297,13 +298,9 @@ private:
             std::is_lvalue_reference_v<Learn> && !std::is_function_v<std::remove_reference_t<Learn>>;
         detail::lent_callable lent(learn);
         const auto function = &detail::learn_trampoline<detail::callable_object<Learn>>;
+        detail::late_calls late(lives_on ? nullptr : get());
         double out = 0;
-        if constexpr (lives_on) {
-            UMBO_DETAIL_TRY(made(function, lent.user_data(), &out));
-        } else {
-            detail::late_calls late(get());
-            UMBO_DETAIL_TRY(late.after(made(function, lent.user_data(), &out)));
-        }
+        UMBO_DETAIL_TRY(late.after(made(function, lent.user_data(), &out)));
         return out;
     }
 };

@@ -74,7 +74,7 @@ returned<train_epoch_report> train_epoch(const strategy &on, const iterator &ele
     options.keep_metrics = how.keep_metrics ? 1 : 0;
     detail::step_callable<Fn> callable(step);
     void *user_data = nullptr;
-    UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation), step, user_data,
+    UMBO_DETAIL_CALL(callable.hand_over(detail::waits_for_all(how.timeout_seconds, how.cancellation), user_data,
                                         options.user_data_destroy));
     umbo_train_epoch_report out = UMBO_TRAIN_EPOCH_REPORT_INIT;
     UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), updating.get(), submitted.get(),

@@ -93,7 +93,7 @@ public:
         return size;
     }
 
-    // Whether the elements lie one after the other in row-major order.
+    // Whether the elements are contiguous, in row-major order.
     bool is_contiguous() const noexcept { return (view_.flags & UMBO_VIEW_CONTIGUOUS) != 0; }
 
     // The element at these indices, one for each axis; neither count nor range is checked.
@@ -172,7 +172,7 @@ private:
 
     [[noreturn]] static void throw_strided() {
         detail::raise(error(status::failed_precondition,
-                            "view: its elements do not lie one after the other; name them by "
+                            "view: its elements are not contiguous; name them by "
                             "view(i, j), or copy the tensor before"));
     }
 

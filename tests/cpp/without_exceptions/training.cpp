@@ -166,7 +166,7 @@ void arrays(const umbo::strategy &strategy) {
     CHECK(variable.download(out) && out[2] == 4);
     const auto half = *(*umbo::tensor::from_vector(three)).slice(0, 0, 3, 2);
     const auto strided = *half.view_as<float>();
-    CHECK(failed(variable.upload(strided), umbo::status::failed_precondition, "one after the other"));
+    CHECK(failed(variable.upload(strided), umbo::status::failed_precondition, "not contiguous"));
     CHECK(failed(umbo::view_of_memory({2}, three), umbo::status::invalid_argument, "3 elements"));
     const auto rows = *umbo::dataset::from_arrays({umbo::view_of_memory(three)});
     const auto batches = *strategy.iterate(*rows.batch(2));
