@@ -24,10 +24,7 @@ struct world {
     umbo::gradients gradients;
 
     static world make() {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(2);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(3.0f));
         return {strategy, weight, umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum)};
     }
@@ -401,10 +398,11 @@ struct map_name {
 
 struct learn_body {
     using signature = double(const umbo::rows &);
+    static constexpr takes kinds = takes::all_kinds;
     static double call(const umbo::rows &) noexcept { return 0; }
 
     template <class Use>
-    static void train(Use use) {
+    static void with_trainer(Use use) {
         std::vector<float> weights(2);
         umbo::trainer_options how;
         how.replicas = 2;
@@ -414,28 +412,25 @@ struct learn_body {
 
 struct learn_epoch : learn_body {
     static constexpr const char *name = "trainer::epoch";
-    static constexpr takes kinds = takes::all_kinds;
     template <class Fn>
     static void use(const world &, Fn &&fn) {
-        train([&](const umbo::trainer &by) { by.epoch(4, 2, std::forward<Fn>(fn)); });
+        with_trainer([&](const umbo::trainer &by) { by.epoch(4, 2, std::forward<Fn>(fn)); });
     }
 };
 
 struct learn_step : learn_body {
     static constexpr const char *name = "trainer::step";
-    static constexpr takes kinds = takes::all_kinds;
     template <class Fn>
     static void use(const world &, Fn &&fn) {
-        train([&](const umbo::trainer &by) { by.step(0, 2, std::forward<Fn>(fn)); });
+        with_trainer([&](const umbo::trainer &by) { by.step(0, 2, std::forward<Fn>(fn)); });
     }
 };
 
 struct learn_evaluate : learn_body {
     static constexpr const char *name = "trainer::evaluate";
-    static constexpr takes kinds = takes::all_kinds;
     template <class Fn>
     static void use(const world &, Fn &&fn) {
-        train([&](const umbo::trainer &by) { by.evaluate(4, 2, std::forward<Fn>(fn)); });
+        with_trainer([&](const umbo::trainer &by) { by.evaluate(4, 2, std::forward<Fn>(fn)); });
     }
 };
 

@@ -192,9 +192,7 @@ void engines() {
 
 // Weights packed in one block of an engine's, and statistics that are assigned together.
 void packed() {
-    umbo::strategy_options options;
-    options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::create(options);
+    const auto strategy = umbo::strategy::create_cpu(2);
     const auto block = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
     auto two = umbo::tensor::from_memory<float>({2}, block->data(), nullptr);
     auto one = umbo::tensor::from_memory<float>({}, block->data() + 2, nullptr);

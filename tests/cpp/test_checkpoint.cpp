@@ -21,9 +21,7 @@ struct model {
     umbo::checkpoint checkpoint;
 
     static umbo::strategy two_replicas() {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        return umbo::strategy::create(options);
+        return umbo::strategy::create_cpu(2);
     }
 
     model()

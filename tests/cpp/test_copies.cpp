@@ -229,10 +229,7 @@ void late_learning() {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(2);
         waiting_functions(strategy);
         limits(strategy);
         late_calls(strategy);

@@ -200,9 +200,7 @@ void sources_and_transformations() {
 }
 
 void distribution() {
-    umbo::strategy_options two;
-    two.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::create(two);
+    const auto strategy = umbo::strategy::create_cpu(2);
     const auto pipeline = [](const umbo::input_context &context) {
         CHECK(context.replica_count == 2 && context.pipeline_count == 1);
         return umbo::dataset::from_range(0, 5).batch(umbo::tensorflow::per_replica_batch_size(context, 4));

@@ -110,9 +110,7 @@ void exceptions(const trainer &at) {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 3;
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(3);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
         const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss_reduction::sum);
         const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});

@@ -193,9 +193,7 @@ void kept_callables(const umbo::strategy &strategy) {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 3;
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(3);
         from_run(strategy);
         anything_can_be_thrown(strategy);
         from_the_library(strategy);

@@ -9,9 +9,7 @@
 namespace {
 
 umbo::strategy make(std::int32_t replicas) {
-    umbo::strategy_options options;
-    options.cpu_replicas = replicas;
-    return umbo::strategy::create(options);
+    return umbo::strategy::create_cpu(replicas);
 }
 
 template <class Fn>

@@ -113,10 +113,7 @@ void settings(const umbo::strategy &strategy) {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 3;
-        options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(3);
         steps(strategy);
         variables(strategy);
         datasets(strategy);

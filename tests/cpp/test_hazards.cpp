@@ -48,9 +48,7 @@ void of_handles(const umbo::strategy &strategy) {
 
 int main() {
     {
-        umbo::strategy_options two;
-        two.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::create(two);
+        const auto strategy = umbo::strategy::create_cpu(2);
         of_enums();
         of_loops(strategy);
         of_handles(strategy);

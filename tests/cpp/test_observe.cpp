@@ -41,9 +41,7 @@ void traces(const umbo::strategy &strategy) {
 
 int main() {
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(2);
         reports(strategy);
         traces(strategy);
     }

@@ -129,9 +129,7 @@ int main() {
     foreign_memory();
     values();
     {
-        umbo::strategy_options options;
-        options.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::create(options);
+        const auto strategy = umbo::strategy::create_cpu(2);
         datasets(strategy);
         scopes(strategy);
         try {

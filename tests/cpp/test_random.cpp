@@ -11,9 +11,7 @@ namespace {
 
 // All rows of a batch of 6 examples, drawn by as many replicas.
 std::vector<float> masks(std::int32_t replicas) {
-    umbo::strategy_options options;
-    options.cpu_replicas = replicas;
-    const auto strategy = umbo::strategy::create(options);
+    const auto strategy = umbo::strategy::create_cpu(replicas);
     const auto batch = strategy.split(umbo::tensor::create_zeros(umbo::dtype::float32, {6}));
     std::vector<float> all(6 * 4);
     strategy.run(

@@ -72,9 +72,7 @@ void places() {
 }
 
 void distributed() {
-    umbo::strategy_options options;
-    options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::create(options);
+    const auto strategy = umbo::strategy::create_cpu(2);
     const auto batches =
         strategy.distribute_dataset(umbo::dataset::from_range(0, 10).batch(4)).iterate();
     for (int epoch = 0; epoch < 2; ++epoch) {
