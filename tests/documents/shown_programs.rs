@@ -1,5 +1,5 @@
-//! The programs that users see first, in `c_examples` and in documents: how long they are, and that
-//! they write options in the one form.
+//! What users see first, the README and the programs in `c_examples` and in documents: how long
+//! they are, and that the programs write options in the one form.
 
 use std::fs;
 
@@ -17,6 +17,14 @@ fn calls_the_library(line: &str) -> bool {
         rest = after;
     }
     false
+}
+
+#[test]
+fn the_readme_is_short_and_leads_to_the_trainer() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(text.len() <= 8400, "{} bytes", text.len());
+    let before_the_list = text.split("\n- ").next().unwrap();
+    assert!(before_the_list.contains("(docs/trainer.md)"));
 }
 
 #[test]
