@@ -83,7 +83,7 @@ fn make(strategy: Option<&Strategy>) -> Result<Variable> {
     variables::create(strategy, new, Initial::Value(&Tensor::scalar(1.0f32)?))
 }
 
-/// What one replica does while the test goes on: it says who it is and waits to be let go.
+/// What one replica does while the test runs: it says who it is and waits to be let go.
 struct Held {
     entered: Mutex<Sender<Task>>,
     may_go: Mutex<Receiver<()>>,

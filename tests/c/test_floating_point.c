@@ -1,6 +1,6 @@
 /* The floating-point mode of the thread that calls changes no result, and the library changes no mode of the program's: each
  * function that computes is called in each mode; what comes out has the bits of the default mode, and callbacks and the
- * program go on in the mode that they had. That every other function leaves the mode alone is shown by the generated
+ * program continue in the mode that they had. That every other function leaves the mode alone is shown by the generated
  * program of all functions. */
 #include "check.h"
 #include "floating_point.h"

@@ -52,7 +52,7 @@ static umbo_status a_score_that_is_none(umbo_metrics *metrics, umbo_replica_cont
 static umbo_status a_third_class(umbo_metrics *metrics, umbo_replica_context *context) {
     return add_score(metrics, context, 0.5, 2);
 }
-/* The second row is wrong: the first is not added either, and the run may go on. */
+/* The second row is wrong: the first is not added either, and the run may continue. */
 static umbo_status a_wrong_row(umbo_metrics *metrics, umbo_replica_context *context) {
     static const int64_t bad[2] = {1, -1};
     const umbo_view labels = view_of(UMBO_DTYPE_INT64, 1, 2, 1, bad);

@@ -80,7 +80,7 @@ fn executed(case: &Json, world: &World) -> Result<Report> {
     Ok(Report { results, errors })
 }
 
-/// Runs the steps; one that fails binds nothing, and the case goes on.
+/// Runs the steps; one that fails binds nothing, and the case continues.
 fn steps_of(case: &Json, top: &Environment<'_>) -> Result<Vec<(usize, Failure)>> {
     let mut errors = Vec::new();
     for (at, one) in fields::list(case, "steps")?.iter().enumerate() {

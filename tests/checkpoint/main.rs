@@ -1,4 +1,4 @@
-//! Checkpoints: what is in them, what does not fit, and training that goes on from one.
+//! Checkpoints: what is in them, what does not fit, and training that resumes from one.
 
 mod apart;
 mod arrays;

@@ -73,7 +73,7 @@ fn a_file_is_due_by_steps_or_by_time() {
         };
         let first = manager(&scene, &folder, by_steps);
         assert_eq!(saved(&first, 0..35), [10, 20, 30]);
-        // Another process goes on from the newest file, not from 0.
+        // Another process resumes from the newest file, not from 0.
         drop(first);
         let second = manager(&scene, &folder, by_steps);
         assert_eq!(saved(&second, 35..45), [40]);
@@ -442,7 +442,7 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         );
         assert!(contents(&place.join("before-1")) == old);
         assert!(place.join("notes.txt").exists());
-        // Who goes on from there finds the new ones, and the old ones can be gone on from, too.
+        // A training that resumes there finds the new ones, and can resume from the old ones, too.
         let new = Scene::new("adam", Feature::Plain, 1);
         let old = Scene::new("adam", Feature::Plain, 1);
         let anew = ManagerOptions {

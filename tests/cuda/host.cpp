@@ -1,5 +1,5 @@
 // The kernels as ordinary functions: one thread of one block after the other, and where a kernel
-// has barriers, all threads of a block in turns.
+// has barriers, all threads of a block in turn.
 #include <cstring>
 #include <cstddef>
 #include <memory>

@@ -178,7 +178,7 @@ inline torch::Tensor judged(critic_impl &critic, const torch::Tensor &points, do
     return F::binary_cross_entropy_with_logits(critic.forward(points), torch::full({points.size(0)}, as));
 }
 
-// Steps of both networks in turns, as torch alone makes them.
+// Steps of both networks alternately, as torch alone makes them.
 inline void two_networks() {
     using namespace torch::optim;
     torch::manual_seed(5);

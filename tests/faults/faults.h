@@ -86,7 +86,7 @@ int judge(umbo_status status, const char *call, int repeatable);
 
 #define CALL(call) \
     while (judge((call), #call, 1)) {}
-/* A call that goes on behind what failed, so that repeating it is something else. */
+/* A call that continues after what failed, so that repeating it is something else. */
 #define CALL_ONCE(call) (void)judge((call), #call, 0)
 
 /* ---- the programs */

@@ -4,7 +4,7 @@
  * Each trial is a child process that runs the whole program while one request fails, or so many in
  * a row, or all from one on. A call that fails must say RESOURCE_EXHAUSTED and leave all variables as
  * they were before it, which a run without failures has recorded call by call. Then memory is back,
- * and the trial goes on in one of two ways: the call is repeated and must succeed, or everything is
+ * and the trial continues in one of two ways: the call is repeated and must succeed, or everything is
  * released, still without memory, and the program starts again. Either way it must end with the same
  * bits as the run without failures, and without handles. */
 #ifndef _GNU_SOURCE

@@ -264,7 +264,7 @@ fn train(program: Program<'_>) {
     let mut status = UMBO_OK;
     for pass in 0..PASSES {
         PASS.store(pass, Ordering::Relaxed);
-        // In two calls, of which the second goes on with the pass.
+        // In two calls, of which the second continues the pass.
         for steps in [1, STEPS - 1] {
             if status == UMBO_OK {
                 status = match program.own_loop {

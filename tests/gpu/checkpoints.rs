@@ -1,4 +1,4 @@
-//! Training on GPUs that goes on elsewhere, and elsewhere's on GPUs.
+//! Training on GPUs that is resumed elsewhere, and the reverse.
 
 use fake_cuda::harness::under_driver;
 

@@ -11,7 +11,7 @@ use umbo_core::values::variable::{Aggregation, Variable};
 use super::strategy::{strategy_on, variable};
 use super::*;
 
-/// A training that can be gone on with after a step that failed.
+/// A training that can be continued after a step that failed.
 struct Training {
     training: super::training::Training,
     total: Variable,

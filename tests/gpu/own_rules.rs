@@ -194,7 +194,7 @@ fn a_kernel_that_fails_loses_the_card_and_says_so() {
         Status::Unavailable,
         &["GPU 0", "lost to this process"],
     );
-    // The other card goes on.
+    // The other card continues.
     let works = Some(through_host(momentum_of));
     let other = training(&["GPU:1"], "GPU:1", rule(WeightDecay::L2, works));
     other.run();

@@ -1,5 +1,5 @@
 //! Limits of requests: elements that are made only to be left out are made until a limit is
-//! reached, and the next request goes on there.
+//! reached, and the next request continues there.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -85,7 +85,7 @@ proptest! {
             Ok(())
         };
         for (place, used, same_dataset) in places {
-            // As in another process, or beside the pass that goes on.
+            // As in another process, or beside the pass that continues.
             let iterators = if same_dataset { &iterators } else { &delivery.of(&plan.dataset()) };
             let other = iterators();
             (0..used).for_each(|_| drop(event(&other, false)));

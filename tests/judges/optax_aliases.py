@@ -125,7 +125,7 @@ def compared(name):
 
 
 def one_at_a_time():
-    """What other judges use: a stepper that is told weights and states goes on as the trainer does that has them."""
+    """What other judges use: a stepper that is told weights and states continues as the trainer does that has them."""
     generator = np.random.default_rng(4)
     gradients = generator.normal(0.2, 1.0, (4, 5, 3))
     for rule in ("adam", "adagrad"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # killed_and_resumed.sh RESTART MPIEXEC PROGRAM DATA: a training of two processes is killed three times, each time one rank
-# of it, and started again by the restart loop. It goes on from the newest checkpoint each time, and ends with the
-# weights of a training that nobody killed, to the bit. One process goes on from what the two have saved.
+# of it, and started again by the restart loop. It resumes from the newest checkpoint each time, and ends with the
+# weights of a training that nobody killed, to the bit. One process resumes from what the two have saved.
 set -euo pipefail
 restart=$1 launcher=$2 program=$3 data=$4 interval=15 epochs=10
 folder=$(mktemp -d)
@@ -24,7 +24,7 @@ newest() {
   echo "${last:-0}"
 }
 # One of the ranks: the processes of the program itself, not those that start it. It starts hardly a process, since
-# the training goes on meanwhile.
+# the training continues meanwhile.
 a_rank() {
   local process word words found=()
   for process in /proc/[0-9]*; do

@@ -1,5 +1,5 @@
 /* Ranks for tests: processes on this machine, joined over shared memory, with failures on request.
- * Not installed. A test calls `ranks_run` before it uses the library, which does not go on in the child
+ * Not installed. A test calls `ranks_run` before it uses the library, which does not work in the child
  * of a fork; each rank gets a communicator of its own and returns the exit code of its process. */
 #ifndef UMBO_TESTS_RANKS_H
 #define UMBO_TESTS_RANKS_H
@@ -20,7 +20,7 @@ enum ranks_event {
     RANKS_NOTHING = 0,
     RANKS_DEATH,       /* it is killed as the call begins */
     RANKS_DEATH_WITHIN, /* it is killed when it has sent a part of what it sends */
-    RANKS_STOP,        /* it is stopped, and neither dies nor goes on */
+    RANKS_STOP,        /* it is stopped, and neither dies nor continues */
     RANKS_FAILURE      /* its engine reports a failure of its own */
 };
 

@@ -142,7 +142,7 @@ fn a_step_with_a_failed_update_keeps_nothing_that_it_wrote() {
 }
 
 /// A nested run that fails takes the step with it once it has written something, also where the
-/// merge function goes on.
+/// merge function continues.
 #[test]
 fn what_a_nested_run_that_failed_has_written_does_not_count() {
     #[derive(Clone, Copy, PartialEq)]

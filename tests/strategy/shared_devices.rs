@@ -282,7 +282,7 @@ fn run(strategy: &Strategy, script: Script) -> Outcome {
         written: number(&read(&scene.written).unwrap()),
         metric: metric(strategy),
     };
-    // It goes on as if nothing had been.
+    // It continues as if nothing had been.
     let all = strategy.num_replicas() as f32;
     let again =
         |_: &ReplicaContext| assign(&scene.written, Assignment::Add, &scalar(1.0)).map(|()| None);

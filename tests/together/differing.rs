@@ -273,7 +273,7 @@ fn elements_of_several_iterators_are_compared() {
         let text = step(&strategy, Some(both())).unwrap_err().to_string();
         assert_names(&text, 3, 2, "the number of its element", ["2", "1"]);
         assert!(text.contains("step 2"), "{text}");
-        // The ranks go on once they have read the same.
+        // The ranks continue once they have read the same.
         if rank != 2 {
             second.next().unwrap();
         }

@@ -98,7 +98,7 @@ fn a_call_that_fails_on_one_rank_fails_on_all() {
                 let names = text.contains(&format!("rank {failing} failed"));
                 assert_eq!(names, !fails, "{place:?} on rank {rank}: {text}");
                 assert_eq!(value(&variable), 6.0);
-                // The strategy goes on, with step numbers that all ranks agree about.
+                // The strategy continues, with step numbers that all ranks agree about.
                 let look = |context: &ReplicaContext| {
                     assign(&variable, Assignment::Add, &one())?;
                     let number = tensor(&[context.step_number() as i32], &[1]);

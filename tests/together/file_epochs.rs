@@ -392,7 +392,7 @@ fn train(plan: &Plan, rank: usize, strategy: Strategy) -> Seen {
     program.strategy.synchronize().unwrap();
     let mut rows = program.log.take();
     if ends != Ends::Pass {
-        // Somebody else could go on from here, with what this one goes on with.
+        // Another program could resume here, with what this one continues with.
         let place = iterator.save_position().unwrap();
         let other = distributed.iterator().unwrap();
         other.restore_position(&place).unwrap();

@@ -1,7 +1,7 @@
 //! A step that takes no effect uses up no element. Trainings are disturbed again and again, on one
-//! rank or on all, and go on: with the next epoch, from a saved position, or from a checkpoint on
-//! other ranks and devices. They train on the elements of an undisturbed one, each once and in its
-//! order, to the same bits.
+//! rank or on all, and continue: with the next epoch, from a saved position, or from a checkpoint
+//! on other ranks and devices. They train on the elements of an undisturbed one, each once and in
+//! its order, to the same bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -150,7 +150,7 @@ fn without_gap(mut known: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     known
 }
 
-/// What one rank alone cannot make, none makes: the others are told at once, and all go on.
+/// What one rank alone cannot make, none makes: the others are told at once, and all continue.
 #[test]
 fn views_that_one_rank_cannot_use_are_refused_on_all() {
     for (size, replicas) in SPLITS {

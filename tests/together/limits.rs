@@ -39,7 +39,7 @@ impl Generator for Numbers {
     }
 }
 
-/// The ranks learn of it at once, no step is anybody's, and another epoch goes on with the same
+/// The ranks learn of it at once, no step is anybody's, and another epoch continues with the same
 /// elements on all ranks; none is made twice.
 #[test]
 fn a_limit_of_one_rank_ends_its_skip_and_the_epoch_of_all() {

@@ -330,8 +330,8 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
     }
 }
 
-/// A rank is late in each part with callbacks, by deadline and by token, while the others go on as
-/// far as they can.
+/// A rank is late in each part with callbacks, by deadline and by token, while the others continue
+/// as far as they can.
 #[test]
 fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
     use Place::{Callback, End, NestedAfterAssignment, NestedBeforeAssignment};

@@ -290,7 +290,7 @@ fn gradients_may_go_from_gpu_to_gpu_over_nccl() {
     all_tests_on(PLACES[4]);
 }
 
-/// A training that can be gone on with after a step that failed.
+/// A training that can be continued after a step that failed.
 struct Training {
     strategy: Strategy,
     variables: Vec<Variable>,

@@ -173,7 +173,7 @@ fn ranks_with_different_updates_are_refused() {
                     }
                     assert!(known(&optimizer, &variables) == before, "{}", case());
                     assert_eq!(optimizer.iterations(), 1);
-                    // Once all do the same they go on.
+                    // Once all do the same they continue.
                     if rank != wrong {
                         change(&optimizer, &variables);
                     }

@@ -1,4 +1,4 @@
-//! Checkpoints of ranks that have data of their own: each rank goes on at its own position.
+//! Checkpoints of ranks that have data of their own: each rank resumes at its own position.
 
 use std::path::Path;
 use std::sync::Arc;

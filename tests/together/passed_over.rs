@@ -33,7 +33,7 @@ pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epo
 }
 
 /// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the
-/// step is nobody's, and another epoch goes on behind it, with the same rows on all ranks.
+/// step is nobody's, and another epoch continues after it, with the same rows on all ranks.
 #[test]
 fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
     const FAILING: i32 = 8;

@@ -1,4 +1,4 @@
-//! Checkpoints that several ranks save together, each the state that it keeps: they go on with any
+//! Checkpoints that several ranks save together, each the state that it keeps: they resume with any
 //! number of ranks, and whatever fails the old one or the new one is there.
 
 use std::fs;

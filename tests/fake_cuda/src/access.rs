@@ -47,7 +47,7 @@ impl Driver {
     }
 
     /// An operation reads or writes a whole range now. Returns where the bytes are; a race is
-    /// reported and goes on, a bad address is an error of the context.
+    /// reported and execution continues, a bad address is an error of the context.
     pub fn touch(
         &mut self,
         stamp: &Arc<Stamp>,

@@ -35,7 +35,7 @@ pub struct Driver {
     pub reports: Reports,
     pub faults: Faults,
     pub initialised: bool,
-    /// How many calls there were; work goes on by itself when this stands still.
+    /// How many calls there were; work continues by itself when this stands still.
     pub calls: u64,
     /// How many bytes copies have moved.
     pub moved: Moved,

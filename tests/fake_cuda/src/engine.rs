@@ -1,4 +1,4 @@
-//! Work goes on by itself when the program makes no calls, as it would on a device.
+//! Work continues by itself when the program makes no calls, as it would on a device.
 
 use std::sync::Once;
 use std::thread;

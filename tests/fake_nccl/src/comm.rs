@@ -1,4 +1,4 @@
-//! Communicators, and how what a group has begun goes on.
+//! Communicators, and the progress of what a group has begun.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -87,7 +87,7 @@ impl Comm {
         }
     }
 
-    /// Whether something goes on that was begun.
+    /// Whether something that was begun is in progress.
     fn is_busy(&self) -> bool {
         !self.receives.is_empty() || self.sends.iter().any(|sends| !sends.is_empty())
     }
@@ -167,7 +167,7 @@ impl Nccl {
         }
     }
 
-    /// What a communicator has come to, after it has gone on as far as its peers let it.
+    /// What a communicator has come to, after as much progress as its peers allow.
     pub fn go_on(&mut self, index: usize) -> c_int {
         if self.comms[index].state != IN_PROGRESS {
             return self.comms[index].state;

@@ -67,8 +67,8 @@ impl Control {
     /// * a function, whose NUMBER-th call fails with CODE, or `*`, for all but
     ///   `ncclCommGetAsyncError`;
     /// * `state`: CODE is what a communicator comes to when it is asked for the NUMBER-th time
-    ///   while something goes on;
-    /// * `absent`: the NUMBER-th group that begins never goes on;
+    ///   while something is in progress;
+    /// * `absent`: the NUMBER-th group that begins never makes progress;
     /// * `stuck`: the stream of the NUMBER-th group is held up until its communicator ends;
     /// * `silent`: nobody hears that another rank's communicator has ended.
     ///

@@ -2,9 +2,9 @@
 //! memory between their devices by the functions of the CUDA driver that the process has loaded,
 //! the tests' own one:
 //!
-//! * Communicators whose calls do not wait are known, and no others. What a group has begun goes on
-//!   whenever its communicator's state is asked for, and a rank's part is done once its peers have
-//!   theirs.
+//! * Communicators whose calls do not wait are known, and no others. What a group has begun
+//!   continues whenever its communicator's state is asked for, and a rank's part is done once its
+//!   peers have theirs.
 //! * Bytes are copied on the streams that the program names, in the order that NCCL promises and no
 //!   other, so that the driver finds what is not ordered.
 //! * What NCCL leaves undefined, such as sizes on two ranks that disagree or a communicator that is

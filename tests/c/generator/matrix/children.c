@@ -78,7 +78,7 @@ static void start(struct worker *worker, int context, int from) {
     if (worker->process == 0) child(context, from);
 }
 
-/* Looks after a child; whether it goes on. */
+/* Looks after a child; whether it still runs. */
 static int look_after(struct worker *worker, double patience) {
     const int context = worker->context;
     const int reached = __atomic_load_n(&report->at[context].reached, __ATOMIC_SEQ_CST);

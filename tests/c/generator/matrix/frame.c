@@ -8,7 +8,7 @@
  *
  * A context is entered anew for a few functions that are called one after another, with new objects, in a child
  * process that goes from function to function: --together 1 has it entered for each, which takes longer. A function
- * that gives up an object is alone. A child that dies or does not go on is noted, and another one goes on
+ * that gives up an object is alone. A child that dies or hangs is noted, and another one continues
  * behind the functions. With --gpus two GPUs compute, and one of them holds the variables if the seed is
  * odd; --contexts has the seed choose as many of them. */
 #define _GNU_SOURCE

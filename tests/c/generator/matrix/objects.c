@@ -39,7 +39,7 @@ static umbo_checkpoint *make_checkpoint(const struct objects *good) {
     return checkpoint;
 }
 
-/* Removes what objects before these have saved: it is not theirs to go on from. Another process of the matrix may do so,
+/* Removes what objects before these have saved: it is not theirs to resume from. Another process of the matrix may do so,
  * too. */
 static void empty(const umbo_checkpoint_manager *manager) {
     char path[128];

@@ -114,7 +114,7 @@ static void child(double patience) {
     _exit(0);
 }
 
-/* Whether another child has to go on. */
+/* Whether another child has to continue. */
 static int run_a_child(double patience) {
     char text[80];
     int status = 0;

@@ -9,7 +9,7 @@
  * UMBO_OK has made is used, and that has to come back, too. The program has little address space
  * left, so that memory of such a size is refused at once; arrays that are as long as the number
  * says, of zeros, it has before. A child makes the calls; if it dies or hangs, that is noted, and
- * another one goes on behind. */
+ * another one continues after it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

@@ -23,7 +23,7 @@ static int is_left_out(const char *name) {
 
 static void one_call(struct fuzzer *f) {
     int index = below(f, COUNT_OF(functions));
-    /* What is picked for this call, within another one that goes on. */
+    /* What is picked for this call, within another one that is in progress. */
     const int depth = f->depth;
     if (one_in(f, 3))
         while (!functions[index].calls_back) index = below(f, COUNT_OF(functions));

@@ -47,7 +47,7 @@ pub struct Access {
     pub bytes: u32,
     /// One or two registers.
     pub registers: Vec<Register>,
-    /// A loaded element is signed and goes on with its sign to so many bytes.
+    /// A loaded element is signed and is extended by its sign to so many bytes.
     pub extends: Option<u32>,
     /// Other threads may access the same bytes.
     pub volatile: bool,

@@ -1,5 +1,5 @@
 //! Replicas that share a device under loom: whatever the order, one of them computes at a time,
-//! what one has left the next one sees, and nobody who may go on is left asleep.
+//! what one has left the next one sees, and nobody who may continue is left asleep.
 
 use std::sync::Arc;
 
