@@ -1,6 +1,7 @@
 //! Datasets, their transformations and their distribution, as a trainer sees them.
 
 mod ahead;
+mod cardinality;
 mod choosing;
 mod common;
 mod dealing;

@@ -118,8 +118,10 @@ impl Part {
             Cardinality::Exact(all) => {
                 Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
             }
-            all if all.is_endless() && count < u64::MAX => Cardinality::Exact(count),
-            Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
+            _ if count == 0 => Cardinality::Exact(0),
+            Cardinality::Endless if count < u64::MAX => Cardinality::Exact(count),
+            // If it proves to be empty, there is nothing to take.
+            Cardinality::EndlessUnlessEmpty if count < u64::MAX => Cardinality::Unknown,
             same => same,
         }
     }

@@ -161,8 +161,9 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
         (Unknown, _) | (_, Unknown) => Unknown,
         (Endless, other) => other,
         (one, Endless) => one,
-        (EndlessUnlessEmpty, other) => other,
-        (one, EndlessUnlessEmpty) => one,
+        (EndlessUnlessEmpty, EndlessUnlessEmpty) => EndlessUnlessEmpty,
+        // If the endless one proves to be empty, there is no element.
+        (EndlessUnlessEmpty, Exact(_)) | (Exact(_), EndlessUnlessEmpty) => Unknown,
         (Exact(one), Exact(other)) => Exact(one.min(other)),
     }
 }
