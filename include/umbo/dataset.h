@@ -709,6 +709,8 @@ typedef umbo_status (*umbo_dataset_fn)(
  * With one replica elements stay as they are. With several, each tensor becomes a per-replica
  * value with a component for each replica of this rank; elements must not contain scalars. The
  * elements know how many examples each replica has; umbo_gradients_submit() uses these numbers.
+ * Tensors with different numbers of rows, such as labelled and unlabelled examples, are split each
+ * by its own number, and the examples are those of the first one.
  * Which batches come, and a position in them, does not depend on the number of replicas. On CPUs
  * components are views of the batch.
  *

@@ -5,7 +5,8 @@ use umbo_core::input::{split_arrays_for, split_for};
 
 /// Splits a global batch over the replicas.
 ///
-/// @param[in] value A tensor or a nest of tensors; each is split along dimension 0.
+/// @param[in] value A tensor or a nest of tensors; each is split along dimension 0, by its own
+///   number of rows.
 /// @param[out] per_replica The nest with per-replica values; with tensors if this process has one
 ///   replica.
 /// @return UMBO_STATUS_INVALID_ARGUMENT: a leaf that is not a tensor, or a scalar for several

@@ -177,6 +177,44 @@ static void arrays_of_the_program(umbo_strategy *strategy) {
     CHECK(none == NULL);
 }
 
+static umbo_value *pair(umbo_value *first, umbo_value *second) {
+    umbo_value *items[2], *value = NULL;
+    items[0] = first;
+    items[1] = second;
+    CHECK_OK(umbo_value_create_tuple(2, items, &value));
+    umbo_value_release(first);
+    umbo_value_release(second);
+    return value;
+}
+
+/* Tensors with different numbers of rows: labelled examples, and more of them without labels. */
+static void rows_of_its_own(umbo_strategy *strategy) {
+    static const int64_t labelled[4] = {2, 2, 2, 1}, others[4] = {1, 1, 1, 0};
+    umbo_value *batch = both(iota(7, 2), pair(iota(7, 0), iota(3, 0))), *own = NULL, *expected;
+    umbo_value *field = NULL, *item = NULL, *part = NULL;
+    int64_t examples = -1;
+    int32_t replica;
+    umbo_view view;
+    CHECK_OK(umbo_strategy_split(strategy, batch, &own));
+    expected = distributed(strategy, batch);
+    CHECK_OK(umbo_value_field(own, "y", &field));
+    CHECK_OK(umbo_value_item(field, 1, &item));
+    for (replica = 0; replica < 4; replica++) {
+        same_part(own, expected, "x", replica);
+        CHECK_OK(umbo_value_example_count(own, replica, &examples));
+        CHECK(examples == labelled[replica]);
+        CHECK_OK(umbo_value_item(item, replica, &part));
+        CHECK_OK(umbo_value_view(part, NULL, UMBO_DTYPE_NONE, &view));
+        CHECK(view.shape[0] == others[replica]);
+        umbo_value_release(part);
+    }
+    umbo_value_release(item);
+    umbo_value_release(field);
+    umbo_value_release(expected);
+    umbo_value_release(own);
+    umbo_value_release(batch);
+}
+
 static void refused(umbo_strategy *strategy) {
     umbo_value *number = float_value(1), *batch = iota(4, 0), *own = NULL, *twice = NULL;
     CHECK_STATUS(umbo_strategy_split(strategy, number, &own), UMBO_STATUS_INVALID_ARGUMENT);
@@ -185,6 +223,7 @@ static void refused(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_split(strategy, own, &twice), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("per-replica");
     CHECK(twice == NULL);
+    rows_of_its_own(strategy);
     umbo_value_release(own);
     umbo_value_release(batch);
     umbo_value_release(number);
