@@ -121,11 +121,40 @@ void rows_of_a_table() {
     CHECK(trainer.checkpoint());
 }
 
+// The rate of each update, and a number that is refused.
+void learning_rates() {
+    std::vector<float> weight = {0};
+    umbo::trainer_options options;
+    options.replicas = 2;
+    const auto trainer = umbo::trainer::create({weight}, options);
+    const auto slope = [](const umbo::rows &rows) {
+        rows.gradient()[0] -= static_cast<float>(rows.size());
+        return 0.0;
+    };
+    float expected = 0;
+    for (const double rate : {0.5, 0.0, 2.0}) {
+        trainer.set_learning_rate(rate);
+        trainer.step(0, 3, slope);
+        expected += static_cast<float>(rate);
+        CHECK(weight[0] == expected);
+    }
+    umbo::status status = umbo::status::ok;
+    try {
+        trainer.set_learning_rate(-1);
+    } catch (const umbo::error &thrown) {
+        status = thrown.status();
+    }
+    CHECK(status == umbo::status::invalid_argument);
+    trainer.step(0, 3, slope);
+    CHECK(weight[0] == expected + 2);
+}
+
 } // namespace
 
 int main() {
     trains();
     carries_exceptions();
     rows_of_a_table();
+    learning_rates();
     return finish();
 }
