@@ -50,6 +50,12 @@ pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     releasing_made(|| call(callback))
 }
 
+/// Runs a callback that does not fail, in the program's floating-point mode. The tensors and values
+/// that it makes are released.
+pub(crate) fn run_infallible<R>(callback: impl FnOnce() -> R) -> R {
+    releasing_made(|| floating_point::in_program(callback))
+}
+
 fn call(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
     match floating_point::in_program(callback) {

@@ -28,7 +28,7 @@ struct Running {
 pub(crate) fn note(handle: u64, kind: Kind) {
     let Running { owns, first } = CALLBACK.get();
     if owns && matches!(kind, Kind::Tensor | Kind::Value) {
-        MADE.with_borrow_mut(|made| {
+        with_made(|made| {
             if made.len() == made.capacity() {
                 make_room(made, first);
             }
@@ -59,16 +59,25 @@ pub(crate) fn keep_all() {
     let Running { owns, first } = CALLBACK.get();
     if owns {
         CALLBACK.set(Running { owns: false, first });
-        MADE.with_borrow_mut(|made| made.truncate(first));
+        with_made(|made| made.truncate(first));
     }
 }
 
 /// Calls a callback, and afterwards releases the tensors and values that it has made, however it
 /// ends.
 pub(crate) fn releasing_made<R>(callback: impl FnOnce() -> R) -> R {
-    let first = MADE.with_borrow(Vec::len);
-    let _end = End(CALLBACK.replace(Running { owns: true, first }));
+    let first = with_made(|made| made.len());
+    let _end = End(CALLBACK.replace(Running {
+        owns: first.is_some(),
+        first: first.unwrap_or(0),
+    }));
     callback()
+}
+
+/// Calls `body` with the list. At the end of its thread it is gone, and callbacks, such as the
+/// destroy function of the last error's payload, release what they make themselves.
+fn with_made<R>(body: impl FnOnce(&mut Vec<u64>) -> R) -> Option<R> {
+    MADE.try_with(|made| body(&mut made.borrow_mut())).ok()
 }
 
 /// The end of a callback. The one around it is the running one again.
@@ -85,5 +94,5 @@ impl Drop for End {
 }
 
 fn last_behind(first: usize) -> Option<u64> {
-    MADE.with_borrow_mut(|made| if made.len() > first { made.pop() } else { None })
+    with_made(|made| if made.len() > first { made.pop() } else { None }).flatten()
 }

@@ -17,7 +17,6 @@ pub(crate) use super::user_data::UserData;
 pub(crate) use crate::nouns::special_numbers::{described, duration, least_unless, unless};
 pub(crate) use crate::*;
 pub(crate) use umbo_core::error::{Error, Result};
-pub(crate) use umbo_core::executor::floating_point::in_program;
 pub(crate) use umbo_core::input::Dataset;
 pub(crate) use umbo_core::strategy::{ReplicaContext, Strategy};
 pub(crate) use umbo_core::tensor::{DType, Tensor};

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
+use super::callback::run_infallible;
 use super::hazard;
-use umbo_core::executor::floating_point::in_program;
 
 /// Releases `user_data`.
 ///
@@ -59,7 +59,7 @@ impl Drop for UserData {
         if let Some(destroy) = self.destroy {
             let pointer = self.pointer;
             // SAFETY: promised to `new`, and a value is dropped once.
-            hazard::call_when_unused(move || in_program(|| unsafe { destroy(pointer) }));
+            hazard::call_when_unused(move || run_infallible(|| unsafe { destroy(pointer) }));
         }
     }
 }

@@ -208,7 +208,9 @@ fn report(options: &umbo_load_weights_options, loaded: &LoadedWeights) {
             .each_ref()
             .map(|name| name.as_deref().map_or(ptr::null(), CStr::as_ptr));
         // SAFETY: the caller gives a function of this type and its user data.
-        in_program(|| unsafe { function(variable, tensor, options.report_user_data) });
+        callback::run_infallible(|| unsafe {
+            function(variable, tensor, options.report_user_data)
+        });
     };
     for (variable, tensor) in &loaded.variables {
         tell(Some(variable), tensor.as_deref());

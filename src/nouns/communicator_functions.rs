@@ -268,7 +268,9 @@ impl Communicator for ProgramEngine {
         if let Some(function) = self.functions.abort {
             let message = c_string(error);
             // SAFETY: as above; the text lives until the function returns.
-            in_program(|| unsafe { function(message.as_ptr(), self.user_data.pointer()) });
+            callback::run_infallible(|| unsafe {
+                function(message.as_ptr(), self.user_data.pointer())
+            });
         }
     }
 }

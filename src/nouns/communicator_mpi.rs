@@ -82,8 +82,9 @@ pub fn umbo_communicator_create_mpi(
         (false, None) => unsafe { mpi::of_communicator(mpi_communicator, &how) },
         (false, Some(find)) => {
             // SAFETY: the caller gave the function for this, with its user data.
-            let find =
-                |name: &CStr| in_program(|| unsafe { find(name.as_ptr(), options.find_user_data) });
+            let find = |name: &CStr| {
+                callback::run_infallible(|| unsafe { find(name.as_ptr(), options.find_user_data) })
+            };
             // SAFETY: the caller gives functions of the standard's types, and a communicator to
             // them.
             unsafe { mpi::of_functions(&find, mpi_communicator, &how) }

@@ -117,7 +117,7 @@ impl GeneratorPass {
     fn end(&mut self) {
         if let (Some(pass), Some(end)) = (self.pass.take(), self.functions.end) {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
-            in_program(|| unsafe { end(pass.pointer(), self.user_data.pointer()) });
+            callback::run_infallible(|| unsafe { end(pass.pointer(), self.user_data.pointer()) });
         }
     }
 }

@@ -83,7 +83,7 @@ pub fn umbo_set_log_callback(
             // SAFETY: the caller gave the callback for this; message and user data live until the
             // call is over.
             let call = || unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) };
-            log::call_sink(|| in_program(call));
+            log::call_sink(|| callback::run_infallible(call));
         });
     };
     log::set_sink(level, Box::new(sink));

@@ -73,7 +73,7 @@ pub(crate) unsafe fn hook_from(
             computing_thread_count: thread.computing_threads as i32,
         };
         // SAFETY: the program gave a function of this type with its user data.
-        in_program(|| unsafe { function(&thread, kept.pointer()) });
+        callback::run_infallible(|| unsafe { function(&thread, kept.pointer()) });
     };
     (Some(Arc::new(hook)), user_data)
 }

@@ -2,6 +2,8 @@
  * it has retained stays, and so does what it makes for longer than a callback. */
 #include "check.h"
 
+#include <pthread.h>
+
 #define REPLICAS 2
 
 static const float one[1] = {1};
@@ -304,6 +306,97 @@ static void objects_stay(void) {
     umbo_strategy_release(strategy);
 }
 
+/* ---- callbacks that return nothing: what they make is released, too, on whatever thread they are */
+
+static int64_t makers; /* how many calls have made a tensor */
+
+static void make_one(void) {
+    umbo_tensor *tensor = NULL;
+    const int64_t size = 1;
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
+    __atomic_fetch_add(&makers, 1, __ATOMIC_SEQ_CST);
+}
+
+static void in_a_destroy(void *user_data) {
+    (void)user_data;
+    make_one();
+}
+
+static void in_the_log(umbo_log_level level, const char *message, void *user_data) {
+    (void)level, (void)message, (void)user_data;
+    make_one();
+}
+
+static void on_a_thread(const umbo_replica_thread *thread, void *user_data) {
+    (void)thread, (void)user_data;
+    make_one();
+}
+
+static umbo_status next_in_a_pass(void *pass, void *user_data, umbo_value **element) {
+    static int64_t count;
+    (void)pass, (void)user_data;
+    make_one();
+    if (count++ % 3 == 2) return UMBO_OK;
+    return umbo_value_from_data(UMBO_DTYPE_INT64, 0, NULL, &count, NULL, element);
+}
+
+static umbo_status begin_a_pass(void *user_data, void **pass) {
+    (void)user_data;
+    *pass = &makers;
+    make_one();
+    return UMBO_OK;
+}
+
+static void end_a_pass(void *pass, void *user_data) {
+    CHECK(pass == &makers);
+    in_a_destroy(user_data);
+}
+
+static umbo_status keep_an_error(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                                 umbo_value **result) {
+    (void)context, (void)args, (void)user_data, (void)result;
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", &makers, in_a_destroy);
+}
+
+/* The end of a thread that still has an error with a payload, whose destroy function makes a tensor. */
+static void *leaves_an_error(void *strategy) {
+    CHECK_STATUS(umbo_strategy_run((umbo_strategy *)strategy, keep_an_error, NULL, NULL, NULL, NULL),
+                 UMBO_STATUS_DATA_LOSS);
+    return NULL;
+}
+
+static void callbacks_without_a_result(void) {
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_generator functions = UMBO_GENERATOR_INIT;
+    umbo_element_spec *spec = NULL;
+    umbo_strategy *strategy = NULL;
+    umbo_dataset *dataset = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_value *element = NULL;
+    scene self;
+    memset(&self, 0, sizeof(self));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, in_the_log, NULL, in_a_destroy));
+    options.cpu_replicas = REPLICAS;
+    options.replica_thread_start = options.replica_thread_stop = on_a_thread;
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_strategy_run(strategy, in_a_run, NULL, &self, NULL, NULL));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, leaves_an_error, strategy) == 0 && pthread_join(thread, NULL) == 0);
+    umbo_strategy_release(strategy);
+    functions.begin = begin_a_pass, functions.next = next_in_a_pass, functions.end = end_a_pass;
+    CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, NULL, &spec));
+    CHECK_OK(umbo_dataset_from_generator(spec, &functions, NULL, in_a_destroy, &dataset));
+    umbo_element_spec_release(spec);
+    CHECK_OK(umbo_dataset_prefetch(&dataset, 2)); /* on another thread */
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    umbo_value_release(element);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(dataset);
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
+    CHECK(__atomic_load_n(&makers, __ATOMIC_SEQ_CST) > 8);
+}
+
 /* Outside of callbacks nothing is released, and keeping means nothing. */
 static void outside(void) {
     umbo_tensor *tensor;
@@ -318,6 +411,7 @@ int main(void) {
     a_waiting_replica();
     many_handles();
     objects_stay();
+    callbacks_without_a_result();
     outside();
     return finish();
 }

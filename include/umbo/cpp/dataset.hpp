@@ -61,7 +61,7 @@ struct generator_pass {
         });
     }
 
-    static void end(void *kept, void *) noexcept { delete static_cast<pass *>(kept); }
+    static void end(void *kept, void *) noexcept { destroy_callable<pass>(kept); }
 };
 
 } // namespace detail

@@ -54,11 +54,13 @@ namespace detail {
 
 template <class Callable>
 void destroy_callable(void *callable) noexcept {
+    umbo_ignore(umbo_callback_keep_handles());
     delete static_cast<Callable *>(callable);
 }
 
 template <class Callable>
 void log_trampoline(umbo_log_level level, const char *message, void *callable) noexcept {
+    umbo_ignore(umbo_callback_keep_handles());
 #if defined(UMBO_NO_EXCEPTIONS)
     static_cast<void>(call(*static_cast<Callable *>(callable), log_level{level}, message));
 #else

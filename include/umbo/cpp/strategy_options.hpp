@@ -114,6 +114,7 @@ struct replica_thread_functions {
 
     static void call(const shared_function<void(const umbo_replica_thread &)> &function,
                      const umbo_replica_thread *thread) noexcept {
+        umbo_ignore(umbo_callback_keep_handles());
 #if defined(UMBO_NO_EXCEPTIONS)
         function(*thread);
 #else
