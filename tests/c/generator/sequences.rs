@@ -340,7 +340,7 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             ));
             writeln!(
                 after,
-                "    adopt(f, {made}, UMBO_OK, o{position}[0]);\n    o{position}[0] = NULL;"
+                "    keep(f, {made}, UMBO_OK, o{position}[0]);\n    o{position}[0] = NULL;"
             )
             .expect("a string takes it");
         }
@@ -361,10 +361,10 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         if pointee.ends_with(" *")
             && let Some(made) = kind_of(plain)
         {
-            let adopt = if made.ends_with("REPLICA_CONTEXT") {
-                "borrowed"
-            } else {
-                "adopt"
+            let adopt = match made.as_str() {
+                "UMBO_HANDLE_REPLICA_CONTEXT" => "borrowed",
+                _ if function.name.ends_with("_retain") => "keep",
+                _ => "adopt",
             };
             writeln!(
                 after,
@@ -409,6 +409,9 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         retained = format!("    retained(f, {kind}, status, a0);\n");
     }
     let mut nesting = ("", "");
+    if name == "umbo_callback_keep_handles" {
+        after.push_str("    keep_all(f);\n");
+    }
     if name == "umbo_scope_exit" {
         after.push_str(
             "    if (status == UMBO_OK || status == UMBO_STATUS_NOT_FOUND) released(f, \

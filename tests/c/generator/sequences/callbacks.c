@@ -1,15 +1,26 @@
 /* ---- callbacks, which may call again where they are on the thread that draws */
 
 static void some_calls(struct fuzzer *f);
+static void gone_with(struct fuzzer *f, int64_t callback);
+static void keep_all(struct fuzzer *f);
 
 static void in_a_callback(void) {
     struct fuzzer *const f = &fuzzer;
     if (!pthread_equal(pthread_self(), f->thread) || f->nesting >= MOST_NESTING) return;
-    /* Handles live as long as the model says, and not only until the callback returns. */
-    umbo_ignore(umbo_callback_keep_handles());
-    f->nesting++;
-    some_calls(f);
-    f->nesting--;
+    {
+        /* What the callback around this one has made lives until that returns. */
+        const int64_t around = f->callback, number = ++f->callbacks;
+        f->callback = number;
+        if (one_in(f, 2)) {
+            CHECK_OK(umbo_callback_keep_handles());
+            keep_all(f);
+        }
+        f->nesting++;
+        some_calls(f);
+        f->nesting--;
+        gone_with(f, number);
+        f->callback = around;
+    }
 }
 
 static umbo_status outcome(void) {

@@ -40,6 +40,8 @@
 struct live {
     void *handle;
     int depth;
+    /* The callback at whose end the library releases it; 0: none. */
+    int64_t until;
 };
 
 struct fuzzer {
@@ -51,6 +53,8 @@ struct fuzzer {
     /* How deep what goes into the call is. */
     int depth;
     int nesting;
+    /* The callback that is running, if it releases what is made in it; 0 otherwise. How many there were. */
+    int64_t callback, callbacks;
     int64_t calls, succeeded, refused;
     pthread_t thread;
     int64_t tokens;

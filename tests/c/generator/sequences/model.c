@@ -75,6 +75,26 @@ static void leave_scope(struct fuzzer *f) {
     if (live != NULL) forget(f, UMBO_HANDLE_SCOPE, live);
 }
 
+/* A callback returns, and the library releases what was made in it. */
+static void gone_with(struct fuzzer *f, int64_t callback) {
+    int kind, index;
+    for (kind = UMBO_HANDLE_TENSOR; kind < KINDS; kind++)
+        for (index = f->count[kind]; index-- > 0;)
+            if (f->live[kind][index].until == callback) forget(f, kind, &f->live[kind][index]);
+}
+
+/* The running callback keeps what it has made and what it makes. */
+static void keep_all(struct fuzzer *f) {
+    int kind, index;
+    for (kind = UMBO_HANDLE_TENSOR; f->callback != 0 && kind < KINDS; kind++)
+        for (index = 0; index < f->count[kind]; index++)
+            if (f->live[kind][index].until == f->callback) f->live[kind][index].until = 0;
+    f->callback = 0;
+}
+
+/* Whether the library releases a handle of this kind at the end of the callback that makes it. */
+static int goes_with_callback(int kind) { return kind == UMBO_HANDLE_TENSOR || kind == UMBO_HANDLE_VALUE; }
+
 /* What a call has made. */
 static void adopt(struct fuzzer *f, int kind, umbo_status status, void *handle) {
     struct live *live;
@@ -101,6 +121,15 @@ static void adopt(struct fuzzer *f, int kind, umbo_status status, void *handle) 
     live = &f->live[kind][f->count[kind]++];
     live->handle = handle;
     live->depth = f->depth + 1;
+    live->until = goes_with_callback(kind) ? f->callback : 0;
+}
+
+/* What a program retains stays until it releases it. */
+static void keep(struct fuzzer *f, int kind, umbo_status status, void *handle) {
+    struct live *live;
+    adopt(f, kind, status, handle);
+    live = find(f, kind, handle);
+    if (live != NULL) live->until = 0;
 }
 
 static void borrowed(struct fuzzer *f, int kind, umbo_status status, void *handle) {
