@@ -18,7 +18,7 @@ impl Strategy {
         let mut transaction = self.inner().steps.transaction.lock();
         transaction.open = Some(number);
         transaction.poison = None;
-        transaction.epoch = None;
+        transaction.epochs.clear();
         transaction.of_nested.clear();
     }
 
@@ -54,12 +54,12 @@ impl Strategy {
         Ok(())
     }
 
-    /// Adds what step `number`, if it is the open one, measures to what its epoch has measured,
-    /// once it is committed.
+    /// Adds what step `number`, if it is the open one, measures to what `epoch` has measured, once
+    /// it is committed. Other epochs that it is one of have it, too.
     pub fn count_for(&self, number: u64, epoch: &Arc<EpochMetrics>) {
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open == Some(number) {
-            transaction.epoch = Some(Arc::clone(epoch));
+            transaction.epochs.push(Arc::clone(epoch));
         }
     }
 
@@ -158,12 +158,14 @@ impl Strategy {
             (None, Some(record)) => self.own_metrics(&transaction, record),
             (None, None) => false,
         };
-        if let Some(epoch) = transaction.epoch.take()
-            && has_measured
-            && failure.is_none()
-        {
-            epoch.add(&steps.metrics.lock());
+        if has_measured && failure.is_none() {
+            let metrics = steps.metrics.lock();
+            transaction
+                .epochs
+                .iter()
+                .for_each(|epoch| epoch.add(&metrics));
         }
+        transaction.epochs.clear();
         drop(transaction);
         participants
             .iter()
@@ -242,7 +244,7 @@ impl Strategy {
             let mut transaction = inner.steps.transaction.lock();
             transaction.open = None;
             transaction.poison = None;
-            transaction.epoch = None;
+            transaction.epochs.clear();
             (
                 mem::take(&mut transaction.participants),
                 mem::take(&mut transaction.deferred),

@@ -15,8 +15,8 @@ pub(crate) struct Transaction {
     pub deferred: Vec<Box<dyn CommitAction>>,
     /// The reason why the step can no longer be committed.
     pub poison: Option<String>,
-    /// The epoch that the step is one of.
-    pub epoch: Option<Arc<EpochMetrics>>,
+    /// The epochs that the step is one of.
+    pub epochs: Vec<Arc<EpochMetrics>>,
     /// The metrics of each nested run, in order, for each replica of this rank.
     pub of_nested: Vec<Vec<ReplicaMetricList>>,
 }
@@ -27,7 +27,7 @@ impl Transaction {
         self.participants.is_empty()
             && self.deferred.is_empty()
             && self.poison.is_none()
-            && self.epoch.is_none()
+            && self.epochs.is_empty()
             && self.of_nested.is_empty()
     }
 }

@@ -115,6 +115,15 @@ impl EpochMetrics {
             .for_each(|(name, metric)| total.add(name, metric));
     }
 
+    /// Takes all out, and returns the metric of this name. The next steps allocate nothing for
+    /// names that it knows.
+    pub fn take_metric(&self, name: &str) -> Option<Metric> {
+        let mut total = self.0.lock();
+        let metric = total.get(name);
+        total.clear();
+        metric
+    }
+
     pub(crate) fn take(&self) -> MetricTable {
         std::mem::take(&mut self.0.lock())
     }

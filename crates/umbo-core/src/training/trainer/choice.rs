@@ -17,6 +17,8 @@ pub(super) enum Choice {
     Open,
     /// The number of steps that are still to be measured.
     Measuring(u64),
+    /// All steps were measured, and the parts may change.
+    Choosing,
     /// The number of replicas does not change any more.
     Settled,
 }
@@ -40,7 +42,7 @@ impl Choice {
     pub(super) fn steps_left(self) -> Option<u64> {
         match self {
             Choice::Measuring(left) => Some(left),
-            Choice::Open | Choice::Settled => None,
+            Choice::Open | Choice::Choosing | Choice::Settled => None,
         }
     }
 
@@ -59,53 +61,62 @@ impl Choice {
         Ok(())
     }
 
-    /// If all steps were measured: other parts, with one replica, if that is faster and the trainer
-    /// may choose. If it may not, the log says so.
-    pub(super) fn make(
-        &mut self,
-        parts: &Parts,
-        options: &TrainerOptions,
-        maker: &Maker,
-    ) -> Result<Option<Arc<Parts>>> {
-        if *self != Choice::Measuring(0) {
-            return Ok(None);
+    /// If all steps were measured, the choice is now to be made ([`one_if_faster`]).
+    pub(super) fn begin_choosing(&mut self) -> bool {
+        let is_measured = *self == Choice::Measuring(0);
+        if is_measured {
+            *self = Choice::Choosing;
         }
-        let report = parts.strategy.step_report();
-        self.settle(parts)?;
-        let small = |cause| cause == Cause::SmallStep;
-        let advice = report.map(|report| report.advice).unwrap_or_default();
-        let Some(advice) = advice.into_iter().find(|advice| small(advice.cause)) else {
-            return Ok(None);
-        };
-        let number = parts.strategy.id();
-        if options.replicas != Replicas::Chosen {
-            log::keep(Level::Warning, || {
-                format!(
-                    "strategy {number}: a trainer's steps are faster with one replica: {}",
-                    advice.text
-                )
-            });
-            return Ok(None);
-        }
-        let chosen = match with_one(parts, options, maker) {
-            Ok(chosen) => chosen,
-            Err(error) => {
-                log::keep(Level::Warning, || {
-                    format!(
-                        "strategy {number}: one replica would be faster, but the trainer cannot \
-                         continue with one: {error}"
-                    )
-                });
-                return Ok(None);
-            }
-        };
-        log::keep(Level::Info, || {
+        is_measured
+    }
+
+    /// The choice is made. Whether the parts may change: they may not if they were settled
+    /// meanwhile.
+    pub(super) fn may_change(&mut self) -> bool {
+        std::mem::replace(self, Choice::Settled) == Choice::Choosing
+    }
+}
+
+/// Other parts, with one replica, and the reason, if that is faster than these, whose steps were
+/// measured, and the trainer may choose. If it may not, the log says so.
+pub(super) fn one_if_faster(
+    parts: &Parts,
+    options: &TrainerOptions,
+    maker: &Maker,
+) -> Result<Option<(Arc<Parts>, String)>> {
+    let report = parts.strategy.step_report();
+    parts.strategy.measure_steps(false)?;
+    let small = |cause| cause == Cause::SmallStep;
+    let advice = report.map(|report| report.advice).unwrap_or_default();
+    let Some(advice) = advice.into_iter().find(|advice| small(advice.cause)) else {
+        return Ok(None);
+    };
+    let number = parts.strategy.id();
+    if options.replicas != Replicas::Chosen {
+        log::keep(Level::Warning, || {
             format!(
-                "strategy {number}: the trainer continues with one replica: {}",
+                "strategy {number}: a trainer's steps are faster with one replica: {}",
                 advice.text
             )
         });
-        Ok(Some(chosen))
+        return Ok(None);
+    }
+    match with_one(parts, options, maker) {
+        Ok(one) => {
+            let text = advice.text;
+            let reason =
+                format!("strategy {number}: the trainer continues with one replica: {text}");
+            Ok(Some((one, reason)))
+        }
+        Err(error) => {
+            log::keep(Level::Warning, || {
+                format!(
+                    "strategy {number}: one replica would be faster, but the trainer cannot \
+                     continue with one: {error}"
+                )
+            });
+            Ok(None)
+        }
     }
 }
 

@@ -16,12 +16,13 @@ mod row_gradients;
 mod schedule;
 mod state;
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard, RwLock};
 
 use super::epoch::{Epoch, update_at_commit};
 pub use call::{Learn, LearnFunction, RowsOfReplica};
@@ -32,6 +33,7 @@ use rate::RateLine;
 pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};
 use umbo_base::error::{Error, Result, memory};
+use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
 use umbo_check as equivalence;
 use umbo_device::DeviceId;
@@ -87,8 +89,8 @@ pub struct Trainer {
     parts: RwLock<(Arc<Parts>, Choice)>,
     maker: Box<Maker>,
     options: TrainerOptions,
-    /// Held during a call. Whether the first step was checked for equivalence.
-    is_step_checked: Mutex<bool>,
+    /// Held during a call, by its thread. Whether the first step was checked for equivalence.
+    is_step_checked: ReentrantMutex<Cell<bool>>,
 }
 
 impl Trainer {
@@ -106,7 +108,7 @@ impl Trainer {
             parts: RwLock::new((parts, Choice::Open)),
             maker,
             options,
-            is_step_checked: Mutex::new(false),
+            is_step_checked: ReentrantMutex::default(),
         }))
     }
 
@@ -243,17 +245,18 @@ impl Trainer {
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
     pub fn step(&self, first: i64, rows: i64, learn: &LearnFunction) -> Result<f64> {
-        let mut is_checked = self.take_turn()?;
+        let is_checked = self.take_turn()?;
         let numbers = step_numbers(first, rows)?;
         let (parts, _) = self.begin_steps()?;
         let strategy = &parts.strategy;
         let batch = split_for(strategy, &numbers)?;
-        if CHECK.is_on() && !*is_checked {
-            let function = parts.function(learn, true, false);
+        if CHECK.is_on() && !is_checked.get() {
+            let function = parts.function(learn, true, false, &Arc::default());
             equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
-            *is_checked = true;
+            is_checked.set(true);
         }
-        let function = parts.function(learn, true, true);
+        let measured = Arc::default();
+        let function = parts.function(learn, true, true, &measured);
         let limits = self.limits();
         match limits.is_bounded() {
             false => strategy.run(&*function, Some(batch))?,
@@ -264,7 +267,7 @@ impl Trainer {
             }
         };
         State::count_step(&parts.checkpoint)?;
-        let loss = strategy.metric("loss").unwrap_or_default();
+        let loss = measured.take_metric("loss").unwrap_or_default();
         self.parts.write().1.count();
         self.end_steps()?;
         Ok(loss.mean())
@@ -279,10 +282,24 @@ impl Trainer {
 
     /// Chooses the number of replicas, if enough steps were measured.
     fn end_steps(&self) -> Result<()> {
-        let (parts, choice) = &mut *self.parts.write();
-        if let Some(others) = choice.make(parts, &self.options, &*self.maker)? {
-            *parts = others;
+        if !self.parts.write().1.begin_choosing() {
+            return Ok(());
         }
+        let parts = self.parts();
+        // Not under the lock: the program's log callback may ask how far the training is.
+        let Some((one, reason)) = choice::one_if_faster(&parts, &self.options, &*self.maker)?
+        else {
+            self.parts.write().1.may_change();
+            return Ok(());
+        };
+        {
+            let (present, choice) = &mut *self.parts.write();
+            if !choice.may_change() {
+                return Ok(());
+            }
+            *present = one;
+        }
+        log::keep(Level::Info, || reason);
         Ok(())
     }
 
@@ -336,9 +353,15 @@ impl Trainer {
             reset: false,
             evaluates: !is_training,
         };
+        let measured = Arc::default();
+        let function = parts.function(learn, is_training, false, &measured);
         let gradients = is_training.then_some(parts.gradients());
         let first = |function: &FunctionFor<'_>, element: &Value| match CHECK.is_on() {
-            true => equivalence::check_first(strategy, function, element, gradients),
+            true => {
+                let checked = equivalence::check_first(strategy, function, element, gradients);
+                measured.take_metric("loss");
+                checked
+            }
             false => Ok(()),
         };
         let name = match is_training {
@@ -347,9 +370,8 @@ impl Trainer {
         };
         let shows = self.options.shows_progress && strategy.rank() == 0;
         let mut line = shows.then(|| RateLine::new(name, part));
-        let function = parts.function(learn, is_training, false);
         let ran = epoch.run(function, learn.kept.clone(), &first, &mut |_, _| {
-            part.add(strategy.metric("loss").unwrap_or_default());
+            part.add(measured.take_metric("loss").unwrap_or_default());
             if is_training {
                 self.parts.write().1.count();
             }
@@ -374,11 +396,20 @@ impl Trainer {
     }
 
     /// Waits for the calls of other threads.
-    fn take_turn(&self) -> Result<parking_lot::MutexGuard<'_, bool>> {
+    ///
+    /// FAILED_PRECONDITION inside of a step, and in a function of the program's that a call of this
+    /// trainer calls on this thread.
+    fn take_turn(&self) -> Result<ReentrantMutexGuard<'_, Cell<bool>>> {
         if self.parts().strategy.step_around().is_some() {
             return Err(Error::precondition(
                 "inside of a step: a trainer's calls are steps, or happen between them; call it \
                  when the step has ended",
+            ));
+        }
+        if self.is_step_checked.is_owned_by_current_thread() {
+            return Err(Error::precondition(
+                "called by a function that a call of this trainer calls, such as a log callback: \
+                 it would wait for itself; call it when that call has returned",
             ));
         }
         Ok(self.is_step_checked.lock())

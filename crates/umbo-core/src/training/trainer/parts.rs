@@ -11,6 +11,7 @@ use super::{TrainerOptions, update_at_commit};
 use umbo_base::error::{Error, Result};
 use umbo_checkpoint::Checkpoint;
 use umbo_optim::{Gradients, GradientsOptions, Optimizer, VariableGroup};
+use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo_tensor::values::variable::Variable;
 
@@ -123,16 +124,22 @@ impl Parts {
         &self.caller.gradients
     }
 
-    /// The function of a step: the program's, and the update if it is not another's to make.
+    /// The function of a step: the program's, and the update if it is not another's to make. What
+    /// the step measures is added to `measured`: the strategy may have steps of others meanwhile.
     pub(super) fn function(
         self: &Arc<Self>,
         learn: &LearnFunction,
         is_training: bool,
         updates: bool,
+        measured: &Arc<EpochMetrics>,
     ) -> Arc<ReplicaFunction> {
         let parts = Arc::clone(self);
         let learn = Arc::clone(&learn.function);
+        let measured = Arc::clone(measured);
         Arc::new(move |context: &ReplicaContext| {
+            if context.replica() == 0 {
+                context.strategy().count_for(context.step_id(), &measured);
+            }
             parts.caller.call(&*learn, context, is_training)?;
             if updates {
                 let optimizer = Arc::clone(&parts.optimizer);
