@@ -81,8 +81,8 @@ pub fn umbo_communicator_create_mpi(
         // SAFETY: the caller gives a communicator of the library that is found.
         (false, None) => unsafe { mpi::of_communicator(mpi_communicator, &how) },
         (false, Some(find)) => {
-            // SAFETY: the caller gave the function for this, with its user data.
             let find = |name: &CStr| {
+                // SAFETY: the caller gave the function for this, with its user data.
                 callback::run_infallible(|| unsafe { find(name.as_ptr(), options.find_user_data) })
             };
             // SAFETY: the caller gives functions of the standard's types, and a communicator to
