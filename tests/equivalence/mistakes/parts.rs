@@ -210,7 +210,7 @@ fn metrics_with_wrong_weights_and_sums() {
         &report,
         of_metric(&report, "largest"),
         Verdict::Different,
-        &["no sum over examples"],
+        &["not a sum over examples"],
     );
     assert_eq!(of_metric(&report, "right").verdict, Verdict::Equal);
     assert_eq!(of_metric(&report, "rate").verdict, Verdict::Equal);
