@@ -365,6 +365,56 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
     assert!(seen > 80, "{seen}");
 }
 
+/// The options that a text of C++ fills in, each with the function around them from there on.
+fn filled_in(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+    let lines = text.match_indices("_OPTIONS_INIT;").map(|(end, _)| {
+        let start = text[..end].rfind('\n').map_or(0, |before| before + 1);
+        &text[start..]
+    });
+    lines.filter_map(|rest| {
+        let line = rest.lines().next()?;
+        let (owner, rest_of_line) = line.trim_start().split_once(' ')?;
+        let (variable, _) = rest_of_line.split_once(" = ")?;
+        // The function ends with a brace that is indented less than its statements.
+        let indentation = &line[4..line.len() - line.trim_start().len()];
+        let body = rest.split(&format!("\n{indentation}}}\n")).next()?;
+        Some((owner, variable, body))
+    })
+}
+
+#[test]
+fn every_option_of_c_is_set_by_cpp() {
+    // The functions that take the callable, or draw the elements, set these.
+    let elsewhere = [
+        ("umbo_strategy_options", "replica_thread_start"),
+        ("umbo_strategy_options", "replica_thread_stop"),
+        ("umbo_strategy_options", "replica_thread_user_data"),
+        ("umbo_strategy_options", "replica_thread_user_data_destroy"),
+        ("umbo_variable_options", "initializer"),
+        ("umbo_variable_options", "initializer_user_data"),
+    ];
+    let all: Vec<_> = headers().flat_map(|(_, text)| fields(text)).collect();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(committed_headers().join("cpp")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for (owner, variable, body) in filled_in(&text) {
+            for (_, field) in all.iter().filter(|(name, _)| name == owner) {
+                let field = name_of(field);
+                if ["struct_size", "user_data_destroy"].contains(&field)
+                    || elsewhere.contains(&(owner, field))
+                {
+                    continue;
+                }
+                if !body.contains(&format!("{variable}.{field} =")) {
+                    println!("MISS {owner}.{field}");
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 150, "{seen}");
+}
+
 /// A function passes on to its callback what it is given, in the order of the callback.
 #[test]
 fn a_callback_has_the_order_of_its_function() {
