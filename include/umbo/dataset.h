@@ -784,8 +784,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
  * Finds out whether the pass has ended, so that the next element can only come after
  * umbo_iterator_reset().
  *
- * @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped
- *   at the end with `reset_iterator` 0. 0: it has not, even if no element is left.
+ * @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has ended
+ *   the pass with `reset_iterator` 0. 0: it has not, even if no element is left.
  * @return As umbo_iterator_next().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(

@@ -82,13 +82,17 @@ typedef struct umbo_train_epoch_options {
    * `timeout_seconds`. NULL: none.
    */
   const umbo_cancellation *cancellation;
-  /** The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit. */
+  /**
+   * The epoch ends after so many steps, if the pass has not ended before. If these take the last
+   * element of a dataset whose umbo_dataset_cardinality() is known, the pass has ended, too;
+   * otherwise the next epoch finds no element, has no steps, and ends it. UMBO_ALL: no limit.
+   */
   int64_t max_steps;
   /** 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits. */
   int32_t flush;
   /**
-   * 1: when the pass has ended, the iterator begins the next one; one that is at its end before
-   * the epoch does so, too. 0: it stays at its end.
+   * 1: when the pass has ended, the iterator begins the next one. An iterator that is at its end
+   * before the epoch (umbo_iterator_has_ended()) does so first. 0: it stays at its end.
    */
   int32_t reset_iterator;
   /**
@@ -149,7 +153,8 @@ typedef struct umbo_train_epoch_report {
  * over the iterator; positions and checkpoints in between are before it. It is dropped by
  * umbo_iterator_next(), by a reset, and if another thread has used the iterator meanwhile. An
  * element that could not be made is passed over, unless there was no memory for it. A step whose
- * update was skipped, or whose `progress` failed, has taken effect.
+ * update was skipped, or whose `progress` failed, has taken effect; if it was the last one of the
+ * pass, the next epoch is what was left of this one: no steps, and the end of the pass.
  *
  * Collective. What another rank fails with is the status here, too; the message names the rank.
  */

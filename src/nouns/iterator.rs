@@ -31,8 +31,8 @@ pub fn umbo_iterator_next(iterator: *mut umbo_iterator, element: *mut *mut umbo_
 /// Finds out whether the pass has ended, so that the next element can only come after
 /// umbo_iterator_reset().
 ///
-/// @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped
-///   at the end with `reset_iterator` 0. 0: it has not, even if no element is left.
+/// @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has ended
+///   the pass with `reset_iterator` 0. 0: it has not, even if no element is left.
 /// @return As umbo_iterator_next().
 #[c_call(out(has_ended), get(iterator))]
 pub fn umbo_iterator_has_ended(iterator: *mut umbo_iterator, has_ended: *mut i32) {

@@ -163,12 +163,17 @@ static void parts_of_a_pass(void) {
     CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
     CHECK_OK(epoch(&self, &options, &report));
     CHECK(report.step_count == 0 && report.pass_ended == 1);
-    /* At the end of a pass a new one begins, also after a loop over the elements. */
+    /* At the end of a pass a new one begins, also after a loop over the elements, and after the last of a known number. */
     options.reset_iterator = 1;
     CHECK_OK(epoch(&self, &options, &report));
     CHECK(report.step_count == 2 && report.pass_ended == 0);
     CHECK_OK(epoch(&self, &options, &report));
     CHECK(report.step_count == 1 && report.pass_ended == 1);
+    options.max_steps = STEPS;
+    for (int pass = 0; pass < 3; ++pass) {
+        CHECK_OK(epoch(&self, &options, &report));
+        CHECK(report.step_count == STEPS && report.pass_ended == 1);
+    }
     options.max_steps = UMBO_ALL;
     for (int pass = 0; pass < 2; ++pass) {
         umbo_value *element = NULL;

@@ -42,21 +42,21 @@ impl Generator for Counting {
     }
 }
 
-/// An iterator over so many batches, which nobody knows before.
-fn batches(strategy: &Strategy, count: i32, options: &DistributeOptions) -> PassIterator {
+/// So many batches of 6 rows, which nobody knows before.
+pub fn counted_batches(count: i32) -> Dataset {
     let spec = ElementSpec::Leaf(LeafSpec {
         dtype: DType::Int32,
         shape: vec![],
     });
     let begin = move || Ok(Box::new(Counting(0, 6 * count)) as _);
-    let data = Dataset::from_generator(spec, begin)
-        .unwrap()
-        .batch(6, false)
-        .unwrap();
-    distribute_dataset(strategy, &data, options)
-        .unwrap()
-        .iterator()
-        .unwrap()
+    let rows = Dataset::from_generator(spec, begin).unwrap();
+    rows.batch(6, false).unwrap()
+}
+
+/// An iterator over so many batches, which nobody knows before.
+fn batches(strategy: &Strategy, count: i32, options: &DistributeOptions) -> PassIterator {
+    let distributed = distribute_dataset(strategy, &counted_batches(count), options).unwrap();
+    distributed.iterator().unwrap()
 }
 
 fn run(epoch: &Epoch<'_>, progress: impl Fn(u64) -> Result<()>) -> Result<EpochReport> {

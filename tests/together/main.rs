@@ -21,6 +21,7 @@ mod limits;
 mod messages;
 mod nccl;
 mod nested;
+mod new_pass;
 mod on_gpus;
 mod otherwise;
 mod own_data;

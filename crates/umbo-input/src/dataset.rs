@@ -164,6 +164,7 @@ impl Dataset {
         PassIterator::new(
             Arc::new(self.clone()),
             self.element_spec().clone(),
+            self.cardinality(),
             None,
             false,
         )

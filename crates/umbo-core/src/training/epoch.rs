@@ -57,7 +57,7 @@ pub struct EpochReport {
     pub skipped: u64,
     /// The time since the beginning.
     pub seconds: f64,
-    /// Whether the pass has ended.
+    /// Whether the pass has ended, as far as [`PassIterator::note_end`] knows.
     pub pass_ended: bool,
 }
 
@@ -99,7 +99,8 @@ impl Epoch<'_> {
     }
 
     /// Takes the next element. An iterator that is at its end before the first step, as after a
-    /// loop over its elements, begins a new pass: the epoch would have no steps.
+    /// loop over its elements, begins a new pass: the epoch would have no steps. One of which an
+    /// epoch that failed has taken the last element is not: that epoch is continued, and ends.
     fn next_element(&self, is_first: bool) -> Result<Option<LentElement>> {
         let take = || {
             if is_first && self.reset && self.iterator.has_ended()? {
@@ -201,7 +202,8 @@ impl Epoch<'_> {
             progress(&report, done.as_ref())
                 .map_err(|error| self.fail_for_all(error.within(at("progress")), number))?;
         }
-        self.end(&mut report)?;
+        self.end(&mut report)
+            .map_err(|error| error.within("after the last step"))?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
@@ -291,12 +293,14 @@ impl Epoch<'_> {
                 ..ApplyOptions::default()
             };
             let flushed = apply_with(optimizer, gradients, options);
-            flushed.map_err(|error| error.within("after the last step: the flush"))?;
+            flushed.map_err(|error| error.within("the flush"))?;
             report.count(optimizer.last_report().as_ref());
         }
+        // Ranks know the number of elements alike, so that they need no exchange for it.
+        report.pass_ended |= report.steps > 0 && self.iterator.note_end()?;
         if report.pass_ended && self.reset {
             let reset = self.iterator.reset();
-            reset.map_err(|error| error.within("after the last step: the iterator's reset"))?;
+            reset.map_err(|error| error.within("the iterator's reset"))?;
         }
         Ok(())
     }

@@ -392,7 +392,13 @@ impl DistributedDataset {
     pub fn iterator(&self) -> Result<PassIterator> {
         let spec = self.element_spec().clone();
         let spans_ranks = self.ranks.is_some();
-        PassIterator::new(Arc::new(self.clone()), spec, self.strategy, spans_ranks)
+        PassIterator::new(
+            Arc::new(self.clone()),
+            spec,
+            self.cardinality,
+            self.strategy,
+            spans_ranks,
+        )
     }
 }
 

@@ -6,6 +6,7 @@ use std::thread::ThreadId;
 
 use parking_lot::{FairMutex, FairMutexGuard};
 
+use crate::cardinality::Cardinality;
 use crate::elements::spec::ElementSpec;
 use crate::passes::given::Given;
 use crate::passes::place::Place;
@@ -19,6 +20,10 @@ use umbo_base::observe::{self, Phase, strict};
 use umbo_strategy::context::require_cross_replica;
 use umbo_strategy::step::run::Limits;
 use umbo_tensor::values::Value;
+
+/// The most elements that a saved pass of unknown length has returned. A pass that continues from
+/// there does not overflow.
+const MOST_TAKEN: u64 = 1 << 62;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
@@ -41,13 +46,18 @@ pub struct PassIterator {
     /// The limits of the request that is being answered.
     limits: Arc<RequestLimits>,
     spec: ElementSpec,
+    /// The number of elements of a pass, if it is known.
+    length: Option<u64>,
     /// The pipeline that makes its passes.
     pipeline: Arc<dyn Pipeline>,
 }
 
 struct NextElement {
     pass: Box<dyn IteratorStage<Value>>,
+    /// Whether its end was returned, or noted.
     ended: bool,
+    /// The number of elements of this pass that were returned, without one that was given back.
+    taken: u64,
     /// The thread that was told the end.
     told: Option<ThreadId>,
     /// Whether the program was warned that a thread was told it twice.
@@ -61,11 +71,12 @@ struct NextElement {
 }
 
 impl NextElement {
-    fn new(mut pass: Box<dyn IteratorStage<Value>>, ended: bool) -> NextElement {
+    fn new(mut pass: Box<dyn IteratorStage<Value>>, ended: bool, taken: u64) -> NextElement {
         let before = Place::with_room_of(&Place::of(&mut *pass));
         NextElement {
             pass,
             ended,
+            taken,
             told: None,
             is_warned: false,
             asked: 0,
@@ -77,6 +88,7 @@ impl NextElement {
     /// Saves the position. An element that was given back is the next one.
     fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
+        to.push(self.taken);
         match self.again {
             Some(_) => to.extend(&self.before.position),
             None => self.pass.save(to),
@@ -89,7 +101,15 @@ impl NextElement {
         }
         let element = self.pass.next().map_err(Error::not_shifting)?;
         self.ended = element.is_none();
+        self.taken += u64::from(element.is_some());
         Ok(element)
+    }
+
+    /// The element that was given back, if there is one.
+    fn next_again(&mut self) -> Option<Value> {
+        let again = self.again.take();
+        self.taken += u64::from(again.is_some());
+        again
     }
 }
 
@@ -108,20 +128,21 @@ pub struct LentElement {
 }
 
 impl PassIterator {
-    /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`. They
-    /// are for the replicas of `strategy`, if there is one. If `spans_ranks`, several ranks
-    /// communicate for each of them. The iterator is counted, so that the next one has another
-    /// order if the dataset is shuffled.
+    /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`, and
+    /// there are as many as `cardinality` says. They are for the replicas of `strategy`, if there
+    /// is one. If `spans_ranks`, several ranks communicate for each of them. The iterator is
+    /// counted, so that the next one has another order if the dataset is shuffled.
     pub(crate) fn new(
         pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
+        cardinality: Cardinality,
         strategy: Option<ElementsFor>,
         spans_ranks: bool,
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         let limits = Arc::default();
         pass.announce(&Given::to_requests(&limits));
-        let work = FairMutex::new(NextElement::new(pass, false));
+        let work = FairMutex::new(NextElement::new(pass, false, 0));
         let begins = AtomicBool::new(true);
         let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
         let strategy = strategy.map(|strategy| strategy.id);
@@ -134,6 +155,7 @@ impl PassIterator {
             begins,
             limits,
             spec,
+            length: cardinality.exact(),
             pipeline,
         })
     }
@@ -185,7 +207,7 @@ impl PassIterator {
         let _input = observe::span(Phase::Input).named("next element");
         let (_inside, mut work) = self.take("asked for an element")?;
         work.asked += 1;
-        work.again = None;
+        drop(work.next_again());
         let next = work.next()?;
         if next.is_none() {
             self.tell_end(&mut work)?;
@@ -213,10 +235,20 @@ impl PassIterator {
     }
 
     /// Whether the pass has ended, so that a reset begins the next one. It is false before the end
-    /// was returned once. FAILED_PRECONDITION as for [`PassIterator::next`].
+    /// was returned once, or noted. FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn has_ended(&self) -> Result<bool> {
         self.check_context()?;
         let (_inside, work) = self.take("asked whether its pass has ended")?;
+        Ok(work.ended && work.again.is_none())
+    }
+
+    /// Notes the end of the pass if its last element was returned, as far as the number of elements
+    /// is known. Returns whether the pass has ended. FAILED_PRECONDITION as for
+    /// [`PassIterator::next`].
+    pub fn note_end(&self) -> Result<bool> {
+        self.check_context()?;
+        let (_inside, mut work) = self.take("asked whether its pass has ended")?;
+        work.ended |= self.length == Some(work.taken);
         Ok(work.ended && work.again.is_none())
     }
 
@@ -232,7 +264,7 @@ impl PassIterator {
         let (_inside, mut work) = self.take("asked for an element")?;
         let _limits = self.limits.enforce(limits);
         work.asked += 1;
-        let element = match work.again.take() {
+        let element = match work.next_again() {
             Some(element) => Some(element),
             None => {
                 let NextElement { pass, before, .. } = &mut *work;
@@ -254,6 +286,7 @@ impl PassIterator {
         let is_last = work.asked == lent.asked;
         if is_last {
             work.again = Some(lent.element);
+            work.taken -= 1;
         }
         is_last
     }
@@ -266,7 +299,7 @@ impl PassIterator {
         self.begins.store(true, Ordering::Relaxed);
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
-        (work.ended, work.told) = (false, None);
+        (work.ended, work.taken, work.told) = (false, 0, None);
         let NextElement {
             pass,
             before,
@@ -330,11 +363,15 @@ impl PassIterator {
         let mut pass = self.pipeline.start()?;
         let mut reader = StateReader::new(numbers);
         let ended = reader.flag()?;
+        let taken = reader.at_most(
+            self.length.unwrap_or(MOST_TAKEN),
+            "the number of elements of the pass",
+        )?;
         pass.restore(&mut reader).map_err(Error::not_shifting)?;
         reader.end()?;
         Ok(PreparedPosition {
             iterator: self,
-            next: NextElement::new(pass, ended),
+            next: NextElement::new(pass, ended, taken),
         })
     }
 
@@ -439,7 +476,8 @@ mod tests {
             shape: vec![],
         });
         let gate = Arc::new(Gate(Mutex::new(Some(Gated(gate, 0)))));
-        let iterator = Arc::new(PassIterator::new(gate, spec, None, false).unwrap());
+        let iterator =
+            Arc::new(PassIterator::new(gate, spec, Cardinality::Unknown, None, false).unwrap());
         let number = |value: Option<Value>| match value {
             Some(Value::Tensor(tensor)) => tensor.to_vec::<i32>().unwrap()[0],
             other => panic!("{other:?}"),
