@@ -57,14 +57,13 @@ static umbo_status initialize(const umbo_view *memory, void *user_data) {
   return UMBO_OK;
 }
 
-static umbo_status create_variable(umbo_strategy *of, void *user_data) {
-  (void)of, (void)user_data;
+static void create_variable(void) {
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
   choices.ndim = 1;
   choices.shape = &asked.count;
   choices.initializer = initialize;
-  return umbo_variable_create(NULL, "weights", NULL, &choices, &variable);
+  UMBO_CHECK(umbo_variable_create(strategy, "weights", NULL, &choices, &variable));
 }
 
 static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
@@ -110,7 +109,7 @@ static void prepare_ours(void) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   options.cpu_replicas = asked.replicas;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
-  UMBO_CHECK(umbo_strategy_scope(strategy, create_variable, NULL));
+  create_variable();
   if (asked.are_bfloat16) sums.dtype = UMBO_DTYPE_BFLOAT16;
   umbo_variable *variables[1] = {variable};
   UMBO_CHECK(umbo_gradients_create(strategy, 1, variables, UMBO_LOSS_MEAN, &sums, &gradients));

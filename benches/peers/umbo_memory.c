@@ -122,22 +122,20 @@ static umbo_optimizer *optimizer_of(umbo_strategy *strategy, double weight_decay
   return optimizer;
 }
 
-static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
-  (void)strategy;
-  training *t = user_data;
+static void create_variable(training *t) {
   const int64_t count = element_count();
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
   choices.ndim = 1;
   choices.shape = &count;
   choices.initializer = initialize;
-  return umbo_variable_create(NULL, "weights", NULL, &choices, &t->variable);
+  UMBO_CHECK(umbo_variable_create(t->strategy, "weights", NULL, &choices, &t->variable));
 }
 
 static void prepare_step(void *data) {
   training *t = data;
   t->strategy = strategy_of(REPLICAS);
-  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
+  create_variable(t);
   umbo_variable *variables[1] = {t->variable};
   /* The gradients are added up, as the peers' are. */
   UMBO_CHECK(umbo_gradients_create(t->strategy, 1, variables, UMBO_LOSS_GLOBAL_MEAN, NULL, &t->gradients));

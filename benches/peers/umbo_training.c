@@ -93,9 +93,7 @@ static umbo_status initialize(const umbo_view *memory, void *user_data) {
   return UMBO_OK;
 }
 
-static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
-  (void)strategy;
-  training *t = user_data;
+static void create_variables(training *t) {
   for (int index = 0; index < VARIABLES; ++index) {
     static const char *const names[VARIABLES] = {"weights1", "biases1", "weights2", "biases2"};
     umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
@@ -104,9 +102,8 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
     choices.shape = &shape.sizes[(index + 1) / 2];
     choices.initializer = initialize;
     choices.initializer_user_data = &index;
-    UMBO_TRY(umbo_variable_create(NULL, names[index], NULL, &choices, &t->variables[index]));
+    UMBO_CHECK(umbo_variable_create(t->strategy, names[index], NULL, &choices, &t->variables[index]));
   }
-  return UMBO_OK;
 }
 
 static void prepare(void *data) {
@@ -115,7 +112,7 @@ static void prepare(void *data) {
   matrix_set_threads(1); /* each replica has one processor */
   options.cpu_replicas = REPLICAS;
   UMBO_CHECK(umbo_strategy_create(&options, &t->strategy));
-  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
+  create_variables(t);
   umbo_variable *variables[VARIABLES];
   for (int i = 0; i < VARIABLES; ++i) variables[i] = t->variables[i];
   /* The network adds up over its rows. */

@@ -115,30 +115,26 @@ static umbo_status initialize_biases(const umbo_view *memory, void *user_data) {
   return UMBO_OK;
 }
 
-/* Runs within the strategy's scope: variables made here live on its parameter device. */
-static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
-  (void)strategy;
-  trainer *t = user_data;
+static void create_variables(trainer *t) {
   for (int layer = 0; layer < t->shape.layers; ++layer) {
     char name[32];
     layer_of which = {t, layer};
     const int64_t *const shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
 
     snprintf(name, sizeof(name), "layer%d/weights", layer);
-    UMBO_TRY(umbo_variable_create(
-        NULL, name, NULL,
+    UMBO_CHECK(umbo_variable_create(
+        t->strategy, name, NULL,
         &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = 2, .shape = shape,
                       .initializer = initialize_weights, .initializer_user_data = &which),
         &t->variables[2 * layer]));
 
     snprintf(name, sizeof(name), "layer%d/biases", layer);
-    UMBO_TRY(umbo_variable_create(
-        NULL, name, NULL,
+    UMBO_CHECK(umbo_variable_create(
+        t->strategy, name, NULL,
         &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = 1, .shape = shape + 1,
                       .initializer = initialize_biases, .initializer_user_data = &which),
         &t->variables[2 * layer + 1]));
   }
-  return UMBO_OK;
 }
 
 static umbo_gradients *create_gradients(const trainer *t) {
@@ -180,7 +176,7 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
   /* With --replicas-in-sync they may be more than compute at a time. */
   t->own_examples = calloc((size_t)info.local_replica_count, sizeof(double));
   if (t->own_examples == NULL) abort();
-  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
+  create_variables(t);
   t->gradients = create_gradients(t);
   t->optimizer = create_optimizer(t->strategy, choices);
   t->training_batches = data_training_batches(data, t->strategy, choices->batch_size, choices->seed);

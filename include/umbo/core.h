@@ -378,9 +378,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_
 UMBO_API umbo_status umbo_set_last_error(
     umbo_status status, const char *message, void *payload, umbo_destroy_fn destroy);
 
-/** Forgets this thread's last error and releases its payload. */
-UMBO_API void umbo_clear_last_error(void);
-
 /**
  * Ends the program after a call that failed, as UMBO_CHECK() does.
  *

@@ -98,23 +98,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
     const umbo_value *components, umbo_dataset **dataset);
 
 /**
- * Makes a dataset of one element.
- *
- * @param[in] element A tensor or a nest of tensors.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
-    const umbo_value *element, umbo_dataset **dataset);
-
-/**
- * Makes a dataset of int64 scalars: `start`, `start` + `step` and so on, as long as they are
- * before `stop`.
- *
- * @param[in] step The distance between numbers, not 0. It may be negative.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
-    int64_t start, int64_t stop, int64_t step, umbo_dataset **dataset);
-
-/**
  * Makes a dataset of the rows of arrays, which are copied.
  *
  * @param[in] count How many arrays there are, 1 or more.
@@ -125,66 +108,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
     int64_t count, const char *const *names, const umbo_view *views, umbo_dataset **dataset);
-
-/**
- * Opens a file: makes the dataset of its elements.
- *
- * @param[in] path The file, as it was given to umbo_dataset_from_files(). Valid for the call.
- * @param[in] index Its place in the list.
- * @param[out] dataset The dataset, which the library takes over. It is NULL before, and must be
- *   set.
- * @return UMBO_OK, or another status, which umbo_iterator_next() then returns. The file is left
- *   out; but after UMBO_STATUS_RESOURCE_EXHAUSTED the next call opens it again.
- *
- * Calls for several iterators may run at the same time, on threads of the library too.
- */
-typedef umbo_status (*umbo_open_file_fn)(
-    const char *path, int64_t index, void *user_data, umbo_dataset **dataset);
-
-/** How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT. */
-typedef struct umbo_files_options {
-  size_t struct_size;
-  /**
-   * The spec of the elements of all files. NULL: that of the first file, which
-   * umbo_dataset_from_files() opens to see it.
-   */
-  const umbo_element_spec *element_spec;
-  /** How many files are read at once, by turns, 1 to 4096. */
-  int64_t open_file_count;
-  /**
-   * How many elements come from one file before it is the next one's turn. The file that follows
-   * one that has ended takes its place.
-   */
-  int64_t consecutive_count;
-  /** The seed of the order of the files. */
-  uint64_t seed;
-  /** 1: the order of the files is random, another one in each pass and each repetition. */
-  int32_t shuffle_files;
-} umbo_files_options;
-
-#define umbo_files_options_defaults UMBO_STRUCT_SIZE(umbo_files_options), NULL, 1, 1, 0, 0
-#define UMBO_FILES_OPTIONS_INIT { umbo_files_options_defaults }
-
-/**
- * Makes a dataset of the elements of files.
- *
- * @param[in] count How many files there are, 1 or more.
- * @param[in] paths Their names, which need not be UTF-8. Only `function` looks at the files.
- * @param[in] destroy Releases `user_data`. NULL: nothing to release.
- * @param[in] options `options` may be NULL.
- * @return UMBO_OK, or the status of `function` for the first file.
- *
- * A file is opened when its first element is asked for, in each pass again. A shuffle inside a
- * file's dataset repeats the same order every pass; one of the dataset of all files has another
- * order each time. The number of elements is unknown. A file's dataset has at most 127
- * transformations; the dataset of files counts as 128.
- *
- * With UMBO_SHARDING_FILE each rank reads its own files; all ranks give the same names in the same
- * order.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_files(
-    int64_t count, const char *const *paths, umbo_open_file_fn function, void *user_data,
-    umbo_destroy_fn destroy, const umbo_files_options *options, umbo_dataset **dataset);
 
 /**
  * Begins a pass of a generator.
@@ -326,6 +249,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_filter(
     umbo_dataset **dataset, umbo_filter_fn function, void *user_data, umbo_destroy_fn destroy);
 
+/**
+ * Joins datasets: element i consists of element i of each.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] names A name for each dataset, all different: elements are structs. `names` may be
+ *   NULL: elements are tuples.
+ *
+ * A pass ends with the dataset that ends first. If another one is known to have more elements, the
+ * log gets a warning.
+ *
+ * An element that fails is passed over as a whole: where element i of one dataset fails,
+ * umbo_iterator_next() does, and all datasets continue with element i + 1. A failure below a
+ * batch, a rebatch or a shuffle, or of a file that cannot be opened, shifts the elements after it,
+ * so that they do not belong together any more: after the failure comes
+ * UMBO_STATUS_FAILED_PRECONDITION, which says so, and then the end. Zip first, and shuffle and
+ * batch the pairs.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
+    int64_t count, const char *const *names, umbo_dataset *const *datasets, umbo_dataset **zipped);
+
 /** How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT. */
 typedef struct umbo_shuffle_options {
   size_t struct_size;
@@ -361,46 +304,6 @@ typedef struct umbo_padding_options {
 
 #define umbo_padding_options_defaults UMBO_STRUCT_SIZE(umbo_padding_options), NULL, 0
 #define UMBO_PADDING_OPTIONS_INIT { umbo_padding_options_defaults }
-
-/** How elements are drawn from several datasets. Start from UMBO_SAMPLE_OPTIONS_INIT. */
-typedef struct umbo_sample_options {
-  size_t struct_size;
-  /** The seed of the draws, which are the same on every machine. */
-  uint64_t seed;
-  /**
-   * 1: all passes and repetitions draw alike. 0: each draws anew, also the passes of different
-   * iterators.
-   */
-  int32_t keep_order_each_pass;
-  /**
-   * 1: a pass ends when a dataset is drawn that has ended, so that the weights hold to its end.
-   * 0: the other datasets continue, and the pass ends when all have ended.
-   */
-  int32_t stop_on_empty;
-} umbo_sample_options;
-
-#define umbo_sample_options_defaults UMBO_STRUCT_SIZE(umbo_sample_options), 0, 0, 0
-#define UMBO_SAMPLE_OPTIONS_INIT { umbo_sample_options_defaults }
-
-/**
- * Joins datasets: element i consists of element i of each.
- *
- * @param[in] count How many datasets there are, 1 or more.
- * @param[in] names A name for each dataset, all different: elements are structs. `names` may be
- *   NULL: elements are tuples.
- *
- * A pass ends with the dataset that ends first. If another one is known to have more elements, the
- * log gets a warning.
- *
- * An element that fails is passed over as a whole: where element i of one dataset fails,
- * umbo_iterator_next() does, and all datasets continue with element i + 1. A failure below a
- * batch, a rebatch or a shuffle, or of a file that cannot be opened, shifts the elements after it,
- * so that they do not belong together any more: after the failure comes
- * UMBO_STATUS_FAILED_PRECONDITION, which says so, and then the end. Zip first, and shuffle and
- * batch the pairs.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
-    int64_t count, const char *const *names, umbo_dataset *const *datasets, umbo_dataset **zipped);
 
 /**
  * Puts the elements in random order.
@@ -452,18 +355,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
     umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder,
     const umbo_padding_options *options);
-
-/**
- * Takes elements apart: each row of their tensors, along dimension 0, becomes an element.
- *
- * The elements are nests of tensors with at least one dimension, and all tensors of an element
- * have the same number of rows. What this makes are views of them. An element without rows makes
- * none.
- *
- * umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
- * the number of their rows, as after a umbo_dataset_batch() that drops a remainder.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_unbatch(umbo_dataset **dataset);
 
 /**
  * Repeats the elements.
@@ -537,34 +428,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
  * umbo_dataset_take() after it stops before, each pass makes its own.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
-
-/**
- * Puts datasets one after the other.
- *
- * @param[in] count How many datasets there are, 1 or more.
- * @param[in] datasets Their elements have the same structure, dtypes and numbers of dimensions.
- *   Sizes that differ are unknown in the element spec.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
-    int64_t count, umbo_dataset *const *datasets, umbo_dataset **concatenated);
-
-/**
- * Mixes datasets: each element comes from one that is drawn at random.
- *
- * @param[in] count How many datasets there are, 1 or more.
- * @param[in] datasets Each keeps its own order. Their elements have the same structure, dtypes and
- *   numbers of dimensions. Sizes that differ are unknown in the element spec.
- * @param[in] weights A weight for each dataset, which is drawn in proportion to it: finite, 0 or
- *   more, not all 0. A dataset of weight 0 is never drawn. `weights` may be NULL: all have the
- *   same.
- * @param[in] options The seed, whether passes differ, and the end; `options` may be NULL.
- *
- * A failure of the dataset that is drawn takes the place of its element. A saved position has the
- * draws of the pass, so that the same elements follow.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_sample(
-    int64_t count, umbo_dataset *const *datasets, const double *weights,
-    const umbo_sample_options *options, umbo_dataset **sampled);
 
 /**
  * Counts the elements of a pass.
@@ -676,30 +539,6 @@ typedef struct umbo_distribute_options {
     UMBO_AUTO
 #define UMBO_DISTRIBUTE_OPTIONS_INIT { umbo_distribute_options_defaults }
 
-/** For which input pipeline a function makes a dataset. */
-typedef struct umbo_input_context {
-  size_t struct_size;
-  /** How many pipelines there are: one for each rank. */
-  int64_t pipeline_count;
-  /** Which of them this is. */
-  int32_t pipeline_index;
-  /** How many replicas all pipelines serve together. */
-  int64_t replica_count;
-} umbo_input_context;
-
-#define UMBO_INPUT_CONTEXT_INIT { UMBO_STRUCT_SIZE(umbo_input_context), 0, 0, 0 }
-
-/**
- * Makes the dataset of an input pipeline.
- *
- * @param[in] context Valid for the call.
- * @param[out] dataset The dataset, which the library takes over. It is NULL before, and must be
- *   set.
- * @return UMBO_OK, or why it failed.
- */
-typedef umbo_status (*umbo_dataset_fn)(
-    const umbo_input_context *context, void *user_data, umbo_dataset **dataset);
-
 /**
  * Splits global batches over the replicas of all ranks.
  *
@@ -724,22 +563,6 @@ typedef umbo_status (*umbo_dataset_fn)(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
     umbo_strategy *strategy, const umbo_dataset *dataset, const umbo_distribute_options *options,
     umbo_distributed_dataset **distributed);
-
-/**
- * Gives each replica whole elements.
- *
- * @param[in] function Makes the dataset of this rank. It is called once, before this function
- *   returns.
- * @param[in] options `options` may be NULL. `sharding` is UMBO_SHARDING_OFF, whatever they say.
- * @return UMBO_OK, or the status of `function`.
- *
- * With n replicas, replica k gets element s * n + k in step s: the batch of one replica, or a
- * scalar. With one replica, elements stay as they are. A last step that is not whole is as
- * `drop_partial_step` says.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
-    umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,
-    const umbo_distribute_options *options, umbo_distributed_dataset **distributed);
 
 /** Makes an iterator at the beginning of a pass. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
@@ -779,17 +602,6 @@ static inline void umbo_distributed_dataset_release(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
     umbo_iterator *iterator, umbo_value **element);
-
-/**
- * Finds out whether the pass has ended, so that the next element can only come after
- * umbo_iterator_reset().
- *
- * @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has ended
- *   the pass with `reset_iterator` 0. 0: it has not, even if no element is left.
- * @return As umbo_iterator_next().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(
-    umbo_iterator *iterator, int32_t *has_ended);
 
 /**
  * Starts a new pass from the beginning.

@@ -4,25 +4,27 @@
 
 /**
  * @file device.h
- * @brief Devices: their names, their memory, and splitting one into several.
+ * @brief Devices: their names and their memory.
  *
- * Physical devices are what the machine has. Each is split into one or more logical devices, which
- * strategies use. Functions take a logical device by its name: "GPU:1", "cpu:0", or in full
- * "/job:localhost/replica:0/task:0/device:GPU:1". A part that a name does not have is that of CPU:0
- * of this process. Where the name may be NULL, the device is the replica's in a replica's callback,
- * elsewhere CPU:0. Any function returns UMBO_STATUS_NOT_FOUND for a device that does not exist,
- * UMBO_STATUS_UNAVAILABLE for a GPU that cannot be used or is lost.
+ * Physical devices are what the machine has: one CPU, which is all its processors, and GPUs. Each
+ * is split into one or more logical devices, which strategies use; `cpu_replicas` of
+ * umbo_strategy_options splits the CPU. Functions take a logical device by its name: "GPU:1",
+ * "cpu:0", or in full "/job:localhost/replica:0/task:0/device:GPU:1". A part that a name does not
+ * have is that of CPU:0 of this process. Where the name may be NULL, the device is the replica's in
+ * a replica's callback, elsewhere CPU:0. Any function returns UMBO_STATUS_NOT_FOUND for a device
+ * that does not exist, UMBO_STATUS_UNAVAILABLE for a GPU that cannot be used or is lost.
  *
- * Threads: functions are *concurrent*, those that set something are *serialised*.
+ * Threads: all functions are *concurrent*. Those of expert.h and gpu.h that set something are
+ * *serialised*.
  *
  * Example:
  * ```c
- * // Splits the host into four devices, for as many replicas.
- * static umbo_status four_devices(void) {
+ * // Whether this process has a GPU.
+ * static umbo_status find_gpu(int *found) {
  *   umbo_device_info info = UMBO_DEVICE_INFO_INIT;
- *   UMBO_TRY(umbo_device_set_logical_count(UMBO_DEVICE_CPU, 0, 4, NULL));
- *   UMBO_TRY(umbo_device_get_info("CPU:3", &info));
- *   return info.logical_count == 4 ? UMBO_OK : UMBO_STATUS_INTERNAL;
+ *   UMBO_TRY(umbo_device_get_info("GPU:0", &info));
+ *   *found = info.name != NULL;
+ *   return UMBO_OK;
  * }
  * ```
  */
@@ -98,25 +100,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_get_info(const char *device, umbo
  * `cpu_replicas` UMBO_AUTO of umbo_strategy_options makes as many replicas.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_processor_count(int64_t *count);
-
-/**
- * Splits a physical device into logical devices, in place of the split before.
- *
- * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
- * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
- *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
- *   limits.
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
- *   away, or a GPU that was used would get another ordinal or share. Nothing changes.
- *
- * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
- * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
- * GPUs are numbered through all physical ones, so those of GPUs after this one may get other
- * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
- * theirs.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
-    umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
 
 #ifdef __cplusplus
 } /* extern "C" */

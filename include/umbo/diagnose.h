@@ -214,6 +214,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_build_has_feature(const char *name, int3
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
+/**
+ * Describes a value in words: dtype, shape, device and elements of each tensor, without the middle
+ * of long axes.
+ *
+ * @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
+ * @return As umbo_variable_read(), if the value contains a variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
+    const umbo_value *value, char *buffer, size_t capacity, size_t *length);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

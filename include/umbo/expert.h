@@ -7,7 +7,8 @@
  * @brief Functions of umbo.h's objects that most trainers do without.
  *
  * Update rules of the program, parts of tensors, tensors of other libraries, sparse values and
- * updates, and what bindings ask an object for by name or by number.
+ * updates, scopes, variables as one array, rarer datasets, logical devices, and what bindings ask
+ * an object for by name or by number.
  *
  * Example:
  * ```c
@@ -34,6 +35,9 @@ extern "C" {
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
+/** Forgets this thread's last error and releases its payload. */
+UMBO_API void umbo_clear_last_error(void);
+
 /**
  * Keeps the tensors and values that the running callback makes, and those that it has made: they
  * are not released when it returns.
@@ -58,6 +62,25 @@ UMBO_API uint32_t umbo_version_number(void);
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
     const char *name, const char *defaults, char *buffer, size_t capacity, size_t *length);
+
+/**
+ * Splits a physical device into logical devices, in place of the split before.
+ *
+ * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
+ * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
+ *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+ *   limits.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
+ *   away, or a GPU that was used would get another ordinal or share. Nothing changes.
+ *
+ * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
+ * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
+ * GPUs are numbered through all physical ones, so those of GPUs after this one may get other
+ * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
+ * theirs.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
+    umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
 
 /**
  * Makes a contiguous tensor whose elements are whatever the memory held before.
@@ -197,9 +220,33 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_view_to_dlpack(
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
 
+/** Makes a value of a variable: of the variable itself, not of what it holds now. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
+    const umbo_variable *variable, umbo_value **value);
+
 /** Gets a new handle to the variable of a value that is a variable. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
+
+/**
+ * Makes a per-replica value.
+ *
+ * @param[in] count How many components there are, 1 or more.
+ * @param[in] components Tensors or indexed slices. They may differ in shape and dtype.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
+    int64_t count, umbo_value *const *components, umbo_value **value);
+
+/**
+ * Counts the examples of the global batch that a value holds.
+ *
+ * @param[in] value An element of a distributed dataset, or a value that contains a per-replica
+ *   value.
+ * @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
+    const umbo_value *value, int32_t replica, int64_t *count);
 
 /**
  * Makes indexed slices: some rows of a tensor.
@@ -247,6 +294,62 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_variable(
     const umbo_strategy *strategy, int64_t index, umbo_variable **variable);
+
+/** Runs in the scope of a strategy, which is lent. */
+typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
+
+/**
+ * Calls a function in the scope of a strategy.
+ *
+ * @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: this thread is in a
+ *   replica's callback, or in the scope or a run of another strategy.
+ *
+ * In the scope the strategy is current and the thread is in cross-replica context. Scopes that
+ * `function` enters and does not leave are left for it. A strategy's scope may be entered again
+ * inside itself. The default strategy's scope changes nothing, but no variable of another strategy
+ * can be made inside it.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_scope(
+    umbo_strategy *strategy, umbo_scope_fn function, void *user_data);
+
+/**
+ * Enters the scope of a strategy on this thread, as umbo_strategy_scope() does.
+ *
+ * @param[out] scope Leave it with umbo_scope_exit(), which also releases it.
+ * @return UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
+ *
+ * A scope that a callback enters and does not leave is left when the callback returns.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umbo_scope **scope);
+
+/**
+ * Leaves a scope, of a strategy or of a variable creator, and releases its handle.
+ *
+ * @return
+ * - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
+ *   one of this thread. It stays open and the handle valid.
+ * - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the
+ *   thread ended. The handle is released, on whatever thread.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
+
+/**
+ * Gets a new handle to the strategy that is current on this thread: that of its scope or run, else
+ * the default strategy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_current(umbo_strategy **strategy);
+
+/**
+ * Gets the replica context that this thread is in.
+ *
+ * @param[out] context Lent until the replica's callback returns, for this thread. NULL in
+ *   cross-replica context. In the default context it is replica 0 of 1 of the default strategy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_current(umbo_replica_context **context);
+
+/** Gets whether a token was cancelled: 1 or 0. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_is_cancelled(
+    const umbo_cancellation *cancellation, int32_t *result);
 
 /**
  * The replica for which a value is made. The library fills it; later versions may append fields.
@@ -349,6 +452,45 @@ typedef enum umbo_scatter_op UMBO_INT32 {
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter(
     umbo_variable *variable, const umbo_value *slices, umbo_scatter_op op);
 
+/**
+ * Gets how many elements variables have together, for umbo_variable_download_flat().
+ *
+ * @param[in] variables Variables of one strategy and one dtype.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables of several strategies or dtypes.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_element_count(
+    int64_t count, umbo_variable *const *variables, int64_t *element_count);
+
+/**
+ * Copies the values of variables into one array: those of the first in row-major order, then those
+ * of the second, and so on.
+ *
+ * @param[in] variables Variables of one strategy and one dtype.
+ * @param[out] data Host memory at a multiple of an element's size. `data` may be NULL if there are
+ *   no elements.
+ * @param[in] bytes The size of `data`, which must be that of all elements.
+ * @return As umbo_variable_element_count(), or UMBO_STATUS_INVALID_ARGUMENT: another size.
+ *
+ * The values are as between two steps. In a run and in a merge call they have what the step has
+ * written so far.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_download_flat(
+    int64_t count, umbo_variable *const *variables, void *data, size_t bytes);
+
+/**
+ * Gives variables new values from one array, in the order of umbo_variable_download_flat().
+ *
+ * @param[in] variables Variables of one strategy and one dtype.
+ * @param[in] data All elements. `data` may be NULL if there are none.
+ * @param[in] bytes The size of `data`, which must be that of all elements.
+ * @return As umbo_variable_assign().
+ *
+ * Outside of callbacks all variables get their values between two steps. In a replica's callback
+ * this is one synchronising call after the other, as umbo_variable_assign() for each variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload_flat(
+    int64_t count, umbo_variable *const *variables, const void *data, size_t bytes);
+
 /** Gets what elements are. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_info(
     const umbo_element_spec *spec, umbo_element_spec_info *info);
@@ -381,6 +523,71 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
     int64_t count, umbo_tensor *const *tensors, umbo_dataset **dataset);
 
 /**
+ * Makes a dataset of one element.
+ *
+ * @param[in] element A tensor or a nest of tensors.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
+    const umbo_value *element, umbo_dataset **dataset);
+
+/**
+ * Makes a dataset of int64 scalars: `start`, `start` + `step` and so on, as long as they are
+ * before `stop`.
+ *
+ * @param[in] step The distance between numbers, not 0. It may be negative.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
+    int64_t start, int64_t stop, int64_t step, umbo_dataset **dataset);
+
+/** How elements are drawn from several datasets. Start from UMBO_SAMPLE_OPTIONS_INIT. */
+typedef struct umbo_sample_options {
+  size_t struct_size;
+  /** The seed of the draws, which are the same on every machine. */
+  uint64_t seed;
+  /**
+   * 1: all passes and repetitions draw alike. 0: each draws anew, also the passes of different
+   * iterators.
+   */
+  int32_t keep_order_each_pass;
+  /**
+   * 1: a pass ends when a dataset is drawn that has ended, so that the weights hold to its end.
+   * 0: the other datasets continue, and the pass ends when all have ended.
+   */
+  int32_t stop_on_empty;
+} umbo_sample_options;
+
+#define umbo_sample_options_defaults UMBO_STRUCT_SIZE(umbo_sample_options), 0, 0, 0
+#define UMBO_SAMPLE_OPTIONS_INIT { umbo_sample_options_defaults }
+
+/**
+ * Puts datasets one after the other.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] datasets Their elements have the same structure, dtypes and numbers of dimensions.
+ *   Sizes that differ are unknown in the element spec.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
+    int64_t count, umbo_dataset *const *datasets, umbo_dataset **concatenated);
+
+/**
+ * Mixes datasets: each element comes from one that is drawn at random.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] datasets Each keeps its own order. Their elements have the same structure, dtypes and
+ *   numbers of dimensions. Sizes that differ are unknown in the element spec.
+ * @param[in] weights A weight for each dataset, which is drawn in proportion to it: finite, 0 or
+ *   more, not all 0. A dataset of weight 0 is never drawn. `weights` may be NULL: all have the
+ *   same.
+ * @param[in] options The seed, whether passes differ, and the end; `options` may be NULL.
+ *
+ * A failure of the dataset that is drawn takes the place of its element. A saved position has the
+ * draws of the pass, so that the same elements follow.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_sample(
+    int64_t count, umbo_dataset *const *datasets, const double *weights,
+    const umbo_sample_options *options, umbo_dataset **sampled);
+
+/**
  * Re-splits the rows of all batches into batches of the given numbers of rows.
  *
  * @param[in] row_counts The numbers of rows, 0 or more, not all 0. After the last comes the first
@@ -393,9 +600,61 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
     umbo_dataset **dataset, int64_t count, const int64_t *row_counts, int32_t drop_remainder);
 
+/**
+ * Takes elements apart: each row of their tensors, along dimension 0, becomes an element.
+ *
+ * The elements are nests of tensors with at least one dimension, and all tensors of an element
+ * have the same number of rows. What this makes are views of them. An element without rows makes
+ * none.
+ *
+ * umbo_dataset_cardinality() knows the number if it knows that of the elements and their spec has
+ * the number of their rows, as after a umbo_dataset_batch() that drops a remainder.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_unbatch(umbo_dataset **dataset);
+
 /** Gets a new handle to the spec of the elements. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
+
+/** For which input pipeline a function makes a dataset. */
+typedef struct umbo_input_context {
+  size_t struct_size;
+  /** How many pipelines there are: one for each rank. */
+  int64_t pipeline_count;
+  /** Which of them this is. */
+  int32_t pipeline_index;
+  /** How many replicas all pipelines serve together. */
+  int64_t replica_count;
+} umbo_input_context;
+
+#define UMBO_INPUT_CONTEXT_INIT { UMBO_STRUCT_SIZE(umbo_input_context), 0, 0, 0 }
+
+/**
+ * Makes the dataset of an input pipeline.
+ *
+ * @param[in] context Valid for the call.
+ * @param[out] dataset The dataset, which the library takes over. It is NULL before, and must be
+ *   set.
+ * @return UMBO_OK, or why it failed.
+ */
+typedef umbo_status (*umbo_dataset_fn)(
+    const umbo_input_context *context, void *user_data, umbo_dataset **dataset);
+
+/**
+ * Gives each replica whole elements.
+ *
+ * @param[in] function Makes the dataset of this rank. It is called once, before this function
+ *   returns.
+ * @param[in] options `options` may be NULL. `sharding` is UMBO_SHARDING_OFF, whatever they say.
+ * @return UMBO_OK, or the status of `function`.
+ *
+ * With n replicas, replica k gets element s * n + k in step s: the batch of one replica, or a
+ * scalar. With one replica, elements stay as they are. A last step that is not whole is as
+ * `drop_partial_step` says.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
+    umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,
+    const umbo_distribute_options *options, umbo_distributed_dataset **distributed);
 
 /**
  * Gets a new handle to the spec of the elements. With several replicas each tensor is a
@@ -415,6 +674,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
 /** Gets a new handle to the spec of the elements. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
+
+/**
+ * Finds out whether the pass has ended, so that the next element can only come after
+ * umbo_iterator_reset().
+ *
+ * @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has ended
+ *   the pass with `reset_iterator` 0. 0: it has not, even if no element is left.
+ * @return As umbo_iterator_next().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(
+    umbo_iterator *iterator, int32_t *has_ended);
 
 /**
  * Gets what gradients are.
@@ -626,6 +896,20 @@ typedef struct umbo_custom_rule_options {
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     const umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data,
     umbo_destroy_fn destroy, const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
+
+/**
+ * Gets a number that an optimizer is set up with, as it takes effect.
+ *
+ * @param[in] variable NULL: of the optimizer. Otherwise of how it treats this variable.
+ * @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
+ *   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
+ *   and "non_finite" is never UMBO_NON_FINITE_AUTO.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
+ *   are.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
+    const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
+    double *value);
 
 /**
  * Copies a state that an optimizer keeps for a variable to a new tensor.

@@ -550,6 +550,66 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
     int64_t count, const char *const *names, const char *const *paths, umbo_dataset **dataset);
 
 /**
+ * Opens a file: makes the dataset of its elements.
+ *
+ * @param[in] path The file, as it was given to umbo_dataset_from_files(). Valid for the call.
+ * @param[in] index Its place in the list.
+ * @param[out] dataset The dataset, which the library takes over. It is NULL before, and must be
+ *   set.
+ * @return UMBO_OK, or another status, which umbo_iterator_next() then returns. The file is left
+ *   out; but after UMBO_STATUS_RESOURCE_EXHAUSTED the next call opens it again.
+ *
+ * Calls for several iterators may run at the same time, on threads of the library too.
+ */
+typedef umbo_status (*umbo_open_file_fn)(
+    const char *path, int64_t index, void *user_data, umbo_dataset **dataset);
+
+/** How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT. */
+typedef struct umbo_files_options {
+  size_t struct_size;
+  /**
+   * The spec of the elements of all files. NULL: that of the first file, which
+   * umbo_dataset_from_files() opens to see it.
+   */
+  const umbo_element_spec *element_spec;
+  /** How many files are read at once, by turns, 1 to 4096. */
+  int64_t open_file_count;
+  /**
+   * How many elements come from one file before it is the next one's turn. The file that follows
+   * one that has ended takes its place.
+   */
+  int64_t consecutive_count;
+  /** The seed of the order of the files. */
+  uint64_t seed;
+  /** 1: the order of the files is random, another one in each pass and each repetition. */
+  int32_t shuffle_files;
+} umbo_files_options;
+
+#define umbo_files_options_defaults UMBO_STRUCT_SIZE(umbo_files_options), NULL, 1, 1, 0, 0
+#define UMBO_FILES_OPTIONS_INIT { umbo_files_options_defaults }
+
+/**
+ * Makes a dataset of the elements of files.
+ *
+ * @param[in] count How many files there are, 1 or more.
+ * @param[in] paths Their names, which need not be UTF-8. Only `function` looks at the files.
+ * @param[in] destroy Releases `user_data`. NULL: nothing to release.
+ * @param[in] options `options` may be NULL.
+ * @return UMBO_OK, or the status of `function` for the first file.
+ *
+ * A file is opened when its first element is asked for, in each pass again. A shuffle inside a
+ * file's dataset repeats the same order every pass; one of the dataset of all files has another
+ * order each time. The number of elements is unknown. A file's dataset has at most 127
+ * transformations; the dataset of files counts as 128.
+ *
+ * With UMBO_SHARDING_FILE each rank reads its own files; all ranks give the same names in the same
+ * order.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_files(
+    int64_t count, const char *const *paths, umbo_open_file_fn function, void *user_data,
+    umbo_destroy_fn destroy, const umbo_files_options *options, umbo_dataset **dataset);
+
+/**
  * Writes down the position of an iterator, a JSON text that can be kept in a file.
  *
  * @param[out] buffer The position. `buffer` may be NULL if `capacity` is 0.

@@ -559,20 +559,6 @@ typedef struct umbo_optimizer_info {
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_info(
     const umbo_optimizer *optimizer, umbo_optimizer_info *info);
 
-/**
- * Gets a number that an optimizer is set up with, as it takes effect.
- *
- * @param[in] variable NULL: of the optimizer. Otherwise of how it treats this variable.
- * @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
- *   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
- *   and "non_finite" is never UMBO_NON_FINITE_AUTO.
- * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there
- *   are.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
-    const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
-    double *value);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -4,18 +4,18 @@
 
 /**
  * @file strategy.h
- * @brief Strategies, which run a step on several devices; scopes, cancellation, updates.
+ * @brief Strategies, which run a step on several devices; runs, their limits, and batches.
  *
  * A strategy has a replica for each compute device, and one parameter device for its variables.
  * What was made with it keeps it. A *step* is a run with all that happens in it. If all replicas
  * return UMBO_OK, what it assigned becomes *central state* at once (the *commit point*); else no
  * variable changes.
  *
- * A thread acts for all replicas in *cross-replica context* (scopes, merge calls, updates), for one
- * in *replica context* (the callback of a run); else it is in the *default context*.
+ * A thread is in *replica context* in the callback of a run, in *cross-replica context* in a merge
+ * call, an update or a scope (expert.h), and in the *default context* elsewhere.
  *
  * Threads: getters and umbo_cancellation_cancel() are *concurrent*; runs, updates and
- * umbo_strategy_synchronize() *serialised*. A scope belongs to the thread that entered it.
+ * umbo_strategy_synchronize() *serialised*.
  *
  * Example:
  * ```c
@@ -259,58 +259,6 @@ typedef struct umbo_strategy_info {
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
     const umbo_strategy *strategy, umbo_strategy_info *info);
 
-/** Runs in the scope of a strategy, which is lent. */
-typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
-
-/**
- * Calls a function in the scope of a strategy.
- *
- * @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: this thread is in a
- *   replica's callback, or in the scope or a run of another strategy.
- *
- * In the scope the strategy is current and the thread is in cross-replica context. Scopes that
- * `function` enters and does not leave are left for it. A strategy's scope may be entered again
- * inside itself. The default strategy's scope changes nothing, but no variable of another strategy
- * can be made inside it.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_scope(
-    umbo_strategy *strategy, umbo_scope_fn function, void *user_data);
-
-/**
- * Enters the scope of a strategy on this thread, as umbo_strategy_scope() does.
- *
- * @param[out] scope Leave it with umbo_scope_exit(), which also releases it.
- * @return UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
- *
- * A scope that a callback enters and does not leave is left when the callback returns.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umbo_scope **scope);
-
-/**
- * Leaves a scope, of a strategy or of a variable creator, and releases its handle.
- *
- * @return
- * - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
- *   one of this thread. It stays open and the handle valid.
- * - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the
- *   thread ended. The handle is released, on whatever thread.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
-
-/**
- * Gets a new handle to the strategy that is current on this thread: that of its scope or run, else
- * the default strategy.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_current(umbo_strategy **strategy);
-
-/**
- * Gets the replica context that this thread is in.
- *
- * @param[out] context Lent until the replica's callback returns, for this thread. NULL in
- *   cross-replica context. In the default context it is replica 0 of 1 of the default strategy.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_current(umbo_replica_context **context);
-
 /**
  * A training step: called on each replica.
  *
@@ -395,10 +343,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_create(umbo_cancellation **
  * for them, and callbacks may call it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_cancel(umbo_cancellation *cancellation);
-
-/** Gets whether a token was cancelled: 1 or 0. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_is_cancelled(
-    const umbo_cancellation *cancellation, int32_t *result);
 
 /** Makes another handle to the same cancellation: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_cancellation_retain(

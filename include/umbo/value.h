@@ -42,10 +42,6 @@ extern "C" {
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
 
-/** Makes a value of a variable: of the variable itself, not of what it holds now. */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
-    const umbo_variable *variable, umbo_value **value);
-
 /** Makes a tuple of values. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, umbo_value *const *items, umbo_value **value);
@@ -57,15 +53,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
     int64_t count, const char *const *names, umbo_value *const *items, umbo_value **value);
-
-/**
- * Makes a per-replica value.
- *
- * @param[in] count How many components there are, 1 or more.
- * @param[in] components Tensors or indexed slices. They may differ in shape and dtype.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
-    int64_t count, umbo_value *const *components, umbo_value **value);
 
 /** Makes another handle to the same value: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_value_retain(
@@ -168,27 +155,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, um
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
     const umbo_value *value, const char *name, umbo_dtype dtype, umbo_view *view);
-
-/**
- * Describes a value in words: dtype, shape, device and elements of each tensor, without the middle
- * of long axes.
- *
- * @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
- * @return As umbo_variable_read(), if the value contains a variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
-    const umbo_value *value, char *buffer, size_t capacity, size_t *length);
-
-/**
- * Counts the examples of the global batch that a value holds.
- *
- * @param[in] value An element of a distributed dataset, or a value that contains a per-replica
- *   value.
- * @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
-    const umbo_value *value, int32_t replica, int64_t *count);
 
 #ifdef __cplusplus
 } /* extern "C" */

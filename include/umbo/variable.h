@@ -340,45 +340,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     void *user_data, umbo_destroy_fn destroy, const umbo_variable_options *options,
     umbo_variable **variables);
 
-/**
- * Gets how many elements variables have together, for umbo_variable_download_flat().
- *
- * @param[in] variables Variables of one strategy and one dtype.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables of several strategies or dtypes.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_element_count(
-    int64_t count, umbo_variable *const *variables, int64_t *element_count);
-
-/**
- * Copies the values of variables into one array: those of the first in row-major order, then those
- * of the second, and so on.
- *
- * @param[in] variables Variables of one strategy and one dtype.
- * @param[out] data Host memory at a multiple of an element's size. `data` may be NULL if there are
- *   no elements.
- * @param[in] bytes The size of `data`, which must be that of all elements.
- * @return As umbo_variable_element_count(), or UMBO_STATUS_INVALID_ARGUMENT: another size.
- *
- * The values are as between two steps. In a run and in a merge call they have what the step has
- * written so far.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_download_flat(
-    int64_t count, umbo_variable *const *variables, void *data, size_t bytes);
-
-/**
- * Gives variables new values from one array, in the order of umbo_variable_download_flat().
- *
- * @param[in] variables Variables of one strategy and one dtype.
- * @param[in] data All elements. `data` may be NULL if there are none.
- * @param[in] bytes The size of `data`, which must be that of all elements.
- * @return As umbo_variable_assign().
- *
- * Outside of callbacks all variables get their values between two steps. In a replica's callback
- * this is one synchronising call after the other, as umbo_variable_assign() for each variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_upload_flat(
-    int64_t count, umbo_variable *const *variables, const void *data, size_t bytes);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -1,5 +1,5 @@
 /* UMBO_CHECK without any header of C's: what it prints, where, and how the program ends. */
-#include <umbo/umbo.h>
+#include <umbo/expert.h>
 
 /* Compiled before any header of the standard library. */
 static void fail_at_line_6(void) {

@@ -53,14 +53,13 @@ static umbo_status initialize(const umbo_view *memory, void *user_data) {
   return UMBO_OK;
 }
 
-static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
-  (void)strategy;
+static umbo_status create_variable(umbo_strategy *strategy, const int64_t *elements) {
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
   choices.ndim = 1;
-  choices.shape = user_data;
+  choices.shape = elements;
   choices.initializer = initialize;
-  return umbo_variable_create(NULL, "weights", NULL, &choices, &variable);
+  return umbo_variable_create(strategy, "weights", NULL, &choices, &variable);
 }
 
 static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
@@ -93,7 +92,7 @@ static void update(const loop *it, int64_t elements, const char *what) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   umbo_optimizer *optimizer = NULL;
   double share = 1.0 / it->replicas;
-  check(umbo_strategy_scope(strategy, create_variable, &elements));
+  check(create_variable(strategy, &elements));
   sums.dtype = it->gradient;
   sums.accumulation_steps = it->accumulates ? 2 : 1;
   umbo_variable *variables[1] = {variable};
