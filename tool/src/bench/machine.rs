@@ -117,7 +117,7 @@ mod tests {
         let above = format!("302.0 {ABOVE}\n");
         let quiet = annotate(above.clone(), Some(0.0));
         assert!(
-            quiet.contains("no roof") && !quiet.contains("busy"),
+            quiet.contains("not a roof") && !quiet.contains("busy"),
             "{quiet}"
         );
         let disturbed = annotate(above, Some(2.0));
