@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::setup::layout::ReplicaLayout;
-use umbo_device::{DeviceId, registry};
+use umbo_device::DeviceId;
 use umbo_executor::affinity::{CpuSet, ProcessorPart};
 
 /// A thread that serves as a replica.
@@ -77,7 +77,7 @@ impl ReplicaThread {
         let all = part.processors();
         let device = layout.replica_devices[replica];
         // A GPU has no processors of its own: its replica shares all with the others.
-        let device_processors = registry::processors(device, &all).ok().filter(|_| bound);
+        let device_processors = layout.processors_of(device, &all).filter(|_| bound);
         let shared = all.count() / layout.compute_devices.len();
         ReplicaThread {
             replica,

@@ -347,6 +347,16 @@ impl Strategy {
         &self.0.devices.layout.replica_devices
     }
 
+    /// How many threads should compute for a replica of this process: its share of the processors.
+    /// With a chosen number of replicas in sync it is 1, since engines with other numbers of
+    /// threads sum in other orders.
+    pub fn computing_threads(&self, replica: usize) -> usize {
+        match self.0.devices.layout.replicas_in_sync {
+            None => self.0.threads.serving[replica].computing_threads,
+            Some(_) => 1,
+        }
+    }
+
     /// The device that holds the variables.
     pub fn parameter_device(&self) -> DeviceId {
         self.0.devices.parameter

@@ -1,7 +1,8 @@
 //! Which replicas a process has, and on which of its compute devices each of them runs.
 
 use umbo_base::error::{Error, Result};
-use umbo_device::DeviceId;
+use umbo_device::{DeviceId, registry};
+use umbo_executor::affinity::{self, CpuSet};
 
 /// The most replicas that one strategy may have.
 pub const MAX_REPLICAS: usize = 1024;
@@ -16,6 +17,9 @@ pub(crate) struct ReplicaLayout {
     /// The number of replicas all processes have together, if that was chosen and does not follow
     /// from their devices.
     pub replicas_in_sync: Option<usize>,
+    /// Whether the compute devices are as many CPUs as were asked for, which divide the processors
+    /// among themselves, however many CPUs other strategies have.
+    pub divides_processors: bool,
 }
 
 impl ReplicaLayout {
@@ -26,6 +30,7 @@ impl ReplicaLayout {
             compute_devices,
             replica_devices,
             replicas_in_sync: None,
+            divides_processors: false,
         }
     }
 
@@ -66,7 +71,18 @@ impl ReplicaLayout {
             compute_devices,
             replica_devices,
             replicas_in_sync: Some(count),
+            divides_processors: false,
         })
+    }
+
+    /// The processors of `all` that belong to one of the compute devices; none if it has none of its
+    /// own.
+    pub fn processors_of(&self, device: DeviceId, all: &CpuSet) -> Option<CpuSet> {
+        if !self.divides_processors {
+            return registry::processors(device, all).ok();
+        }
+        let place = self.compute_devices.iter().position(|one| *one == device)?;
+        Some(affinity::share(all, place, self.compute_devices.len()))
     }
 
     /// Which of the compute devices `replica` is on.

@@ -93,12 +93,16 @@ impl Options {
     /// The compute devices, and the replicas on them.
     pub(crate) fn resolved_layout(&self) -> Result<ReplicaLayout> {
         let devices = self.resolved_compute_devices()?;
-        if self.replicas_in_sync == 0 {
-            return Ok(ReplicaLayout::of_devices(devices));
-        }
         let engine = self.communicator.as_ref();
         let (rank, ranks) = engine.map_or((0, 1), |engine| (engine.rank(), engine.size()));
-        ReplicaLayout::of_replicas(devices, self.replicas_in_sync, rank, ranks)
+        let layout = match self.replicas_in_sync {
+            0 => ReplicaLayout::of_devices(devices),
+            count => ReplicaLayout::of_replicas(devices, count, rank, ranks)?,
+        };
+        Ok(ReplicaLayout {
+            divides_processors: self.cpu_replicas > 0,
+            ..layout
+        })
     }
 
     /// The compute devices.

@@ -12,7 +12,6 @@ use crate::protocol::turns::Turns;
 use crate::setup::layout::ReplicaLayout;
 use umbo_base::error::Result;
 use umbo_base::observe::log;
-use umbo_device::{DeviceId, registry};
 use umbo_executor::affinity::{self, ProcessorPart};
 use umbo_executor::binding::Binding;
 use umbo_executor::thread::{self, Purpose};
@@ -115,7 +114,8 @@ impl ReplicaThreads {
         };
         let handle = thread::spawn(&options, move || {
             // Only CPUs are processors of the host.
-            let bound = (bind && device.is_host_memory()).then(|| bind_to(device, part));
+            let bound = bind && device.is_host_memory();
+            let bound = bound.then(|| Binding::new(serving.processors.clone(), part.processors()));
             let mut binding = bound.transpose().unwrap_or_else(|error| {
                 // A run may wait for this thread.
                 log::keep(log::Level::Warning, || {
@@ -169,10 +169,4 @@ pub(crate) fn spin_beside(turns: Option<&Turns>, replica: usize, idle: Spin) -> 
     } else {
         idle
     }
-}
-
-/// Binds the calling thread to the processors of a device, of those that are this rank's.
-fn bind_to(device: DeviceId, part: ProcessorPart) -> Result<Binding> {
-    let all = part.processors();
-    Binding::new(registry::processors(device, &all)?, all)
 }
