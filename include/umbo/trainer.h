@@ -51,6 +51,12 @@ typedef struct umbo_rows {
    */
   int32_t replica_id;
   /**
+   * How many threads of its own the function may use: the replica's share of the processors, for
+   * an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since sums of other
+   * numbers of threads have other bits.
+   */
+  int64_t thread_count;
+  /**
    * The replica's context, for all functions that take one: umbo_replica_context_random_key()
    * for random numbers that do not depend on the number of replicas,
    * umbo_replica_context_add_metric(), umbo_replica_context_scratch().
@@ -203,8 +209,10 @@ typedef struct umbo_trainer_options {
   /**
    * The number of replicas, each on a processor. 0: one for each processor of this process, or
    * `replicas_in_sync` if that is less. If the first steps show that one would be faster, the
-   * log says so. UMBO_AUTO: as 0, but the trainer then continues with one, unless a handle to
-   * one of its parts was got before. With `replicas_in_sync` this changes no bit of the result.
+   * log says so. UMBO_AUTO: as 0 at first. Steps are measured, and as long as fewer replicas
+   * are faster the next smaller divisor is tried, with `thread_count` of umbo_rows for
+   * each; the fastest number stays. A handle to one of the trainer's parts ends this. With
+   * `replicas_in_sync` it changes no bit of the result.
    */
   int64_t replicas;
   /**

@@ -73,8 +73,10 @@ pub struct umbo_trainer_options {
     pub loss_reduction: umbo_loss_reduction,
     /// The number of replicas, each on a processor. 0: one for each processor of this process, or
     /// `replicas_in_sync` if that is less. If the first steps show that one would be faster, the
-    /// log says so. UMBO_AUTO: as 0, but the trainer then continues with one, unless a handle to
-    /// one of its parts was got before. With `replicas_in_sync` this changes no bit of the result.
+    /// log says so. UMBO_AUTO: as 0 at first. Steps are measured, and as long as fewer replicas
+    /// are faster the next smaller divisor is tried, with `thread_count` of umbo_rows for
+    /// each; the fastest number stays. A handle to one of the trainer's parts ends this. With
+    /// `replicas_in_sync` it changes no bit of the result.
     pub replicas: i64,
     /// The number of parts into which each batch is split, whatever the number of processors:
     /// results have the same bits on any number of them. 0: one for each replica.

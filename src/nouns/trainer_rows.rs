@@ -24,6 +24,10 @@ pub struct umbo_rows {
     /// The local id of the replica: 0 to `replica_count` of umbo_trainer_info less one, which with
     /// `replicas_in_sync` is more than `replicas`. No two calls have the same at a time.
     pub replica_id: i32,
+    /// How many threads of its own the function may use: the replica's share of the processors, for
+    /// an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since sums of other
+    /// numbers of threads have other bits.
+    pub thread_count: i64,
     /// The replica's context, for all functions that take one: umbo_replica_context_random_key()
     /// for random numbers that do not depend on the number of replicas,
     /// umbo_replica_context_add_metric(), umbo_replica_context_scratch().
@@ -208,6 +212,7 @@ fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
             indices: rows.indices.address().cast(),
             training: rows.gradients.is_some().into(),
             replica_id: context.replica() as i32,
+            thread_count: context.strategy().computing_threads(context.replica()) as i64,
             context: ptr::null_mut(),
             array_count: count as i64,
             weights: weights.as_ptr(),

@@ -46,6 +46,40 @@ static void rates_of_the_program(void) {
     umbo_trainer_release(trainer);
 }
 
+/* What the rows say of threads. */
+typedef struct {
+    int64_t most_threads, least_threads;
+} shares;
+
+static umbo_status note_shares(const umbo_rows *rows, const float *w, float *gradient, void *user_data, double *loss) {
+    shares *all = (shares *)user_data;
+    (void)w, (void)gradient, (void)loss;
+    if (rows->replica_id != 0) return UMBO_OK;
+    if (all->most_threads < rows->thread_count) all->most_threads = rows->thread_count;
+    if (all->least_threads > rows->thread_count) all->least_threads = rows->thread_count;
+    return UMBO_OK;
+}
+
+/* Each replica has its share of the processors, and one thread where bits must not depend on them. */
+static void threads_of_a_replica(void) {
+    int64_t processors = 1;
+    CHECK_OK(umbo_processor_count(&processors));
+    for (int64_t replicas = 1; replicas <= processors; ++replicas) {
+        for (int in_sync = 0; in_sync < 2; ++in_sync) {
+            float weights[FEATURES] = {0};
+            shares all = {0, 1 << 20};
+            umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+            options.replicas = replicas;
+            options.replicas_in_sync = in_sync ? processors + 1 : 0;
+            umbo_trainer *trainer = trainer_with(weights, &options);
+            CHECK_OK(umbo_trainer_step(trainer, 0, ROWS, note_shares, &all, NULL));
+            const int64_t expected = in_sync ? 1 : processors / replicas;
+            CHECK(all.most_threads == expected && all.least_threads == expected);
+            umbo_trainer_release(trainer);
+        }
+    }
+}
+
 /* For steps with so little to do a trainer chooses one replica, and the result is that of one from the beginning. */
 static void chooses(void) {
     float weights[2][FEATURES] = {{0}, {0}};
@@ -94,6 +128,7 @@ int main(void) {
     make_table();
     schedules();
     rates_of_the_program();
+    threads_of_a_replica();
     chooses();
     return finish();
 }

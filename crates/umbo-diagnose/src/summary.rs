@@ -430,12 +430,12 @@ fn median(mut all: Vec<u64>) -> u64 {
 }
 
 /// `1 step`, `2 steps`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Nanoseconds as a readable text: three significant digits and a unit.
-pub(super) fn duration(nanoseconds: u64) -> String {
+pub fn duration(nanoseconds: u64) -> String {
     let (amount, unit) = match nanoseconds {
         0 => return "0".to_owned(),
         1..1000 => return format!("{nanoseconds} ns"),

@@ -78,6 +78,9 @@ public:
     // Among the replicas of this process; no two calls have the same at a time.
     std::int32_t replica_id() const noexcept { return raw_->replica_id; }
 
+    // How many threads of its own the callable may use.
+    std::int64_t thread_count() const noexcept { return raw_->thread_count; }
+
     umbo::replica_context context() const noexcept { return umbo::replica_context(raw_->context); }
 
     // The weights of an array, and the memory where this replica adds to their gradient.

@@ -75,7 +75,7 @@ impl ReplicaLayout {
         })
     }
 
-    /// The processors of `all` that belong to one of the compute devices; none if it has none of its
+    /// The processors of `all` that belong to one of the compute devices. None: it has none of its
     /// own.
     pub fn processors_of(&self, device: DeviceId, all: &CpuSet) -> Option<CpuSet> {
         if !self.divides_processors {

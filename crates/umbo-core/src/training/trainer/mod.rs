@@ -105,7 +105,7 @@ impl Trainer {
             .map_or(Ok(()), |path| check_place(path, "interrupt_path"))?;
         let parts = Parts::new(maker(None)?, &options)?;
         Ok(Arc::new(Trainer {
-            parts: RwLock::new((parts, Choice::Open)),
+            parts: RwLock::new((parts, Choice::open())),
             maker,
             options,
             is_step_checked: ReentrantMutex::default(),
@@ -282,24 +282,23 @@ impl Trainer {
 
     /// Chooses the number of replicas, if enough steps were measured.
     fn end_steps(&self) -> Result<()> {
-        if !self.parts.write().1.begin_choosing() {
-            return Ok(());
-        }
-        let parts = self.parts();
-        // Not under the lock: the program's log callback may ask how far the training is.
-        let Some((one, reason)) = choice::one_if_faster(&parts, &self.options, &*self.maker)?
-        else {
-            self.parts.write().1.may_change();
+        let Some(choosing) = self.parts.write().1.begin_choosing() else {
             return Ok(());
         };
+        let parts = self.parts();
+        // Not under the lock: the program's log callback may ask how far the training is.
+        let decided = choosing.decide(&parts, &self.options, &*self.maker)?;
         {
             let (present, choice) = &mut *self.parts.write();
-            if !choice.may_change() {
-                return Ok(());
+            let takes_place = choice.end_choosing(decided.as_ref())?;
+            match &decided {
+                Some(decided) if takes_place => *present = Arc::clone(&decided.parts),
+                _ => return Ok(()),
             }
-            *present = one;
         }
-        log::keep(Level::Info, || reason);
+        if let Some(decided) = decided {
+            log::keep(Level::Info, || decided.reason);
+        }
         Ok(())
     }
 
