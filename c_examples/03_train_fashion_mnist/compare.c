@@ -74,7 +74,7 @@ static int was_busy(const contestant *c) {
   int32_t causes = 0;
   size_t length = 0;
   /* The text does not matter here, and there is no room for it. */
-  const umbo_status found = umbo_strategy_step_report(c->trainer.strategy, &causes, NULL, 0, &length);
+  const umbo_status found = umbo_strategy_step_report(c->trainer.strategy, NULL, 0, &length, &causes);
   return found == UMBO_STATUS_OUT_OF_RANGE && (causes & UMBO_STEP_CAUSE_BUSY_MACHINE) != 0;
 }
 

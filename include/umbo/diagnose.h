@@ -19,7 +19,7 @@
  * static umbo_status print_report(const umbo_strategy *strategy) {
  *   char text[8192];
  *   size_t length = 0;
- *   UMBO_TRY(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
+ *   UMBO_TRY(umbo_strategy_step_report(strategy, text, sizeof(text), &length, NULL));
  *   puts(text);
  *   return UMBO_OK;
  * }
@@ -122,17 +122,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
 /**
  * Reports what the steps of a strategy spend their time on, and what to change.
  *
- * @param[out] causes The sum of constants of umbo_step_cause, 0 for none. May be NULL.
  * @param[out] buffer The report: a table with a line for each replica, and a line for each cause
  *   with its remedy. Its length changes with the figures. If it is too small, `causes` is written,
  *   too.
+ * @param[out] causes The sum of constants of umbo_step_cause, 0 for none. May be NULL.
  * @return UMBO_STATUS_FAILED_PRECONDITION: no step was measured since
  *   umbo_strategy_measure_steps(), or none was committed.
  *
  * Callbacks may call it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_report(
-    const umbo_strategy *strategy, int32_t *causes, char *buffer, size_t capacity, size_t *length);
+    const umbo_strategy *strategy, char *buffer, size_t capacity, size_t *length, int32_t *causes);
 
 /**
  * Gets the figures of one replica.

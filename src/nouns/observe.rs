@@ -84,10 +84,10 @@ pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
 
 /// Reports what the steps of a strategy spend their time on, and what to change.
 ///
-/// @param[out] causes The sum of constants of umbo_step_cause, 0 for none. May be NULL.
 /// @param[out] buffer The report: a table with a line for each replica, and a line for each cause
 ///   with its remedy. Its length changes with the figures. If it is too small, `causes` is written,
 ///   too.
+/// @param[out] causes The sum of constants of umbo_step_cause, 0 for none. May be NULL.
 /// @return UMBO_STATUS_FAILED_PRECONDITION: no step was measured since
 ///   umbo_strategy_measure_steps(), or none was committed.
 ///
@@ -100,10 +100,10 @@ pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
 )]
 pub fn umbo_strategy_step_report(
     strategy: *const umbo_strategy,
-    causes: *mut i32,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
+    causes: *mut i32,
 ) {
     let report = strategy.step_report()?;
     causes.write(report.advice.iter().map(|advice| advice.cause.to_c()).sum());

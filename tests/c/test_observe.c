@@ -40,7 +40,7 @@ static umbo_status asks(umbo_replica_context *context, const umbo_value *args, v
     (void)context;
     (void)args;
     (void)result;
-    return umbo_strategy_step_report((umbo_strategy *)user_data, NULL, text, sizeof(text), &length);
+    return umbo_strategy_step_report((umbo_strategy *)user_data, text, sizeof(text), &length, NULL);
 }
 
 static void reports(umbo_strategy *strategy) {
@@ -48,20 +48,20 @@ static void reports(umbo_strategy *strategy) {
     size_t length = 0;
     int32_t causes = 77;
     int32_t replica;
-    CHECK_STATUS(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length),
+    CHECK_STATUS(umbo_strategy_step_report(strategy, text, sizeof(text), &length, &causes),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("no step was measured");
     CHECK(causes == 77);
     CHECK_OK(umbo_strategy_measure_steps(strategy, 1));
     CHECK_STATUS(umbo_strategy_run(strategy, fails, NULL, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
-    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length),
+    CHECK_STATUS(umbo_strategy_step_report(strategy, text, sizeof(text), &length, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     run(strategy, 20);
     CHECK_OK(umbo_strategy_run(strategy, asks, NULL, strategy, NULL, NULL));
-    CHECK_OK(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, text, sizeof(text), &length, &causes));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
     CHECK(strstr(text, "exchange") != NULL && causes < UMBO_STEP_CAUSE_OLD_KERNELS);
-    CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, text, sizeof(text), &length, NULL));
     for (replica = 0; replica < 2; replica++) {
         umbo_step_times times = UMBO_STEP_TIMES_INIT;
         double sum;
@@ -87,10 +87,10 @@ static void reports(umbo_strategy *strategy) {
     }
     length = 0;
     causes = 77;
-    CHECK_STATUS(umbo_strategy_step_report(strategy, &causes, text, 10, &length), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, text, 10, &length, &causes), UMBO_STATUS_OUT_OF_RANGE);
     CHECK(length > 10 && causes != 77);
-    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, NULL, 1, &length), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, 0, &length, NULL), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, 1, &length, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("buffer");
     CHECK_STATUS(umbo_strategy_measure_steps(strategy, 2), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("measure");
@@ -98,7 +98,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_measure_steps(strategy, 0));
     CHECK_OK(umbo_strategy_measure_steps(strategy, 0));
     run(strategy, 5);
-    CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, text, sizeof(text), &length, NULL));
     CHECK(strstr(text, "21 steps measured of 22") != NULL);
 }
 

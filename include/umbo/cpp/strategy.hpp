@@ -398,7 +398,7 @@ public:
         // The text may become longer from call to call while steps are taken.
         for (int attempt = 0; attempt < 8 && found == UMBO_STATUS_OUT_OF_RANGE; ++attempt) {
             if (length >= text.size()) text.resize(2 * length);
-            found = umbo_strategy_step_report(get(), &report.causes, &text[0], text.size(), &length);
+            found = umbo_strategy_step_report(get(), &text[0], text.size(), &length, &report.causes);
         }
         UMBO_DETAIL_TRY(found);
         text.resize(length);

@@ -141,7 +141,7 @@ static CHECK_MAYBE_UNUSED void use_measured(struct objects *good) {
     int32_t causes = 0;
     use_optimizer(good, good->optimizer);
     umbo_ignore(used(
-        umbo_strategy_step_report(good->strategy, &causes, text, sizeof(text), &length)));
+        umbo_strategy_step_report(good->strategy, text, sizeof(text), &length, &causes)));
 }
 
 static CHECK_MAYBE_UNUSED void use_trace(struct objects *good) {
