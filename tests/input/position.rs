@@ -184,6 +184,29 @@ fn a_cache_with_an_endless_repeat_of_nothing_is_restored() {
     }
 }
 
+/// A cache holds a whole round. Where there are more elements by now, it does not.
+#[test]
+fn a_cache_of_what_has_become_longer_is_refused() {
+    for (cached, now) in [(0, 2), (2, 3), (3, 9)] {
+        for repeated in [1, -1] {
+            if repeated == -1 && cached > 0 {
+                continue; // It never ends.
+            }
+            let dataset = |count| generated(count).repeat(repeated).unwrap().cache().unwrap();
+            let (iterator, _) = after(&dataset(cached), cached as usize);
+            assert!(iterator.next().unwrap().is_none());
+            let position = iterator.save_position().unwrap();
+            let longer = dataset(now).iterator().unwrap();
+            let says = format!("{cached} elements were cached, and there are more");
+            fails(
+                longer.restore_position(&position),
+                Status::InvalidArgument,
+                &says,
+            );
+        }
+    }
+}
+
 fn in_place(dataset: &Dataset, position: &str) -> PassIterator {
     let iterator = dataset.iterator().unwrap();
     iterator.restore_position(position).unwrap();

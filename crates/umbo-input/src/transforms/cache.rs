@@ -160,6 +160,12 @@ impl<T: Item> CachePass<T> {
             reserve(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
+        // What is repeated without end is known by this alone: it was empty, and is not now.
+        if self.input.next()?.is_some() {
+            return Err(unfit(&format!(
+                "{count} elements were cached, and there are more"
+            )));
+        }
         let mut kept = CachedRound {
             items,
             origin: StateWriter::default(),
