@@ -148,6 +148,10 @@ pub fn umbo_trainer_create(
     let handle = reserve()?;
     let strategy = strategy_from(&options)?;
     let optimizer = optimizer_from(&options)?;
+    let settings = TrainerOptions {
+        schedule: optimizer.schedule(),
+        ..settings
+    };
     let maker = move |replicas| make_parts(&given, &strategy, &optimizer, replicas);
     let made = Trainer::new(Box::new(maker), settings);
     trainer.write(handle.make(made.map_err(of_options(&["interrupt_path"]))?));
@@ -309,6 +313,7 @@ fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
         false => Some(unsafe { path(options.interrupt_path, "options.interrupt_path") }?),
     };
     Ok(TrainerOptions {
+        schedule: RateSchedule::default(),
         loss_reduction: constant(options.loss_reduction, "options.loss_reduction")?,
         accumulation_steps: positive(options.accumulation_steps, "options.accumulation_steps")?,
         seed: options.seed,
@@ -400,6 +405,14 @@ enum GivenOptimizer {
 }
 
 impl GivenOptimizer {
+    /// The schedule that the trainer's options say.
+    fn schedule(&self) -> RateSchedule {
+        match self {
+            GivenOptimizer::Made(_) => RateSchedule::default(),
+            GivenOptimizer::Rule(given) => given.schedule,
+        }
+    }
+
     fn get(&self, strategy: &Strategy) -> Result<Arc<Optimizer>> {
         let fields = &["learning_rate", "weight_decay", "global_clip_norm"];
         match self {

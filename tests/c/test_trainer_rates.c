@@ -27,6 +27,65 @@ static void schedules(void) {
     umbo_trainer_release(trainer);
 }
 
+/* A training whose schedule was another one is restored, and the log says which; the same one is not worth a word. */
+static const struct {
+    const char *schedule;
+    int64_t updates, warmup;
+    int is_ended; /* the program has set the rate */
+    const char *words;
+} kinds[] = {
+    {NULL, 0, 0, 0, "no schedule"},
+    {NULL, 0, 3, 0, "no schedule with 3 of warm-up"},
+    {"linear", 6, 0, 0, "the schedule linear over 6 updates"},
+    {"linear", 8, 0, 0, "the schedule linear over 8 updates"},
+    {"cosine", 6, 2, 0, "the schedule cosine over 6 updates with 2 of warm-up"},
+    {"linear", 6, 0, 1, "no schedule"},
+};
+
+static umbo_trainer *scheduled(float *weights, int kind) {
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.schedule = kinds[kind].schedule;
+    options.schedule_updates = kinds[kind].updates;
+    options.warmup_updates = kinds[kind].warmup;
+    options.replicas = 1;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    if (kinds[kind].is_ended) CHECK_OK(umbo_trainer_set_learning_rate(trainer, 0.25));
+    return trainer;
+}
+
+static char said[512];
+
+static void keep_message(umbo_log_level level, const char *message, void *user_data) {
+    (void)level, (void)user_data;
+    strncpy(said, message, sizeof(said) - 1);
+}
+
+static void other_schedules(void) {
+    const char *const path = "test_trainer_rates.umbo";
+    for (int saved = 0; saved < COUNT_OF(kinds); ++saved) {
+        float weights[FEATURES] = {0};
+        umbo_trainer *trainer = scheduled(weights, saved);
+        CHECK_OK(umbo_trainer_save(trainer, path));
+        umbo_trainer_release(trainer);
+        for (int own = 0; own < COUNT_OF(kinds); ++own) {
+            char first[128], second[128];
+            const int is_same = strcmp(kinds[saved].words, kinds[own].words) == 0;
+            trainer = scheduled(weights, own);
+            CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, keep_message, NULL, NULL));
+            for (int time = 0; time < 2; ++time) { /* told each time */
+                memset(said, 0, sizeof(said));
+                CHECK_OK(umbo_trainer_resume(trainer, path, NULL));
+                snprintf(first, sizeof(first), "had %s, and", kinds[saved].words);
+                snprintf(second, sizeof(second), "the trainer has %s, which", kinds[own].words);
+                CHECK(is_same ? said[0] == '\0' : strstr(said, first) != NULL && strstr(said, second) != NULL);
+            }
+            expect_no_messages();
+            umbo_trainer_release(trainer);
+        }
+        CHECK(remove(path) == 0);
+    }
+}
+
 /* The program sets the rate of each update, which ends a schedule. The last one stays when one replica is chosen, after
  * more steps. */
 static void rates_of_the_program(void) {
@@ -127,6 +186,7 @@ static void chooses(void) {
 int main(void) {
     make_table();
     schedules();
+    other_schedules();
     rates_of_the_program();
     threads_of_a_replica();
     chooses();

@@ -62,6 +62,8 @@ pub enum Replicas {
 /// How a trainer trains.
 #[derive(Clone)]
 pub struct TrainerOptions {
+    /// The learning rate over the training, as far as the trainer's options say it.
+    pub schedule: RateSchedule,
     /// How the program's function reduces the losses of its rows.
     pub loss_reduction: LossReduction,
     /// The number of steps that make one update.
@@ -240,7 +242,9 @@ impl Trainer {
     /// Sets the learning rate from the next update on, and ends a schedule.
     pub fn set_learning_rate(&self, rate: f64) -> Result<()> {
         let _turn = self.take_turn()?;
-        self.parts().optimizer.set_learning_rate(rate)
+        let parts = self.parts();
+        parts.optimizer.set_learning_rate(rate)?;
+        RateSchedule::default().store(&parts.checkpoint)
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
@@ -311,7 +315,29 @@ impl Trainer {
     /// Restores the training from a file, or changes nothing.
     pub fn restore(&self, path: &Path) -> Result<()> {
         let _turn = self.take_turn()?;
-        self.parts().checkpoint.restore(path)
+        let parts = self.parts();
+        parts.checkpoint.restore(path)?;
+        self.follow_own_schedule(&parts)
+    }
+
+    /// Says so if a training was restored that had another schedule: the rate is not that of the
+    /// training that was saved.
+    fn follow_own_schedule(&self, parts: &Parts) -> Result<()> {
+        let saved = RateSchedule::load(&parts.checkpoint)?;
+        let followed = match parts.optimizer.has_schedule() {
+            true => self.options.schedule,
+            false => RateSchedule::default(),
+        };
+        if saved != followed {
+            log::log(Level::Warning, || {
+                format!(
+                    "the training that was restored had {saved}, and the trainer has {followed}, \
+                     which its learning rate now follows; make the trainer with the same options, \
+                     unless another schedule is meant"
+                )
+            });
+        }
+        followed.store(&parts.checkpoint)
     }
 
     /// Restores the training if there is such a file. Returns how many epochs have ended.

@@ -2,12 +2,16 @@
 
 use std::f64::consts::PI;
 
-use umbo_base::error::Result;
+use std::fmt;
+
+use umbo_base::error::{Error, Result};
+use umbo_checkpoint::{Checkpoint, Number};
 
 /// How the learning rate falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decay {
     /// It does not.
+    #[default]
     Constant,
     /// As a straight line to 0.
     Linear,
@@ -16,7 +20,7 @@ pub enum Decay {
 }
 
 /// A learning rate that depends on how many updates there were.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateSchedule {
     /// How it falls.
     pub decay: Decay,
@@ -26,7 +30,47 @@ pub struct RateSchedule {
     pub updates: u64,
 }
 
+const DECAY: &str = "trainer.schedule.decay";
+const WARMUP: &str = "trainer.schedule.warmup_updates";
+const UPDATES: &str = "trainer.schedule.updates";
+
+/// In the order of their numbers in a checkpoint.
+const DECAYS: [Decay; 3] = [Decay::Constant, Decay::Linear, Decay::Cosine];
+
 impl RateSchedule {
+    /// Sets the checkpoint's numbers.
+    pub(super) fn store(&self, checkpoint: &Checkpoint) -> Result<()> {
+        for (name, number) in [
+            (DECAY, self.decay as u64),
+            (WARMUP, self.warmup),
+            (UPDATES, self.updates),
+        ] {
+            checkpoint.set_number(name, Number::Integer(number as i64))?;
+        }
+        Ok(())
+    }
+
+    /// Gets the checkpoint's numbers.
+    pub(super) fn load(checkpoint: &Checkpoint) -> Result<RateSchedule> {
+        let number = |name| match checkpoint.number(name)? {
+            Number::Integer(number) if number >= 0 => Ok(number as u64),
+            other => Err(Error::DataLoss(format!(
+                "checkpoint: its number '{name}' is {other:?}; a trainer has 0 or more there"
+            ))),
+        };
+        let decay = number(DECAY)?;
+        let decay = DECAYS.get(decay as usize).copied().ok_or_else(|| {
+            Error::DataLoss(format!(
+                "checkpoint: its number '{DECAY}' is {decay}, which no trainer has"
+            ))
+        })?;
+        Ok(RateSchedule {
+            decay,
+            warmup: number(WARMUP)?,
+            updates: number(UPDATES)?,
+        })
+    }
+
     /// Refuses numbers that do not fit each other.
     pub fn check(&self) -> Result<()> {
         let RateSchedule {
@@ -66,6 +110,25 @@ impl RateSchedule {
             Decay::Constant => 1.0,
             Decay::Linear => 1.0 - part(),
             Decay::Cosine => (1.0 + (PI * part()).cos()) / 2.0,
+        }
+    }
+}
+
+impl fmt::Display for RateSchedule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RateSchedule {
+            decay,
+            warmup,
+            updates,
+        } = self;
+        match decay {
+            Decay::Constant => write!(to, "no schedule")?,
+            Decay::Linear => write!(to, "the schedule linear over {updates} updates")?,
+            Decay::Cosine => write!(to, "the schedule cosine over {updates} updates")?,
+        }
+        match warmup {
+            0 => Ok(()),
+            _ => write!(to, " with {warmup} of warm-up"),
         }
     }
 }
