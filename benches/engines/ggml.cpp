@@ -5,52 +5,51 @@
 // Alone, ggml's graph uses so many threads; under Umbo there are so many replicas with one thread each.
 #include "training.hpp"
 
-#include "../../c_examples/engines/ggml_model.hpp"
+#include "../../tests/engines/ggml_alone.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace {
 
-constexpr layers sizes = {784, 500, 10};
+using ggml_alone::perceptron;
+
+constexpr ggml_alone::sizes sizes = {784, 500, 10};
 constexpr std::int64_t examples = 4096, batch = 256;
-constexpr float rate = 1e-3f;
+constexpr float spread = 0.05f;
 
 struct data {
-  std::vector<float> x = std::vector<float>(examples * sizes.inputs);
-  std::vector<float> y = std::vector<float>(examples * sizes.classes, 0.0f);
+  ggml_opt_dataset_t dataset = ggml_opt_dataset_init(GGML_TYPE_F32, GGML_TYPE_F32, sizes.inputs, sizes.classes, examples, 1);
+  float *x = ggml_get_data_f32(ggml_opt_dataset_data(dataset)), *y = ggml_get_data_f32(ggml_opt_dataset_labels(dataset));
 
   data() {
+    std::fill(y, y + examples * sizes.classes, 0.0f);
     std::uint32_t state = 7;
     for (std::int64_t row = 0; row < examples; ++row) {
       float sum = 0;
       for (std::int64_t column = 0; column < sizes.inputs; ++column) {
         state = state * 1664525u + 1013904223u;
         const float number = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
-        x[static_cast<std::size_t>(row * sizes.inputs + column)] = number;
+        x[row * sizes.inputs + column] = number;
         sum += column % 2 == 0 ? number : -number;
       }
       const auto label = std::min<std::int64_t>(9, std::max<std::int64_t>(0, static_cast<std::int64_t>(sum / 6 + 5)));
-      y[static_cast<std::size_t>(row * sizes.classes + label)] = 1.0f;
+      y[row * sizes.classes + label] = 1.0f;
     }
   }
+  ~data() { ggml_opt_dataset_free(dataset); }
+  data(const data &) = delete;
+  data &operator=(const data &) = delete;
 };
-
-ggml_opt_optimizer_params settings(void *) {
-  ggml_opt_optimizer_params how{};
-  how.adamw = {rate, 0.9f, 0.999f, 1e-8f, 0.0f};
-  how.sgd = {rate, 0.0f};
-  return how;
-}
 
 class alone final : public training {
 public:
-  explicit alone(int threads) : weights_(drawn()), training_(*weights_, batch, threads, settings) {}
+  explicit alone(int threads) : training_(with(threads)) {}
 
   double pass() override {
     ggml_opt_result_t result = ggml_opt_result_init();
     for (std::int64_t first = 0; first < examples; first += batch) {
-      training_.step(&all_.x[static_cast<std::size_t>(first * sizes.inputs)],
-                     &all_.y[static_cast<std::size_t>(first * sizes.classes)], result);
+      training_.step(all_.x + first * sizes.inputs, all_.y + first * sizes.classes, result);
     }
     double loss = 0;
     ggml_opt_result_loss(result, &loss, nullptr);
@@ -58,67 +57,47 @@ public:
     return loss;
   }
 
-  static std::shared_ptr<block> drawn() {
-    auto made = std::make_shared<block>(sizes);
-    made->draw(0.05f);
-    return made;
+private:
+  static ggml_alone::settings with(int threads) {
+    ggml_alone::settings how;
+    how.of = sizes;
+    how.rows = batch;
+    how.threads = threads;
+    how.spread = spread;
+    how.params = ggml_opt_get_default_optimizer_params(nullptr);
+    return how;
   }
 
-private:
   data all_;
-  std::shared_ptr<block> weights_;
-  own_training training_;
+  ggml_alone::training training_;
 };
 
 class under_umbo final : public training {
 public:
-  explicit under_umbo(int count) : weights_(alone::drawn()), strategy_(of(count)) {
-    if (batch % count != 0) give_up("%d replicas cannot share batches of %d evenly", count, static_cast<int>(batch));
-    for (int index = 0; index < count; ++index) replicas_.push_back(std::make_unique<replica>(*weights_, batch / count));
-    std::vector<umbo_view> views;
-    for (const ggml_tensor *each : replicas_[0]->net.weights) views.push_back(view_of(each));
-    gradients_ = umbo::gradients::create(
-        strategy_, strategy_.create_variables_in_memory(weight_names, views, weights_), umbo::loss_reduction::mean);
-    umbo::adamw_options how;
-    how.learning_rate = static_cast<double>(rate);
-    how.epsilon = 1e-8;
-    how.weight_decay = 0;
-    adamw_ = umbo::optimizer::adamw(strategy_, how);
-    umbo::value::field_list fields;
-    fields.emplace_back("x", umbo::value::from_data({examples, sizes.inputs}, all_.x.data()));
-    fields.emplace_back("y", umbo::value::from_data({examples, sizes.classes}, all_.y.data()));
-    const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
-    batches_ = strategy_.distribute_dataset(rows).iterate();
-  }
+  explicit under_umbo(int count)
+      : model_(umbo::strategy::create_cpu(count), options(), [](ggml_context *ctx) { return perceptron(ctx, sizes); },
+               [](perceptron &net) { net.draw(spread); }),
+        loop_(model_, umbo::adapters::rows_of(all_.dataset), loop_options()) {}
 
-  double pass() override {
-    double sum = 0;
-    for (const umbo::value &element : batches_) {
-      strategy_.run([this](umbo::replica_context &context, const umbo::value &rows) {
-        const auto x = rows.view_as<float>("x"), y = rows.view_as<float>("y");
-        replicas_[static_cast<std::size_t>(context.replica_id())]->contribute(context, gradients_, x.data(), y.data());
-      }, element);
-      adamw_.apply(gradients_);
-      sum += strategy_.metric_result("loss").sum;
-    }
-    batches_.reset();
-    return sum / examples;
-  }
+  double pass() override { return loop_.epoch().first.loss; }
 
 private:
-  static umbo::strategy of(int count) {
-    umbo::strategy_options options;
-    options.cpu_replicas = count;
-    return umbo::strategy::create(options);
+  static umbo::adapters::ggml_options options() {
+    umbo::adapters::ggml_options how;
+    how.datapoint_size = sizes.inputs;
+    return how;
+  }
+
+  static umbo::adapters::ggml_loop_options loop_options() {
+    umbo::adapters::ggml_loop_options how;
+    how.batch_size = batch;
+    how.shuffle = false;
+    return how;
   }
 
   data all_;
-  std::shared_ptr<block> weights_;
-  umbo::strategy strategy_;
-  std::vector<std::unique_ptr<replica>> replicas_;
-  umbo::gradients gradients_;
-  umbo::optimizer adamw_;
-  umbo::iterator batches_;
+  umbo::adapters::ggml_model<perceptron> model_;
+  umbo::adapters::ggml_loop<perceptron> loop_;
 };
 
 template <class How>

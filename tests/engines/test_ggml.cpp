@@ -1,0 +1,594 @@
+// ggml under Umbo: training there agrees with ggml_opt, and does not depend on replicas.
+#include <umbo/adapters/ggml.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../c/check.h"
+#include "ggml_alone.hpp"
+#include "ggml_rule.hpp"
+
+namespace {
+
+using ggml_alone::perceptron;
+using ggml_alone::settings;
+using umbo::adapters::ggml_loop;
+using umbo::adapters::ggml_loop_options;
+using umbo::adapters::ggml_model;
+using umbo::adapters::ggml_options;
+using umbo::adapters::ggml_result;
+
+constexpr std::int64_t batch = 12, batches = 13;
+
+ggml_opt_optimizer_params common_params() {
+    ggml_opt_optimizer_params how{};
+    how.adamw = {0.01f, 0.9f, 0.999f, 1e-8f, 0.05f};
+    how.sgd = {0.05f, 0.01f};
+    return how;
+}
+
+struct examples {
+    settings how;
+    std::int64_t rows;
+    ggml_opt_dataset_t dataset;
+
+    explicit examples(const settings &of = {}, std::int64_t count = batch * batches)
+        : how(of), rows(count),
+          dataset(ggml_opt_dataset_init(GGML_TYPE_F32, GGML_TYPE_F32, of.of.inputs, of.of.classes, count, 1)) {
+        std::uint32_t state = 7;
+        for (std::int64_t row = 0; row < rows; ++row) {
+            float sum = 0;
+            for (std::int64_t column = 0; column < how.of.inputs; ++column) {
+                state = state * 1664525u + 1013904223u;
+                const float number = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+                x(row)[column] = number;
+                sum += number * static_cast<float>(column % 3);
+            }
+            for (std::int64_t label = 0; label < how.of.classes; ++label) y(row)[label] = 0;
+            y(row)[static_cast<std::int64_t>(std::floor(std::fabs(sum) * 1.5f)) % how.of.classes] = 1;
+        }
+    }
+    ~examples() { ggml_opt_dataset_free(dataset); }
+    examples(const examples &) = delete;
+    examples &operator=(const examples &) = delete;
+
+    float *x(std::int64_t row) const { return ggml_get_data_f32(ggml_opt_dataset_data(dataset)) + row * how.of.inputs; }
+    float *y(std::int64_t row) const { return ggml_get_data_f32(ggml_opt_dataset_labels(dataset)) + row * how.of.classes; }
+    umbo::dataset of_umbo() const { return umbo::adapters::rows_of(dataset); }
+};
+
+ggml_options options_of(const settings &how) {
+    ggml_options made;
+    made.datapoint_size = how.of.inputs;
+    made.loss_type = how.loss;
+    return made;
+}
+
+std::unique_ptr<ggml_model<perceptron>> model_on(const umbo::strategy &strategy, const settings &how = {}) {
+    return std::make_unique<ggml_model<perceptron>>(strategy, options_of(how), [of = how.of](ggml_context *ctx) { return perceptron(ctx, of); },
+                                                    [=](perceptron &net) { net.draw(how.spread); });
+}
+
+std::vector<float> alone(const examples &all, std::int64_t epochs) {
+    ggml_alone::training training(all.how);
+    for (std::int64_t step = 0; step < epochs * batches; ++step) {
+        const std::int64_t first = step % batches * batch;
+        training.step(all.x(first), all.y(first));
+    }
+    return training.net.numbers();
+}
+
+std::vector<float> under_umbo(const umbo::strategy &strategy, const examples &all, std::int64_t epochs, std::int64_t batch_size = batch) {
+    const auto model = model_on(strategy, all.how);
+    settings how = all.how;
+    ggml_loop_options with;
+    with.batch_size = batch_size;
+    with.shuffle = false;
+    with.optimizer = how.optimizer;
+    with.get_opt_pars = ggml_opt_get_constant_optimizer_params;
+    with.get_opt_pars_ud = &how.params;
+    ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) CHECK(loop.epoch().first.ndata == all.rows);
+    return model->central().numbers();
+}
+
+float furthest(const std::vector<float> &a, const std::vector<float> &b) {
+    CHECK(a.size() == b.size());
+    float found = 0;
+    for (std::size_t at = 0; at < a.size(); ++at) found = std::fmax(found, std::fabs(a[at] - b[at]));
+    return found;
+}
+
+// What an action throws, as a status and its message.
+template <class Action>
+std::pair<umbo::status, std::string> refusal_of(Action action) {
+    try {
+        action();
+    } catch (const umbo::error &error) {
+        return {error.status(), error.what()};
+    }
+    return {umbo::status::ok, ""};
+}
+
+bool is_refused(const std::pair<umbo::status, std::string> &found, umbo::status with, const char *naming) {
+    const bool right = found.first == with && found.second.find(naming) != std::string::npos;
+    if (!right) std::fprintf(stderr, "expected '%s' and found: %s\n", naming, found.second.c_str());
+    return right;
+}
+
+// With ggml's own formula one replica comes to the weights of ggml_opt, bit by bit: gradients are the same.
+void bits_of_ggml() {
+    settings how;
+    how.params = common_params();
+    const examples all(how);
+    constexpr std::int64_t epochs = 36;
+    const auto strategy = umbo::strategy::create_cpu(1);
+    const auto model = model_on(strategy);
+    const auto rule = ggml_rule::as_ggml_was_compiled(how.params).on(strategy);
+    const auto pass = strategy.iterate(all.of_umbo().batch(batch));
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+        for (const umbo::value &each : pass) {
+            model->train(each);
+            rule.apply(model->gradients());
+        }
+    }
+    CHECK(model->central().numbers() == alone(all, epochs));
+}
+
+void any_number_of_replicas() {
+    settings how;
+    how.params = common_params();
+    for (const auto optimizer : {GGML_OPT_OPTIMIZER_TYPE_ADAMW, GGML_OPT_OPTIMIZER_TYPE_SGD}) {
+        how.optimizer = optimizer;
+        const examples all(how);
+        const auto expected = alone(all, 6);
+        for (const std::int64_t replicas : {1, 2, 3, 4, 5}) {
+            CHECK(furthest(under_umbo(umbo::strategy::create_cpu(replicas), all, 6), expected) < 1e-4f);
+        }
+        // So many parts on any number of threads: the same bits.
+        std::vector<float> of_one;
+        for (const std::int64_t threads : {1, 2, 3, 4}) {
+            umbo::strategy_options parts;
+            parts.cpu_replicas = threads;
+            parts.replicas_in_sync = 4;
+            const auto found = under_umbo(umbo::strategy::create(parts), all, 6);
+            if (of_one.empty()) of_one = found;
+            CHECK(found == of_one && furthest(found, expected) < 1e-4f);
+        }
+    }
+}
+
+void losses_of_ggml() {
+    for (const auto loss : {GGML_OPT_LOSS_TYPE_MEAN, GGML_OPT_LOSS_TYPE_SUM, GGML_OPT_LOSS_TYPE_CROSS_ENTROPY,
+                            GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR}) {
+        settings how;
+        how.loss = loss;
+        how.params = common_params();
+        how.params.sgd.alpha = loss == GGML_OPT_LOSS_TYPE_SUM ? 1e-3f : 0.05f;
+        how.optimizer = GGML_OPT_OPTIMIZER_TYPE_SGD;
+        const examples all(how);
+        const auto expected = alone(all, 2);
+        for (const std::int64_t replicas : {1, 3}) {
+            const float off = furthest(under_umbo(umbo::strategy::create_cpu(replicas), all, 2), expected);
+            if (!(off < 1e-4f)) std::fprintf(stderr, "loss %d, %d replicas: %g\n", static_cast<int>(loss), static_cast<int>(replicas), static_cast<double>(off));
+            CHECK(off < 1e-4f);
+        }
+    }
+}
+
+// Batches that do not divide: the last one is smaller than the number of replicas.
+void uneven_and_empty_parts() {
+    settings how;
+    how.params = common_params();
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{13}}) {
+        const examples few(how, rows);
+        const auto expected = under_umbo(umbo::strategy::create_cpu(1), few, 3, 5);
+        for (const std::int64_t replicas : {2, 4, 7}) {
+            CHECK(furthest(under_umbo(umbo::strategy::create_cpu(replicas), few, 3, 5), expected) < 1e-4f);
+        }
+    }
+    // More sizes of a part than graphs are kept of.
+    const examples all(how);
+    const auto strategy = umbo::strategy::create_cpu(1);
+    const auto model = model_on(strategy);
+    const auto sgd = umbo::optimizer::sgd(strategy);
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 1, 6}) {
+        const auto x = umbo::value::from_data({rows, how.of.inputs}, all.x(0)), y = umbo::value::from_data({rows, how.of.classes}, all.y(0));
+        CHECK(model->train(umbo::value::create_struct({{"data", x}, {"labels", y}})) > 0);
+        CHECK(strategy.metric_result("loss").weight == static_cast<double>(rows));
+        sgd.apply(model->gradients());
+    }
+}
+
+// Losses, accuracies and metrics of the program are those of ggml_opt.
+void evaluation_as_in_ggml() {
+    settings how;
+    how.params = common_params();
+    const examples all(how);
+    ggml_alone::training theirs(how);
+    ggml_opt_result_t result = ggml_opt_result_init();
+    for (std::int64_t first = 0; first < all.rows; first += batch) theirs.step(all.x(first), all.y(first), result, false);
+    double loss = 0, accuracy = 0;
+    ggml_opt_result_loss(result, &loss, nullptr);
+    ggml_opt_result_accuracy(result, &accuracy, nullptr);
+    ggml_opt_result_free(result);
+    for (const std::int64_t replicas : {1, 2, 3}) {
+        const auto strategy = umbo::strategy::create_cpu(replicas);
+        const auto model = model_on(strategy);
+        const auto before = model->central().numbers();
+        ggml_loop_options with;
+        with.idata_split = batch;
+        with.batch_size = batch;
+        with.get_opt_pars = ggml_opt_get_constant_optimizer_params;
+        with.get_opt_pars_ud = &how.params;
+        const auto pass = strategy.iterate(all.of_umbo().batch(all.rows));
+        for (const umbo::value &whole : pass) {
+            strategy.run(model->evaluation(), whole);
+            CHECK(std::fabs(strategy.metric_result("loss").mean - loss) < 1e-5);
+            CHECK(std::fabs(strategy.metric_result("accuracy").mean - accuracy) < 1e-9);
+            strategy.run(model->evaluation("ones", [](const ggml_tensor *outputs, const ggml_tensor *labels) {
+                float sum = 0;
+                for (std::int64_t at = 0; at < ggml_nelements(labels); ++at) sum += ggml_get_data_f32(labels)[at];
+                CHECK(ggml_are_same_shape(outputs, labels));
+                return sum;
+            }), whole);
+            CHECK(strategy.metric_result("ones").mean == 1);
+        }
+        CHECK(model->central().numbers() == before);
+        // An epoch trains on the first rows, and evaluates on the others.
+        ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
+        int trained = 0, evaluated = 0;
+        const auto found = loop.epoch([&](bool trains, const ggml_result &so_far, std::int64_t number, std::int64_t of, std::int64_t start) {
+            int &count = trains ? trained : evaluated;
+            CHECK(number == ++count && of == (trains ? 1 : batches - 1) && so_far.ndata == batch * count && start <= ggml_time_us());
+        });
+        CHECK(trained == 1 && evaluated == batches - 1);
+        CHECK(found.first.ndata == batch && found.second.ndata == all.rows - batch);
+        CHECK(found.second.loss > 0 && found.second.accuracy >= 0 && found.second.accuracy <= 1);
+    }
+}
+
+// Each epoch has its own learning rate; only this may change.
+ggml_opt_optimizer_params falling(void *epoch) {
+    auto how = common_params();
+    how.adamw.alpha = 0.01f / static_cast<float>(*static_cast<std::int64_t *>(epoch));
+    return how;
+}
+
+void fits() {
+    const examples all;
+    std::vector<float> of_one;
+    for (const std::int64_t replicas : {1, 2, 4}) {
+        const auto strategy = umbo::strategy::create_cpu(replicas);
+        const auto model = model_on(strategy);
+        const auto first = umbo::adapters::ggml_fit(*model, all.dataset, GGML_OPT_OPTIMIZER_TYPE_ADAMW, falling, 1, 10, 0.25f, true);
+        const auto last = umbo::adapters::ggml_fit(*model, all.dataset, GGML_OPT_OPTIMIZER_TYPE_ADAMW, falling, 20, 10, 0.25f, true);
+        CHECK(first.first.ndata == 117 && first.second.ndata == 39);
+        CHECK(last.first.loss < first.first.loss && last.first.accuracy > first.first.accuracy);
+        const auto found = model->central().numbers();
+        if (of_one.empty()) of_one = found;
+        CHECK(furthest(found, of_one) < 1e-3f);
+    }
+    const auto model = model_on(umbo::strategy::create_cpu(1));
+    std::int64_t epoch = 1;
+    ggml_loop_options with;
+    with.get_opt_pars = falling;
+    with.get_opt_pars_ud = &epoch;
+    ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
+    CHECK(std::fabs(loop.optimizer().info().learning_rate - 0.01) < 1e-6);
+    epoch = 4;
+    loop.epoch();
+    CHECK(std::fabs(loop.optimizer().info().learning_rate - 0.0025) < 1e-6);
+    settings how;
+    how.params = common_params();
+    with.get_opt_pars = ggml_opt_get_constant_optimizer_params;
+    with.get_opt_pars_ud = &how.params;
+    ggml_loop<perceptron> constant(*model, all.of_umbo(), with);
+    how.params.adamw.wd = 0.5f;
+    CHECK(is_refused(refusal_of([&] { constant.epoch(); }), umbo::status::unimplemented, "'adamw.wd' has changed"));
+    CHECK(is_refused(refusal_of([&] { umbo::adapters::ggml_fit(*model, all.dataset, GGML_OPT_OPTIMIZER_TYPE_SGD, falling, 1, 8, 1.0f, true); }),
+                     umbo::status::invalid_argument, "val_split"));
+    CHECK(is_refused(refusal_of([&] { umbo::adapters::ggml_fit(*model, all.dataset, GGML_OPT_OPTIMIZER_TYPE_SGD, falling, 1, 0, 0, true); }),
+                     umbo::status::invalid_argument, ""));
+}
+
+// What is saved goes on as if it had not stopped.
+void saved_and_restored() {
+    settings how;
+    how.params = common_params();
+    const examples all(how);
+    ggml_loop_options with;
+    with.batch_size = 10;
+    with.seed = 3;
+    const auto strategy = umbo::strategy::create_cpu(2);
+    const auto trained = [&](std::int64_t epochs, const char *path) {
+        const auto model = model_on(strategy);
+        ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
+        for (std::int64_t epoch = path == nullptr ? 0 : loop.resume(path); epoch < epochs; ++epoch) {
+            loop.epoch();
+            if (path != nullptr) loop.save(path);
+        }
+        return model->central().numbers();
+    };
+    std::remove("ggml.umbo");
+    const auto straight = trained(4, nullptr);
+    CHECK(trained(2, "ggml.umbo") != straight);
+    CHECK(trained(4, "ggml.umbo") == straight);
+    CHECK(trained(4, "ggml.umbo") == straight);
+
+    // And in a file of ggml's.
+    const auto model = model_on(strategy);
+    umbo::adapters::ggml_fit(*model, all.dataset, GGML_OPT_OPTIMIZER_TYPE_ADAMW, ggml_opt_get_default_optimizer_params, 1, 10, 0, true);
+    model->save("ggml.gguf");
+    const auto other = model_on(umbo::strategy::create_cpu(3));
+    CHECK(other->central().numbers() != model->central().numbers());
+    other->load("ggml.gguf");
+    CHECK(other->central().numbers() == model->central().numbers());
+    settings wider;
+    wider.of.hidden = 34;
+    const auto unlike = model_on(strategy, wider);
+    const auto before = unlike->central().numbers();
+    CHECK(is_refused(refusal_of([&] { unlike->load("ggml.gguf"); }), umbo::status::invalid_argument, "'w1' with 20 x 33"));
+    CHECK(is_refused(refusal_of([&] { unlike->load("nowhere.gguf"); }), umbo::status::not_found, "'nowhere.gguf'"));
+    CHECK(is_refused(refusal_of([&] { unlike->save("no/such/folder.gguf"); }), umbo::status::unavailable, "'no/such/folder.gguf'"));
+    CHECK(unlike->central().numbers() == before);
+}
+
+// A network with a constant, and a parameter that no loss uses.
+struct unusual {
+    ggml_tensor *scale, *w, *unused;
+    explicit unusual(ggml_context *ctx)
+        : scale(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 5)), w(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 20, 5)),
+          unused(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 3)) {
+        ggml_set_param(w);
+        ggml_set_param(unused);
+    }
+    ggml_tensor *forward(ggml_context *ctx, ggml_tensor *inputs) const {
+        return ggml_mul(ctx, ggml_mul_mat(ctx, ggml_reshape_2d(ctx, w, 20, 5), inputs), scale);
+    }
+};
+
+void constants_and_unused_parameters() {
+    const examples all;
+    std::vector<float> of_one;
+    for (const std::int64_t replicas : {1, 3}) {
+        const auto strategy = umbo::strategy::create_cpu(replicas);
+        ggml_options how;
+        how.datapoint_size = 20;
+        ggml_model<unusual> model(strategy, how, [](ggml_context *ctx) { return unusual(ctx); }, [](unusual &net) {
+            for (int at = 0; at < 5; ++at) ggml_get_data_f32(net.scale)[at] = 1.0f + static_cast<float>(at);
+            for (int at = 0; at < 3; ++at) ggml_get_data_f32(net.unused)[at] = 7;
+        });
+        CHECK(model.parameters().size() == 2 && model.parameters()[1].name().find("parameter1") == 0);
+        CHECK((model.parameters()[0].shape() == umbo::dimensions{5, 20}));
+        ggml_loop_options with;
+        with.shuffle = false;
+        with.get_opt_pars = [](void *) { return common_params(); };
+        ggml_loop<unusual> loop(model, all.of_umbo(), with);
+        const auto first = loop.epoch();
+        CHECK(loop.epoch().first.loss < first.first.loss);
+        for (int at = 0; at < 3; ++at) CHECK(ggml_get_data_f32(model.central().unused)[at] == 7.0f); // no decay either
+        CHECK(ggml_get_data_f32(model.central().scale)[4] == 5.0f);
+        const float *const w = ggml_get_data_f32(model.central().w);
+        const std::vector<float> found(w, w + 100);
+        if (of_one.empty()) of_one = found;
+        CHECK(furthest(found, of_one) < 1e-4f);
+    }
+}
+
+// What goes wrong in a step or between steps leaves the network as it was before, and the next epoch is a whole one.
+struct troubled : perceptron {
+    std::atomic<int> *trouble; // graphs that are still made without
+    troubled(ggml_context *ctx, std::atomic<int> *when) : perceptron(ctx, settings().of), trouble(when) {}
+    ggml_tensor *forward(ggml_context *ctx, ggml_tensor *inputs) const {
+        if (--*trouble < 0) throw std::runtime_error("as planned");
+        return perceptron::forward(ctx, inputs);
+    }
+};
+
+void failing_callbacks() {
+    const examples all;
+    const auto strategy = umbo::strategy::create_cpu(2);
+    std::atomic<int> trouble{1};
+    ggml_model<troubled> model(strategy, options_of({}), [&](ggml_context *ctx) { return troubled(ctx, &trouble); },
+                               [](troubled &net) { net.draw(0.3f); });
+    ggml_loop<troubled> loop(model, all.of_umbo());
+    const auto before = model.central().numbers();
+    const auto message_of = [](auto action) {
+        try {
+            action();
+        } catch (const std::runtime_error &failed) {
+            return std::string(failed.what());
+        }
+        return std::string();
+    };
+    CHECK(message_of([&] { loop.epoch(); }).find("as planned") != std::string::npos);
+    CHECK(model.central().numbers() == before);
+    trouble = 100;
+    CHECK(message_of([&] {
+        loop.epoch([](bool, const ggml_result &, std::int64_t number, std::int64_t, std::int64_t) {
+            if (number == 2) throw std::runtime_error("enough");
+        });
+    }) == "enough");
+    CHECK(model.central().numbers() != before && loop.optimizer().info().iterations == 2);
+    CHECK(loop.epoch().first.ndata == all.rows);
+}
+
+// An operation that takes a while, after which ggml sees that the time is up.
+void sleep_in_graph(ggml_tensor *to, const ggml_tensor *from, int, int, void *) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ggml_backend_tensor_get(from, to->data, 0, ggml_nbytes(from));
+}
+
+struct slow : perceptron {
+    using perceptron::perceptron;
+    ggml_tensor *forward(ggml_context *ctx, ggml_tensor *inputs) const {
+        return perceptron::forward(ctx, ggml_map_custom1(ctx, inputs, sleep_in_graph, 1, nullptr));
+    }
+};
+
+void deadlines_stop_graphs() {
+    const settings how;
+    const examples all(how);
+    const auto strategy = umbo::strategy::create_cpu(2);
+    ggml_model<slow> model(strategy, options_of(how), [&](ggml_context *ctx) { return slow(ctx, how.of); }, [](slow &net) { net.draw(0.3f); });
+    const auto before = model.central().numbers();
+    const auto step = model.step();
+    umbo::run_options limited;
+    limited.timeout_seconds = 0.1;
+    const auto pass = strategy.iterate(all.of_umbo().batch(batch));
+    CHECK(is_refused(refusal_of([&] { strategy.run(step, pass.next(), limited); }), umbo::status::deadline_exceeded, ""));
+    strategy.synchronize(); // the replicas are back
+    CHECK(model.central().numbers() == before);
+    CHECK(model.train(pass.next()) > 0);
+}
+
+// Whatever ggml would end the process over is an error before, which names the replica.
+void mistakes_are_named() {
+    using umbo::status;
+    const settings how;
+    const examples all(how);
+    const auto strategy = umbo::strategy::create_cpu(2);
+    const auto make = [&](ggml_context *ctx) { return perceptron(ctx, how.of); };
+    const auto nothing = [](perceptron &) {};
+    const auto made_with = [&](const ggml_options &options) {
+        return refusal_of([&] { ggml_model<perceptron>(strategy, options, make, nothing); });
+    };
+    CHECK(is_refused(made_with({}), status::invalid_argument, "datapoint_size"));
+    auto options = options_of(how);
+    options.threads = 0;
+    CHECK(is_refused(made_with(options), status::invalid_argument, "threads"));
+    options = options_of(how);
+    options.graph_size = 0;
+    CHECK(is_refused(made_with(options), status::invalid_argument, "graph_size"));
+    options = options_of(how);
+    CHECK(is_refused(refusal_of([&] {
+        ggml_model<perceptron>(strategy, options, [&](ggml_context *ctx) {
+            auto net = perceptron(ctx, how.of);
+            for (ggml_tensor *each : {net.w1, net.b1, net.w2, net.b2}) each->flags = 0;
+            return net;
+        }, nothing);
+    }), status::invalid_argument, "ggml_set_param"));
+    int calls = 0;
+    CHECK(is_refused(refusal_of([&] {
+        ggml_model<perceptron>(strategy, options, [&](ggml_context *ctx) {
+            auto of = how.of;
+            of.hidden += calls++;
+            return perceptron(ctx, of);
+        }, nothing);
+    }), status::invalid_argument, "other tensors"));
+    struct halves {
+        ggml_tensor *w;
+        explicit halves(ggml_context *ctx) : w(ggml_new_tensor_1d(ctx, GGML_TYPE_F16, 4)) { ggml_set_param(ggml_set_name(w, "w")); }
+        ggml_tensor *forward(ggml_context *, ggml_tensor *inputs) const { return inputs; }
+    };
+    CHECK(is_refused(refusal_of([&] {
+        ggml_model<halves>(strategy, options, [](ggml_context *ctx) { return halves(ctx); }, [](halves &) {});
+    }), status::unimplemented, "'w' is of type f16"));
+
+    const auto model = model_on(strategy);
+    const auto train = [&](std::int64_t width, const umbo::value &labels) {
+        const std::vector<float> x(static_cast<std::size_t>(4 * width));
+        return refusal_of([&] {
+            model->train(umbo::value::create_struct({{"data", umbo::value::from_data({4, width}, x)}, {"labels", labels}}));
+        });
+    };
+    const auto labels = umbo::value::from_data({4, 5}, std::vector<float>(20));
+    CHECK(is_refused(train(19, labels), status::invalid_argument, "'data' has 38 elements of float32 for 2 examples; each needs 20"));
+    CHECK(is_refused(train(19, labels), status::invalid_argument, "replica 1"));
+    CHECK(is_refused(train(20, umbo::value::from_data({4, 5}, std::vector<double>(20))), status::invalid_argument, "of float64 for 2"));
+    CHECK(is_refused(refusal_of([&] { model->train(umbo::value::create_struct({{"x", labels}})); }), status::not_found, "data"));
+    struct turned : perceptron {
+        using perceptron::perceptron;
+        ggml_tensor *forward(ggml_context *ctx, ggml_tensor *inputs) const {
+            return ggml_cont(ctx, ggml_transpose(ctx, perceptron::forward(ctx, inputs)));
+        }
+    };
+    ggml_model<turned> sideways(strategy, options, [&](ggml_context *ctx) { return turned(ctx, how.of); }, [](turned &) {});
+    ggml_loop<turned> loop(sideways, all.of_umbo());
+    CHECK(is_refused(refusal_of([&] { loop.epoch(); }), status::invalid_argument, "outputs are 16 x 5 for 16 examples"));
+
+    ggml_loop_options with;
+    with.idata_split = 0;
+    CHECK(is_refused(refusal_of([&] { ggml_loop<perceptron>(*model, all.of_umbo(), with); }), status::invalid_argument, "idata_split"));
+    with.idata_split = all.rows + 1;
+    CHECK(is_refused(refusal_of([&] { ggml_loop<perceptron>(*model, all.of_umbo(), with); }), status::invalid_argument, "idata_split"));
+    auto params = common_params();
+    params.adamw.eps = 0;
+    CHECK(is_refused(refusal_of([&] { umbo::adapters::optimizer_of(strategy, GGML_OPT_OPTIMIZER_TYPE_ADAMW, params); }),
+                     status::invalid_argument, "epsilon"));
+    CHECK(is_refused(refusal_of([&] { umbo::adapters::optimizer_of(strategy, GGML_OPT_OPTIMIZER_TYPE_COUNT, params); }),
+                     status::unimplemented, "ggml's optimizer"));
+}
+
+// Replicas on GPUs are refused, where there are any: the tests' driver shows some.
+void gpus_are_refused() {
+    umbo::strategy_options options;
+    options.compute_devices = {"CPU:0", "GPU:0"};
+    CHECK(is_refused(refusal_of([&] { model_on(umbo::strategy::create(options)); }), umbo::status::unimplemented, "GPU:0"));
+}
+
+// Umbo's own check of a step agrees.
+void checked() {
+    const examples all;
+    const auto strategy = umbo::strategy::create_cpu(3);
+    const auto model = model_on(strategy);
+    const auto pass = umbo::strategy::create_cpu(1).iterate(all.of_umbo().batch(all.rows));
+    const auto x = umbo::value::from_data({all.rows, all.how.of.inputs}, all.x(0)), y = umbo::value::from_data({all.rows, all.how.of.classes}, all.y(0));
+    const auto found = strategy.check_equivalence(model->step(), umbo::value::create_struct({{"data", x}, {"labels", y}}), model->gradients());
+    if (!found.info().holds) std::fprintf(stderr, "%s\n", found.info().text.c_str());
+    CHECK(found.info().holds);
+}
+
+} // namespace
+
+// The lines of docs/engines.md, around data that they do not say.
+namespace page {
+
+#include "ggml_network.inc"
+
+static void draw(ggml_tensor *w) {
+    for (std::int64_t at = 0; at < ggml_nelements(w); ++at) ggml_get_data_f32(w)[at] = static_cast<float>(at % 7 - 3) / 50;
+}
+
+static void fits() {
+    settings wide;
+    wide.of = {784, 1, 10};
+    const examples all(wide, 70);
+    const auto dataset = all.dataset;
+#include "ggml_fit.inc"
+    const float *const w = ggml_get_data_f32(model.central().w);
+    CHECK(w[0] != -3.0f / 50 && std::isfinite(w[0]));
+}
+
+} // namespace page
+
+// `gpus` as the first argument: the machine shows GPUs.
+int main(int count, char **words) {
+    if (count > 1 && std::string(words[1]) == "gpus") {
+        gpus_are_refused();
+        return finish();
+    }
+    page::fits();
+    bits_of_ggml();
+    any_number_of_replicas();
+    losses_of_ggml();
+    uneven_and_empty_parts();
+    evaluation_as_in_ggml();
+    fits();
+    saved_and_restored();
+    constants_and_unused_parameters();
+    failing_callbacks();
+    deadlines_stop_graphs();
+    mistakes_are_named();
+    checked();
+    return finish();
+}
