@@ -45,4 +45,13 @@ run c/umbo_c_storm --seconds 4 --gpus 0
 run c/umbo_c_storm --seconds 4 --gpus 7
 run c/umbo_c_sequences --seconds 4
 run c/umbo_c_matrix --gpus 0 --contexts 8
+# A training in C with cuBLAS, on the card's own driver: the losses agree, and the rates are the card's. Where there is no
+# cuBLAS the program says so and trains on CPU:0.
+if [[ -x $build/c_examples/13_gpu_fashion_mnist ]]; then
+  for options in CPU:0 "" --tf32; do
+    echo "==== 13_gpu_fashion_mnist $options"
+    # shellcheck disable=SC2086 # none or one
+    "$build/c_examples/13_gpu_fashion_mnist" --epochs 5 $options
+  done
+fi
 "$build/bin/umbo" doctor --gpu

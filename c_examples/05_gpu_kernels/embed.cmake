@@ -1,6 +1,6 @@
-# Makes a C header of PTX: cmake -DPTX=<file> -DHEADER=<file> -P embed.cmake
+# Makes a C header of PTX: cmake -DPTX=<file> -DNAME=<the text> -DHEADER=<file> -P embed.cmake
 file(STRINGS "${PTX}" lines)
-set(text "/* Made of ${PTX}. */\nstatic const char network_ptx[] =\n")
+set(text "/* Made of ${PTX}. */\nstatic const char ${NAME}[] =\n")
 foreach(line IN LISTS lines)
   string(REPLACE "\\" "\\\\" line "${line}")
   string(REPLACE "\"" "\\\"" line "${line}")

@@ -59,7 +59,7 @@ impl Driver {
     }
 
     pub fn new() -> Driver {
-        let settings = Settings::from_environment();
+        let mut settings = Settings::from_environment();
         let memory = (0..settings.devices)
             .map(|device| settings.memory_of(device))
             .collect();
@@ -76,7 +76,7 @@ impl Driver {
             random: Random::new(1),
             eagerness: Eagerness::of(1),
             reports: Reports::new(settings.abort, settings.quiet),
-            faults: Faults::default(),
+            faults: std::mem::take(&mut settings.faults),
             initialised: false,
             calls: 0,
             moved: Moved::default(),

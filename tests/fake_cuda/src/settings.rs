@@ -2,6 +2,8 @@
 
 use std::env;
 
+use crate::faults::Faults;
+
 /// The settings of one process, read when the driver is first called.
 pub struct Settings {
     /// `FAKE_CUDA_DEVICES`: how many devices there are; 1 if it is not set.
@@ -15,6 +17,8 @@ pub struct Settings {
     pub abort: bool,
     /// `FAKE_CUDA_QUIET=1`: mistakes are not printed, only counted.
     pub quiet: bool,
+    /// `FAKE_CUDA_FAULT`: which calls fail, from the start on, as `faults` has them.
+    pub faults: Faults,
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -36,6 +40,12 @@ impl Settings {
     pub fn from_environment() -> Settings {
         let memory = env::var("FAKE_CUDA_MEMORY").unwrap_or_else(|_| (1u64 << 30).to_string());
         let capability = env::var("FAKE_CUDA_CAPABILITY").unwrap_or_else(|_| "9.0".into());
+        let mut faults = Faults::default();
+        let text = env::var("FAKE_CUDA_FAULT").unwrap_or_default();
+        if faults.set(&text).is_none() {
+            eprintln!("fake-cuda: FAKE_CUDA_FAULT={text} is not FUNCTION:NUMBER:CODE,...");
+            std::process::abort()
+        }
         let (major, minor) = capability.split_once('.').unwrap_or((&capability, "0"));
         Settings {
             devices: number("FAKE_CUDA_DEVICES", 1) as usize,
@@ -49,6 +59,7 @@ impl Settings {
             ),
             abort: number("FAKE_CUDA_ABORT", 0) != 0,
             quiet: number("FAKE_CUDA_QUIET", 0) != 0,
+            faults,
         }
     }
 

@@ -1,0 +1,35 @@
+# Trains PROGRAM on DATA on CPU:0 and on DEVICES: both losses of the last line agree to within TOLERANCE millionths. The sums
+# differ in their order and exponentials in their last bits; over two epochs this was never seen in the sixth place.
+cmake_minimum_required(VERSION 3.19)
+set(TOLERANCE 100)
+
+# The losses in millionths. A 1 in front, since a number must not begin with a 0.
+function(train result)
+  execute_process(COMMAND ${PROGRAM} --data ${DATA} --epochs 2 --batch-size 100 ${ARGN}
+    OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+  message("${output}\n${errors}")
+  if(NOT status STREQUAL "0")
+    message(FATAL_ERROR "The program ended with ${status}.")
+  endif()
+  if(NOT output MATCHES "\"loss\": ([0-9]+)\\.([0-9]+), \"test_loss\": ([0-9]+)\\.([0-9]+),")
+    message(FATAL_ERROR "The last line has no losses.")
+  endif()
+  set(${result} "1${CMAKE_MATCH_1}${CMAKE_MATCH_2}" "1${CMAKE_MATCH_3}${CMAKE_MATCH_4}" PARENT_SCOPE)
+  string(REGEX MATCH "\"gpus\": [0-9]+" gpus "${output}")
+  set(gpus "${gpus}" PARENT_SCOPE)
+endfunction()
+
+train(expected CPU:0)
+train(found ${DEVICES})
+set(on_gpus ${DEVICES})
+list(FILTER on_gpus INCLUDE REGEX GPU)
+list(LENGTH on_gpus count)
+if(NOT gpus STREQUAL "\"gpus\": ${count}")
+  message(FATAL_ERROR "${gpus}, and not ${count}")
+endif()
+foreach(expected_loss found_loss IN ZIP_LISTS expected found)
+  math(EXPR difference "${found_loss} - ${expected_loss}")
+  if(difference GREATER TOLERANCE OR difference LESS -${TOLERANCE})
+    message(FATAL_ERROR "A loss differs from that of CPUs by ${difference} millionths.")
+  endif()
+endforeach()
