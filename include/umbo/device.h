@@ -74,11 +74,16 @@ typedef struct umbo_device_info {
   size_t total_bytes;
   /** How much of this memory could be allocated now; 0 if that is not known. */
   size_t available_bytes;
+  /**
+   * The number of its physical device, from 0 on: for a GPU the ordinal that the CUDA driver
+   * gives it in this process. UMBO_NONE: the device does not exist.
+   */
+  int64_t physical_ordinal;
 } umbo_device_info;
 
 #define UMBO_DEVICE_INFO_INIT \
   { UMBO_STRUCT_SIZE(umbo_device_info), { UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL, 0, 0, \
-    0, 0 }
+    0, 0, 0 }
 
 /**
  * Gets what is known of a device, and how many devices of its type there are.

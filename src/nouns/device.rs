@@ -53,6 +53,9 @@ pub struct umbo_device_info {
     pub total_bytes: usize,
     /// How much of this memory could be allocated now; 0 if that is not known.
     pub available_bytes: usize,
+    /// The number of its physical device, from 0 on: for a GPU the ordinal that the CUDA driver
+    /// gives it in this process. UMBO_NONE: the device does not exist.
+    pub physical_ordinal: i64,
 }
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
@@ -122,6 +125,9 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
         logical_count: count.into(),
         total_bytes: total as usize,
         available_bytes: available as usize,
+        physical_ordinal: registry::REGISTRY
+            .physical_ordinal(device)
+            .map_or(UMBO_NONE, i64::from),
         ..Default::default()
     });
 }

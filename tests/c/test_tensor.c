@@ -25,10 +25,11 @@ static void made_of_host_data(void) {
     CHECK_OK(umbo_device_get_info(NULL, &device));
     CHECK(device.device.type == view.device.type && device.device.ordinal == view.device.ordinal);
     CHECK(strcmp(device.name, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
-    CHECK(device.physical_count == 1 && device.logical_count >= 1);
+    CHECK(device.physical_count == 1 && device.logical_count >= 1 && device.physical_ordinal == 0);
     CHECK(device.total_bytes > 0 && device.available_bytes <= device.total_bytes);
     CHECK_OK(umbo_device_get_info("cpu:4095", &device)); /* which does not exist */
     CHECK(device.name == NULL && device.device.ordinal == 4095 && device.total_bytes == 0);
+    CHECK(device.physical_ordinal == UMBO_NONE);
     CHECK_STATUS(umbo_device_get_info("/job:w/CPU:0", &device), UMBO_STATUS_NOT_FOUND);
     umbo_tensor_release(tensor);
 }

@@ -110,7 +110,8 @@ void library() {
     CHECK(umbo::device_get_info("CPU:3").device.ordinal == 3);
     const auto host = umbo::device_get_info();
     CHECK(host.name == umbo::device_canonical_name("cpu") && host.device.type == umbo::device_type::cpu);
-    CHECK(host.physical_count == 1 && host.logical_count >= 1);
+    CHECK(host.physical_count == 1 && host.logical_count >= 1 && host.physical_ordinal == 0);
+    CHECK(umbo::device_get_info("CPU:4095").physical_ordinal == UMBO_NONE);
     CHECK(host.total_bytes > 0 && host.available_bytes <= host.total_bytes);
     CHECK(umbo::worker_count() >= 1);
     CHECK(umbo::processor_count() >= 1);

@@ -506,7 +506,7 @@ void failures_of_torch_name_the_replica() {
     } catch (const c10::Error &error) {
         message = error.what();
     }
-    CHECK(message.find("on replica 1 of 2, whose part of the batch has 1 of 3 examples") != std::string::npos);
+    CHECK(message.find("on replica 1 of 2, on CPU:1, whose part of the batch has 1 of 3 examples") != std::string::npos);
 }
 
 // What is written to standard error meanwhile.

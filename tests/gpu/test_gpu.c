@@ -157,6 +157,9 @@ static void devices(void) {
     CHECK(info.name == NULL && info.device.ordinal == 7 && info.total_bytes == 0);
     CHECK_OK(umbo_device_get_info("GPU:0", &info));
     CHECK(info.name != NULL && info.logical_count == 3 && info.physical_count == 2 && info.total_bytes > 4096);
+    CHECK(info.physical_ordinal == 0);
+    CHECK_OK(umbo_device_get_info("GPU:1", &info));
+    CHECK(info.physical_ordinal == 1);
     CHECK_STATUS(umbo_tensor_create_zeros(UMBO_DTYPE_INT8, 1, large, "GPU:2", &tensor),
                  UMBO_STATUS_RESOURCE_EXHAUSTED);
     CHECK_MESSAGE("GPU:2: 4097 bytes; its limit is 4096, and 4096 are left");

@@ -1,6 +1,6 @@
 // LibTorch under Umbo: Umbo keeps a module's parameters and buffers, each replica has a module that lies on
-// them, and backward() leaves gradients that updates read where they are. Not part of umbo.hpp; needs
-// LibTorch (1.13 or newer), C++17 and exceptions.
+// them, and backward() leaves gradients that updates read where they are; on GPUs, too, where LibTorch has CUDA.
+// Not part of umbo.hpp; needs LibTorch (1.13 or newer), C++17 and exceptions.
 //
 //     #include <umbo/adapters/torch.hpp>
 //
@@ -35,6 +35,7 @@
 #define UMBO_ADAPTERS_TORCH_HPP
 
 #include <umbo/adapters/torch/batch.hpp>
+#include <umbo/adapters/torch/device.hpp>
 #include <umbo/adapters/torch/dropout.hpp>
 #include <umbo/adapters/torch/model.hpp>
 #include <umbo/adapters/torch/optimizer.hpp>

@@ -121,6 +121,7 @@ struct device_info {
     std::int64_t logical_count = 0;
     std::size_t total_bytes = 0; // 0: not known
     std::size_t available_bytes = 0;
+    std::int64_t physical_ordinal = UMBO_NONE; // the number of its physical device
 };
 
 inline returned<device_info> device_get_info(const std::string &device = {}) {
@@ -131,7 +132,8 @@ inline returned<device_info> device_get_info(const std::string &device = {}) {
                        raw.physical_count,
                        raw.logical_count,
                        raw.total_bytes,
-                       raw.available_bytes};
+                       raw.available_bytes,
+                       raw.physical_ordinal};
 }
 
 UMBO_DETAIL_END

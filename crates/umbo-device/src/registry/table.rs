@@ -81,6 +81,23 @@ impl Registry {
         }
     }
 
+    /// The number of the physical device that a logical device is, or is a part of; `None` if there
+    /// is no such logical device. A GPU is not opened.
+    pub fn physical_ordinal(&'static self, device: DeviceId) -> Option<u32> {
+        if device.index >= self.logical_count(device.kind) {
+            return None;
+        }
+        match device.kind {
+            DeviceKind::Cpu => Some(0),
+            DeviceKind::Gpu => {
+                let cards = self.card_count();
+                let state = self.state.lock();
+                state.gpus.place(device.index, cards).map(|at| at.card)
+            }
+            DeviceKind::Added(_) => Some(device.index),
+        }
+    }
+
     /// Fails with NOT_FOUND, in a message that begins with `argument`, if there is no such physical
     /// device.
     pub(super) fn require_physical(

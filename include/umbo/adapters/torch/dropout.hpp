@@ -110,7 +110,7 @@ public:
         if (!is_training() || p == 0) return input;
         TORCH_CHECK(input.dim() > 0, layer_name, ": an input without examples in dimension 0");
         const std::int64_t rows = input.size(0), width = rows == 0 ? 0 : input.numel() / rows;
-        return input * drawn(rows, width).view(input.sizes()).to(input.scalar_type());
+        return input * drawn(rows, width).view(input.sizes()).to(input.options(), true);
     }
 };
 TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
@@ -130,7 +130,7 @@ public:
         std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
         shape[0] = input.size(0);
         shape[1] = input.size(1);
-        return input * drawn(shape[0], shape[1]).view(shape).to(input.scalar_type());
+        return input * drawn(shape[0], shape[1]).view(shape).to(input.options(), true);
     }
 };
 TORCH_MODULE_IMPL(keyed_dropout2d, keyed_dropout2dImpl);

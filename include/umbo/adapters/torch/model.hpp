@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/autocast_mode.h>
+
 #include <umbo/adapters/torch/batch.hpp>
 #include <umbo/adapters/torch/dropout.hpp>
 #include <umbo/adapters/torch/modules.hpp>
@@ -37,13 +39,14 @@ public:
     // one's parameters and buffers are the initial values, with several ranks those of rank 0. All floating-point
     // parameters can be trained: `requires_grad` says which are, in each step.
     //
-    // Throws UNIMPLEMENTED if a replica computes on a GPU. Warns once if the module has torch's own dropout and there
+    // The module of a replica lies on the replica's device, wherever `make` makes it; initial values may be on any.
+    // Throws UNIMPLEMENTED if a replica computes on a GPU that this program's torch does not know. Warns once if the module has torch's own dropout and there
     // are several replicas.
     template <class Make>
     torch_model(const umbo::strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
           replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(std::move(make)) {
-        torch_detail::refuse_gpus(on);
+        torch_detail::require_devices(on);
         for (auto &own : replicas_) take_apart(own, make_());
         torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
         const replica &first = replicas_.front();
@@ -53,7 +56,7 @@ public:
         for (std::size_t index = 0; index < first.parameters.size(); ++index) {
             const auto &parameter = first.parameters[index];
             const auto &name = first.names[index];
-            parameters_.push_back(on.create_variable(name, share(parameter.detach().contiguous())));
+            parameters_.push_back(on.create_variable(name, share(in_host_memory(parameter))));
             gradient_of_.push_back(-1);
             if (!parameter.is_floating_point()) continue;
             gradient_of_.back() = static_cast<std::int64_t>(trained.size());
@@ -69,7 +72,7 @@ public:
             kept.aggregation = first.buffers[index].is_floating_point() ? aggregation::mean
                                                                         : aggregation::only_first_replica;
             buffers_.push_back(on.create_variable(first.buffer_names[index],
-                                                  share(first.buffers[index].detach().contiguous()), kept));
+                                                  share(in_host_memory(first.buffers[index])), kept));
         }
         gradients_ = umbo::gradients::create(on, trained, options_.loss_reduction, how);
     }
@@ -128,8 +131,10 @@ public:
             std::vector<double> sums(metrics.size(), 0.0);
             if (position.local_example_count != 0) {
                 const at::NoGradGuard no_grad;
+                const torch_detail::replica_place place(position);
+                const torch_detail::on_replica in_its_stream(position, place);
                 replica &own = replica_of(context);
-                attach(own, context, false);
+                attach(own, context, place, false);
                 named(position, [&] {
                     const std::vector<at::Tensor> found = measure(*own.module, part(batch));
                     require_each(metrics, found.size());
@@ -159,17 +164,23 @@ public:
     }
 
     // Replica 0's module on the parameters and buffers as they are now, to look at, to compute with or to
-    // torch::save, outside of runs. It is in evaluation mode; steps set the mode that they need. Its parameters are not
-    // to be written: `assign` and `load` do that.
+    // torch::save, outside of runs. It lies in host memory: what a GPU holds is copied, and the next step takes replica 0's
+    // module back to its device. It is in evaluation mode; steps set the mode that they need. Its parameters are not to be
+    // written: `assign` and `load` do that.
     std::shared_ptr<Module> central() {
         replica &own = replicas_.front();
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
             const umbo_view view = parameters_[index].view();
-            lay(own.parameters[index], view, parameters_[index]);
+            if (view.device.type == UMBO_DEVICE_CPU) {
+                lay(own.parameters[index], view, parameters_[index]);
+            } else {
+                own.parameters[index].set_data(downloaded(parameters_[index], view));
+            }
         }
         for (std::size_t index = 0; index < buffers_.size(); ++index) {
-            own.buffers[index].copy_(lend(buffers_[index].view(), buffers_[index]));
+            move_buffer(own.buffers[index], c10::Device(c10::DeviceType::CPU));
+            own.buffers[index].copy_(downloaded(buffers_[index], buffers_[index].view()));
         }
         own.module->eval();
         return own.module;
@@ -189,10 +200,10 @@ public:
             throw error(status::invalid_argument, "from: its parameters or buffers have other names");
         }
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
-            parameters_[index].assign(share(given.parameters[index].detach().contiguous()));
+            parameters_[index].assign(share(in_host_memory(given.parameters[index])));
         }
         for (std::size_t index = 0; index < buffers_.size(); ++index) {
-            buffers_[index].assign(share(given.buffers[index].detach().contiguous()));
+            buffers_[index].assign(share(in_host_memory(given.buffers[index])));
         }
     }
 
@@ -233,14 +244,15 @@ private:
         torch_detail::place before_;
     };
 
-    // What torch throws in `compute` says which replica it was, and what part of the batch it had.
+    // What torch throws in `compute` says which replica it was, on which device, and what part of the batch it had.
     template <class Compute>
     static auto named(const umbo_replica_context_info &position, Compute compute) {
         try {
             return compute();
         } catch (c10::Error &failed) {
             failed.add_context("on replica " + std::to_string(position.replica_id) + " of " +
-                               std::to_string(position.replica_count) + ", whose part of the batch has " +
+                               std::to_string(position.replica_count) + ", on " +
+                               torch_detail::short_name(position.device) + ", whose part of the batch has " +
                                std::to_string(position.local_example_count) + " of " +
                                std::to_string(position.global_example_count) + " examples");
             throw;
@@ -250,8 +262,9 @@ private:
     // The module of another model in a step of this one: attached, and without gradients while this lives.
     class lent_module {
     public:
-        lent_module(torch_model &model, const replica_context &context) : own_(model.replica_of(context)) {
-            model.attach(own_, context, true);
+        lent_module(torch_model &model, const replica_context &context, const torch_detail::replica_place &place)
+            : own_(model.replica_of(context)) {
+            model.attach(own_, context, place, true);
             for (auto &parameter : own_.parameters) {
                 trained_.push_back(parameter.requires_grad());
                 parameter.requires_grad_(false);
@@ -289,35 +302,39 @@ private:
     void compute(const Loss &loss, replica_context &context, const value &batch, torch_model<Others> &...others) {
         const umbo_replica_context_info position = context.info();
         const std::int64_t rows = position.local_example_count;
+        const torch_detail::replica_place place(position);
+        const torch_detail::on_replica in_its_stream(position, place);
         replica &own = replica_of(context);
-        double sum = 0;
-        attach(own, context, true);
+        at::Tensor lost;
+        attach(own, context, place, true);
         {
-            const auto lent = std::make_tuple(std::make_unique<typename torch_model<Others>::lent_module>(others, context)...);
+            const auto lent =
+                std::make_tuple(std::make_unique<typename torch_model<Others>::lent_module>(others, context, place)...);
             if (rows != 0 || synchronises) {
                 const place_guard now(position);
-                const double lost = named(position, [&] {
+                lost = named(position, [&] {
                     const at::Tensor scalar = std::apply(
                         [&](const auto &...other) { return loss(*own.module, part(batch), **other...); }, lent);
                     scalar.backward();
-                    return scalar.template item<double>();
+                    return scalar.detach();
                 });
-                const double each = options_.loss_reduction == umbo::loss_reduction::mean ? static_cast<double>(rows) : 1.0;
-                sum = lost * each;
-                contribute(own, context);
+                named(position, [&] { contribute(own, context, place); });
             }
         }
-        assign_buffers(context);
-        (others.assign_buffers(context), ...);
-        context.add_metric("loss", sum, static_cast<double>(rows));
+        assign_buffers(context, place);
+        (others.assign_buffers(context, place), ...);
         context.submit(gradients_);
+        // The host waits here for a GPU, when all of its work of this step is queued.
+        double sum = lost.defined() ? named(position, [&] { return lost.template item<double>(); }) : 0.0;
+        if (options_.loss_reduction == umbo::loss_reduction::mean) sum *= static_cast<double>(rows);
+        context.add_metric("loss", sum, static_cast<double>(rows));
     }
 
     // What the replicas' modules have tracked becomes that of the model.
-    void assign_buffers(const replica_context &context) {
+    void assign_buffers(const replica_context &context, const torch_detail::replica_place &place) {
         if (buffers_.empty()) return;
         std::vector<umbo_view> views;
-        for (const auto &buffer : replica_of(context).buffers) views.push_back(view_of_torch(buffer));
+        for (const auto &buffer : replica_of(context).buffers) views.push_back(view_of_torch(buffer, place.own));
         context.assign_all(buffers_, views);
     }
 
@@ -365,8 +382,28 @@ private:
         if (parameter.data_ptr() != view.data) parameter.set_data(lend(view, owner));
     }
 
+    // A tensor's elements in host memory, in row-major order.
+    static at::Tensor in_host_memory(const at::Tensor &from) {
+        return from.detach().to(c10::Device(c10::DeviceType::CPU)).contiguous();
+    }
+
+    // A copy of what a variable's view shows, in host memory.
+    static at::Tensor downloaded(const variable &from, const umbo_view &view) {
+        const at::IntArrayRef shape(view.shape, static_cast<std::size_t>(view.ndim));
+        at::Tensor to = at::empty(shape, at::TensorOptions(torch_type(view.dtype)));
+        detail::require(umbo_variable_download(from.get(), to.data_ptr(), to.nbytes()));
+        return to;
+    }
+
+    // Lets a buffer lie on a device; what it held is lost if it comes from another.
+    static void move_buffer(at::Tensor &buffer, const c10::Device &device) {
+        if (buffer.device() != device) buffer.set_data(at::empty(buffer.sizes(), buffer.options().device(device)));
+    }
+
     // Lets the replica's module lie on the parameters, and gives it the buffers, as the step sees them.
-    void attach(replica &own, const replica_context &context, bool training) {
+    void attach(replica &own, const replica_context &context, const torch_detail::replica_place &place, bool training) {
+        // Autocast keeps casts of parameters, which updates have changed in place.
+        at::autocast::clear_cache();
         if (own.module->is_training() != training) own.module->train(training);
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
@@ -378,12 +415,13 @@ private:
         }
         for (std::size_t index = 0; index < buffers_.size(); ++index) {
             const umbo_view now = context.view_as(buffers_[index], buffers_[index].dtype());
+            move_buffer(own.buffers[index], place.device);
             own.buffers[index].copy_(lend(now, buffers_[index]));
         }
     }
 
     // Hands over what backward() has left.
-    void contribute(replica &own, const replica_context &context) {
+    void contribute(replica &own, const replica_context &context, const torch_detail::replica_place &place) {
         for (std::size_t index = 0; index < own.parameters.size(); ++index) {
             at::Tensor &gradient = own.parameters[index].mutable_grad();
             if (gradient_of_[index] < 0 || !gradient.defined()) continue;
@@ -393,7 +431,7 @@ private:
                 const bool narrow = options_.dtype != umbo::dtype::none;
                 const auto type = narrow ? torch_type(to_c(options_.dtype)) : gradient.scalar_type();
                 const auto whole = std::make_shared<at::Tensor>(gradient.to(type).contiguous());
-                context.attach(gradients_, gradient_of_[index], view_of_torch(*whole), whole);
+                context.attach(gradients_, gradient_of_[index], view_of_torch(*whole, place.own), whole);
             }
             gradient.reset();
         }

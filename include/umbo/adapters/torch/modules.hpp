@@ -2,7 +2,6 @@
 #ifndef UMBO_ADAPTERS_TORCH_MODULES_HPP
 #define UMBO_ADAPTERS_TORCH_MODULES_HPP
 
-#include <cstdint>
 #include <string>
 
 #include <umbo/adapters/torch/tensor.hpp>
@@ -11,17 +10,6 @@ namespace umbo {
 namespace adapters {
 
 namespace torch_detail {
-
-// The LibTorch adapter computes on CPUs: memory of a GPU would look like host memory to torch.
-inline void refuse_gpus(const strategy &on) {
-    const auto replicas = static_cast<std::int32_t>(on.local_replica_count());
-    for (std::int32_t replica = 0; replica < replicas; ++replica) {
-        const std::string device = on.compute_device(replica);
-        if (device.find("CPU:") != std::string::npos) continue;
-        throw error(status::unimplemented, "torch_model: the strategy computes on " + device +
-                                               "; the LibTorch adapter needs a strategy of CPUs, such as torch_strategy(2)");
-    }
-}
 
 // Whether a module is one of these layers.
 template <class... Layers>

@@ -58,7 +58,15 @@ inline strategy_options with_torch_threads(strategy_options options) {
     return options;
 }
 
-// A strategy of so many replicas, with torch's threads set.
+// A strategy of a replica on each GPU, if the LibTorch of this program has CUDA, else of one for each processor, with
+// torch's threads set.
+inline strategy torch_strategy() {
+    strategy_options options;
+    if (!torch::cuda::is_available()) options.cpu_replicas = UMBO_AUTO;
+    return strategy::create(with_torch_threads(std::move(options)));
+}
+
+// A strategy of so many replicas on CPUs, with torch's threads set.
 inline strategy torch_strategy(std::int64_t replicas) {
     strategy_options options;
     options.cpu_replicas = replicas;

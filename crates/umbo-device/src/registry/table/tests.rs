@@ -145,6 +145,8 @@ fn gpus_are_listed_and_split() {
         Some(333)
     );
     assert_eq!(registry.state.lock().gpus.place(3, 2).unwrap().card, 1);
+    let cards = [0, 1, 2, 3, 4].map(|index| registry.physical_ordinal(gpu(index)));
+    assert_eq!(cards, [Some(0), Some(0), Some(0), Some(1), None]);
     let held = registry.hold(&[gpu(1)]).unwrap();
     let again = registry.set_logical_count(DeviceKind::Gpu, 0, 2);
     refused(again, Status::FailedPrecondition, &["GPU:1", "strategy"]);
