@@ -33,6 +33,32 @@
 extern "C" {
 #endif
 
+/** A row of an array that a call has asked for: a place in a umbo_row_places. */
+typedef struct umbo_row_place {
+  /** The number of the row. */
+  int64_t row;
+  /** Where its gradient is added. NULL: no row is here. */
+  float *gradient;
+} umbo_row_place;
+
+/**
+ * The rows of an array that a call has asked for, in which umbo_rows_gradient_row() finds one:
+ * from the place `row * multiplier >> shift` on, the place 0 following the last, before the first
+ * one without a row. The layout stays the same in later versions.
+ */
+typedef struct umbo_row_places {
+  /** That of the umbo_rows of the call, if there are places. */
+  uint64_t call;
+  /** The places, one of which at least has no row. */
+  const umbo_row_place *places;
+  /** See above. */
+  uint64_t multiplier;
+  /** See above. */
+  uint64_t shift;
+  /** How many places there are, less one. */
+  uint64_t mask;
+} umbo_row_places;
+
 /**
  * The rows of a batch that a replica has. Valid for the call that gets it, on its thread. Later
  * versions may append fields.
@@ -77,6 +103,11 @@ typedef struct umbo_rows {
   float *const *gradients;
   /** The number of this call, for the library. */
   uint64_t call;
+  /**
+   * For each array the rows that this call has asked for, which umbo_rows_gradient_row() reads.
+   * NULL if `training` is 0.
+   */
+  const umbo_row_places *places;
 } umbo_rows;
 
 /**
@@ -96,40 +127,11 @@ typedef umbo_status (*umbo_learn_fn)(
     const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss);
 
 /**
- * Gets where this replica adds the gradient of a row of an array with a `row_length`.
- *
- * @param[in] rows What the function that calls got.
- * @param[in] array The index of the array.
- * @param[in] row The number of the row in the array.
- * @param[out] gradient `row_length` numbers: zero when the call asks for the row first, and then
- *   what it has added. They stay there until the function returns.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
- * - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
- * - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, on another thread, or
- *   `training` is 0.
- *
- * The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
- * optimizer for them. Allocates nothing if an earlier step had as many rows.
+ * The call that umbo_rows_gradient_row() makes, and nobody else: for a row that is new in this
+ * call, and for an error.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_row(
+UMBO_MUST_USE UMBO_API umbo_status umbo_rows_new_gradient_row(
     const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
-
-/**
- * Gets where this replica adds the gradients of several rows: umbo_rows_gradient_row() for each,
- * in less time.
- *
- * @param[in] rows What the function that calls got.
- * @param[in] array The index of the array.
- * @param[in] count How many rows.
- * @param[in] numbers The numbers of the rows in the array. One that is there twice gets the same
- *   address twice.
- * @param[out] gradients The address for each.
- * @return As umbo_rows_gradient_row(); then no row was asked for.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_rows(
-    const umbo_rows *rows, int64_t array, int64_t count, const int64_t *numbers,
-    float **gradients);
 
 /**
  * Makes the rows of this call count by another weight than their number: the words of sentences,
@@ -142,6 +144,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_gradient_rows(
  *   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_rows_weigh(const umbo_rows *rows, double weight);
+
+/**
+ * Gets where this replica adds the gradient of a row of an array with a `row_length`.
+ *
+ * @param[in] rows What the function that calls got.
+ * @param[in] array The index of the array.
+ * @param[in] row The number of the row in the array.
+ * @param[out] gradient `row_length` numbers: zero when the call asks for the row first, and then
+ *   what it has added. They stay there until the function returns.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
+ * - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or `training` is 0. On
+ *   another thread than that of the call, if the call has not asked for the row.
+ *
+ * The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
+ * optimizer for them. Allocates nothing if two earlier steps had as many rows. A row that the call
+ * has asked for costs some instructions, and a new one as many as filling it with zeros.
+ */
+UMBO_MUST_USE static inline umbo_status umbo_rows_gradient_row(
+    const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
 
 /**
  * An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
@@ -466,5 +489,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_resume(
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include <umbo/inline/trainer.h>
 
 #endif

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Error, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
+use syn::{Error, FnArg, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
 
 /// An instruction of the attribute for one or more parameters, such as `out(count)`.
 struct Argument {
@@ -37,6 +37,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     let mut function: ItemFn = parse2(function)?;
     let mut runs = quote!(boundary);
     let mut before = TokenStream::new();
+    let inputs = function.sig.inputs.clone();
     let mut body = body_of(function.block.stmts);
     // The order is from the last to the first, because a borrowed object must exist in everything
     // that follows.
@@ -62,6 +63,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                 };
             }
             ("quietly", []) => runs = quote!(quietly),
+            ("usually", [shortcut]) => before = usual(shortcut, inputs.iter()),
             (_, [parameter, others @ ..]) => body = bound(binding, parameter, others, &body),
             _ => return Err(Error::new(binding.span(), "parameters are expected")),
         }
@@ -85,6 +87,20 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         )]
         #function
     })
+}
+
+/// A call of the function's shortcut, with all its parameters, which does what is usual and returns
+/// whether it was.
+fn usual<'a>(shortcut: &Ident, inputs: impl Iterator<Item = &'a FnArg>) -> TokenStream {
+    let parameters = inputs.filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(&typed.pat),
+        FnArg::Receiver(_) => None,
+    });
+    quote! {
+        if unsafe { #shortcut(#(#parameters),*) } {
+            return crate::machinery::status::UMBO_OK;
+        }
+    }
 }
 
 /// The statements. If they do not end with a result, success follows them.
@@ -169,6 +185,25 @@ mod tests {
             }
         };
         assert_eq!(made, text(expected));
+    }
+
+    #[test]
+    fn what_is_usual_is_done_before_the_boundary() {
+        let made = expanded(
+            quote!(usually(shortcut)),
+            quote!(
+                pub fn umbo_x(row: i64, out: *mut i64) {
+                    work(row, out);
+                }
+            ),
+        );
+        let expected = quote! {
+            if unsafe { shortcut(row, out) } {
+                return crate::machinery::status::UMBO_OK;
+            }
+            crate::machinery::boundary::boundary("umbo_x", move || { work(row, out); Ok(()) })
+        };
+        assert!(made.contains(&text(expected)), "{made}");
     }
 
     #[test]

@@ -50,6 +50,8 @@ use proc_macro::TokenStream;
 /// - `owned_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has
 ///   the function that destroys it, whatever else is wrong with the options.
 /// - `quietly`: the function returns nothing and logs errors, like a release.
+/// - `usually(f)`: `f` gets all parameters, and does without the boundary what takes less time than
+///   that; it returns whether it has done it. It neither panics nor computes with floats.
 ///
 /// # Safety
 ///

@@ -1,12 +1,52 @@
 //! The rows of a batch that a replica of a trainer has, and the function of the program that learns
 //! from them.
 
+use std::mem::offset_of;
+
 use crate::machinery::prelude::*;
 use crate::nouns::replica_context::call_replica;
 use umbo_core::optimizer::GradientMode;
 use umbo_core::strategy::variables::{current_copy, refreshed_copy};
-use umbo_core::training::trainer::call::{weigh, with_gradient_row, with_gradient_rows};
+use umbo_core::training::trainer::call::{gradient_row, usual_gradient_row, weigh};
+use umbo_core::training::trainer::row_table::{RowPlace, RowPlaces};
 use umbo_core::training::trainer::{Learn, LearnFunction, RowsOfReplica};
+
+/// A row of an array that a call has asked for: a place in a umbo_row_places.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_row_place {
+    /// The number of the row.
+    pub row: i64,
+    /// Where its gradient is added. NULL: no row is here.
+    pub gradient: *mut f32,
+}
+
+/// The rows of an array that a call has asked for, in which umbo_rows_gradient_row() finds one:
+/// from the place `row * multiplier >> shift` on, the place 0 following the last, before the first
+/// one without a row. The layout stays the same in later versions.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_row_places {
+    /// That of the umbo_rows of the call, if there are places.
+    pub call: u64,
+    /// The places, one of which at least has no row.
+    pub places: *const umbo_row_place,
+    /// See above.
+    pub multiplier: u64,
+    /// See above.
+    pub shift: u64,
+    /// How many places there are, less one.
+    pub mask: u64,
+}
+
+// They are the core's.
+const _: () = assert!(size_of::<umbo_row_place>() == size_of::<RowPlace>());
+const _: () = assert!(offset_of!(umbo_row_place, gradient) == offset_of!(RowPlace, gradient));
+const _: () = assert!(size_of::<umbo_row_places>() == size_of::<RowPlaces>());
+const _: () = assert!(offset_of!(umbo_row_places, places) == offset_of!(RowPlaces, places));
+const _: () = assert!(offset_of!(umbo_row_places, multiplier) == offset_of!(RowPlaces, multiplier));
+const _: () = assert!(offset_of!(umbo_row_places, shift) == offset_of!(RowPlaces, shift));
+const _: () = assert!(offset_of!(umbo_row_places, mask) == offset_of!(RowPlaces, mask));
 
 /// The rows of a batch that a replica has. Valid for the call that gets it, on its thread. Later
 /// versions may append fields.
@@ -43,6 +83,9 @@ pub struct umbo_rows {
     pub gradients: *const *mut f32,
     /// The number of this call, for the library.
     pub call: u64,
+    /// For each array the rows that this call has asked for, which umbo_rows_gradient_row() reads.
+    /// NULL if `training` is 0.
+    pub places: *const umbo_row_places,
 }
 
 /// Learns from the rows of a batch that a replica has: what the body of a loop over rows does.
@@ -75,23 +118,10 @@ pub(crate) type LearnFn = unsafe extern "C-unwind" fn(
     *mut f64,
 ) -> umbo_status;
 
-/// Gets where this replica adds the gradient of a row of an array with a `row_length`.
-///
-/// @param[in] rows What the function that calls got.
-/// @param[in] array The index of the array.
-/// @param[in] row The number of the row in the array.
-/// @param[out] gradient `row_length` numbers: zero when the call asks for the row first, and then
-///   what it has added. They stay there until the function returns.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
-/// - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
-/// - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, on another thread, or
-///   `training` is 0.
-///
-/// The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
-/// optimizer for them. Allocates nothing if an earlier step had as many rows.
-#[c_call(out(gradient), index(array))]
-pub fn umbo_rows_gradient_row(
+/// The call that umbo_rows_gradient_row() makes, and nobody else: for a row that is new in this
+/// call, and for an error.
+#[c_call(usually(is_usual_row), out(gradient), index(array))]
+pub fn umbo_rows_new_gradient_row(
     rows: *const umbo_rows,
     array: i64,
     row: i64,
@@ -99,33 +129,28 @@ pub fn umbo_rows_gradient_row(
 ) {
     // SAFETY: the caller gives what its function got.
     let call = unsafe { call_of(rows) }?;
-    gradient.write(with_gradient_row(call, array, row, |row| row.as_mut_ptr())?);
+    gradient.write(gradient_row(call, array, row)?);
 }
 
-/// Gets where this replica adds the gradients of several rows: umbo_rows_gradient_row() for each,
-/// in less time.
-///
-/// @param[in] rows What the function that calls got.
-/// @param[in] array The index of the array.
-/// @param[in] count How many rows.
-/// @param[in] numbers The numbers of the rows in the array. One that is there twice gets the same
-///   address twice.
-/// @param[out] gradients The address for each.
-/// @return As umbo_rows_gradient_row(); then no row was asked for.
-#[c_call(array_out(gradients, count), array(numbers, count), index(array))]
-pub fn umbo_rows_gradient_rows(
+/// # Safety
+/// As for [`umbo_rows_new_gradient_row`].
+unsafe fn is_usual_row(
     rows: *const umbo_rows,
     array: i64,
-    count: i64,
-    numbers: *const i64,
-    gradients: *mut *mut f32,
-) {
-    // SAFETY: the caller gives what its function got.
-    let call = unsafe { call_of(rows) }?;
-    with_gradient_rows(call, array, numbers, |at, row| {
-        // SAFETY: the caller gives a place for as many addresses as there are numbers.
-        unsafe { gradients.add(at).write(row.as_mut_ptr()) };
-    })
+    row: i64,
+    gradient: *mut *mut f32,
+) -> bool {
+    if rows.is_null() || gradient.is_null() {
+        return false;
+    }
+    // SAFETY: the caller gives what its function got, and a place for an address.
+    unsafe {
+        let found = usual_gradient_row((*rows).call, array, row);
+        if let Some(found) = found {
+            gradient.write(found);
+        }
+        found.is_some()
+    }
 }
 
 /// Makes the rows of this call count by another weight than their number: the words of sentences,
@@ -218,6 +243,7 @@ fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
             weights: weights.as_ptr(),
             gradients: gradients.as_ptr(),
             call: rows.call,
+            places: rows.places.cast(),
         };
         let result = call_replica(context, |ctx, _, _| {
             shown.context = ctx;

@@ -103,11 +103,8 @@ void rows_of_a_table() {
     const double loss = trainer.step(3, 1, [](const umbo::rows &rows) {
         CHECK(rows.size() == 1 && *rows.begin() == 3 && rows.replica_id() == 0);
         CHECK(rows.gradient(0) == nullptr && rows.context().replica_id() == 0);
-        const std::int64_t seventh = 7;
-        float *place = nullptr;
         rows.gradient_row(0, 7)[1] -= 1;
-        rows.gradient_rows(0, 1, &seventh, &place);
-        place[1] -= 1;
+        rows.gradient_row(0, 7)[1] -= 1;
         rows.gradient(1)[0] -= 4;
         rows.weigh(2);
         return 6.0;

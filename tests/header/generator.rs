@@ -113,6 +113,8 @@ fn the_cpp_layer_reaches_every_function() {
             ]
         })
         .collect();
+    // What an inline function calls.
+    let inline = ["umbo_rows_new_gradient_row"];
     let missing: Vec<_> = header
         .functions
         .iter()
@@ -121,6 +123,7 @@ fn the_cpp_layer_reaches_every_function() {
             let used = [format!("{name}("), format!("&{name},"), format!("&{name})")];
             !used.iter().any(|use_of_it| layer.contains(use_of_it)) && !pasted.contains(name)
         })
+        .filter(|name| !inline.contains(&name.as_str()))
         .collect();
     assert!(missing.is_empty(), "not reachable from C++: {missing:?}");
 }

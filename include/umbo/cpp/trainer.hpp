@@ -94,12 +94,6 @@ public:
         return out;
     }
 
-    // The same for several rows, which takes less time than one after the other.
-    returned<void> gradient_rows(std::int64_t array, std::int64_t count, const std::int64_t *numbers,
-                                 float **gradients) const {
-        return check(umbo_rows_gradient_rows(raw_, array, count, numbers, gradients));
-    }
-
     // The weight of the rows in the mean over the batch, instead of their number.
     returned<void> weigh(double weight) const { return check(umbo_rows_weigh(raw_, weight)); }
 

@@ -184,11 +184,9 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_trainer_restore", "path", "OTHER_FILE"),
     ("umbo_trainer_resume", "path", "\"matrix.none\""),
     ("umbo_trainer_variable", "array", "0"),
-    ("umbo_rows_gradient_row", "rows", "good.rows"),
-    ("umbo_rows_gradient_row", "array", "0"),
-    ("umbo_rows_gradient_row", "row", "0"),
-    ("umbo_rows_gradient_rows", "rows", "good.rows"),
-    ("umbo_rows_gradient_rows", "array", "0"),
+    ("umbo_rows_new_gradient_row", "rows", "good.rows"),
+    ("umbo_rows_new_gradient_row", "array", "0"),
+    ("umbo_rows_new_gradient_row", "row", "0"),
     ("umbo_rows_weigh", "rows", "good.rows"),
 ];
 

@@ -121,12 +121,7 @@ pub const OTHER_NAMES: &[(&str, &str, &str)] = &[
 pub const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
     // The rows are not those of a call.
     (
-        "umbo_rows_gradient_row",
-        "",
-        "UMBO_STATUS_FAILED_PRECONDITION",
-    ),
-    (
-        "umbo_rows_gradient_rows",
+        "umbo_rows_new_gradient_row",
         "",
         "UMBO_STATUS_FAILED_PRECONDITION",
     ),

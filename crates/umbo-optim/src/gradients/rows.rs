@@ -100,6 +100,30 @@ impl ReplicaRows {
         Ok(added)
     }
 
+    /// Keeps as many of the rows that were added in `step` as there are numbers, which become their
+    /// indices.
+    pub(crate) fn number(&self, step: u64, numbers: &[i64]) -> Result<()> {
+        let mut pieces = self.pieces.lock();
+        if pieces.step != step {
+            (pieces.step, pieces.used) = (step, 0);
+        }
+        let used = pieces.used;
+        let mut rest = numbers;
+        for piece in &mut pieces.pieces[..used] {
+            let (its, others) = rest.split_at(rest.len().min(piece.indices.tensor().shape()[0]));
+            piece.number(its)?;
+            rest = others;
+        }
+        match rest {
+            [] => Ok(()),
+            _ => Err(Error::Internal(format!(
+                "{} row numbers, but only {} rows were added",
+                numbers.len(),
+                numbers.len() - rest.len()
+            ))),
+        }
+    }
+
     /// The rows that were added in the last step that added any.
     pub(crate) fn pieces(&self) -> MutexGuard<'_, RowPieces> {
         self.pieces.lock()
@@ -251,6 +275,33 @@ impl RowsPiece {
         self.away = Some(guarded.clone());
         self.guards = Some([around_indices, around_values]);
         Ok(guarded)
+    }
+
+    /// Keeps the first rows, whose indices are these.
+    fn number(&mut self, numbers: &[i64]) -> Result<()> {
+        let rows = numbers.len();
+        let added = self.indices.tensor().shape()[0];
+        if let Some(away) = &mut self.away {
+            // No element stays unwritten, also of rows that are left out.
+            for tensor in [&away.indices, &away.values] {
+                let rest = tensor.slice(0, rows, added, 1)?;
+                // SAFETY: only the replica uses the buffers until the step is over.
+                unsafe { rest.assume_exclusive() }.fill_zeros()?;
+            }
+            away.indices = away.indices.slice(0, 0, rows, 1)?;
+            away.values = away.values.slice(0, 0, rows, 1)?;
+        }
+        self.indices.resize(rows, added)?;
+        self.values.resize(rows, added)?;
+        let home = self.indices.tensor();
+        let indices = self.away.as_ref().map_or(home, |away| &away.indices);
+        // SAFETY: as above; there are as many int64 indices as numbers.
+        unsafe {
+            let to = indices.assume_exclusive().into_span()?.data();
+            let to = to.cast::<i64>();
+            to.copy_from_nonoverlapping(numbers.as_ptr(), rows);
+        }
+        Ok(())
     }
 
     fn bring_home(&mut self) -> Result<()> {

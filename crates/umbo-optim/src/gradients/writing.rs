@@ -10,8 +10,8 @@ use crate::gradients::{GradientMode, Gradients};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_strategy::context::strict_callbacks::mistake;
+use umbo_tensor::Tensor;
 use umbo_tensor::values::indexed_slices::IndexedSlices;
-use umbo_tensor::{DType, Tensor};
 
 impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, which the replica may write until it
@@ -136,37 +136,26 @@ impl Gradients {
         }
     }
 
-    /// The same with copies of rows of float32 numbers: `rows` has one for each of `indices`, as
-    /// long as a row of the variable, whose gradients are float32.
-    pub fn add_row_copies<'a>(
+    /// Of the rows that were added to variable `index` in this step ([`Gradients::add_rows`]), as
+    /// many stay as there are `numbers`, which become their indices: for a replica that learns row
+    /// by row which ones it adds. The replica has written the values of those that stay.
+    ///
+    /// Fails as [`Gradients::add_rows`], and if fewer rows were added.
+    pub fn number_rows(
         &self,
         replica: usize,
         step: u64,
         index: usize,
-        indices: &[i64],
-        rows: impl Iterator<Item = &'a [f32]>,
+        numbers: &[i64],
     ) -> Result<()> {
-        let added = self.add_rows(replica, step, index, indices.len())?;
-        // SAFETY: the rows were just added, for this replica to write.
-        let (numbers, values) = unsafe {
-            let numbers = added.indices.assume_exclusive().into_span()?;
-            (numbers, added.values.assume_exclusive().into_span()?)
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let GradientBuffer::Rows(rows) = buffer else {
+            return Err(Error::Internal(
+                "numbers for a gradient without rows".into(),
+            ));
         };
-        let length = values.elements() / indices.len().max(1);
-        assert!(values.dtype() == DType::Float32 && numbers.elements() == indices.len());
-        // SAFETY: as many int64 numbers were added, and nobody else uses them.
-        unsafe {
-            let to = numbers.data().cast::<i64>();
-            to.copy_from_nonoverlapping(indices.as_ptr(), indices.len());
-        }
-        for (number, row) in rows.enumerate() {
-            assert!(number < indices.len() && row.len() == length);
-            // SAFETY: there are as many float32 rows of this length, and nobody else uses them.
-            unsafe {
-                let to = values.data().cast::<f32>().add(number * length);
-                to.copy_from_nonoverlapping(row.as_ptr(), length);
-            }
-        }
+        rows.number(step, numbers)?;
+        viewed.note(index, step);
         Ok(())
     }
 

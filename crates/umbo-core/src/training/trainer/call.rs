@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::row_gradients::{RowGradients, RowShape};
+use super::row_gradients::RowGradients;
+use super::row_table::{RowPlaces, RowShape};
 use umbo_base::error::{Error, Result};
 use umbo_optim::{Gradients, LossReduction};
 use umbo_strategy::ReplicaContext;
@@ -38,6 +40,8 @@ pub struct RowsOfReplica<'a> {
     pub gradients: Option<&'a Arc<Gradients>>,
     /// The number of this call, by which the function refers to it.
     pub call: u64,
+    /// For each array the rows to whose gradients the call adds; NULL if the rows are evaluated.
+    pub places: *const RowPlaces,
 }
 
 /// The state of a call, on the thread of its replica.
@@ -66,21 +70,26 @@ fn with_running<R>(call: u64, body: impl FnOnce(&mut Running) -> Result<R>) -> R
     })
 }
 
-/// Calls `body` with the gradient of a row of an array, which is zero when it is asked for first in
+/// Where the gradient of a row of an array is added, which is zero when it is asked for first in
 /// the call, and stays where it is until the call ends.
 ///
 /// FAILED_PRECONDITION: not in that call, or it evaluates. The errors of a wrong array or row.
-#[inline]
-pub fn with_gradient_row<R>(
-    call: u64,
-    array: usize,
-    row: i64,
-    body: impl FnOnce(&mut [f32]) -> R,
-) -> Result<R> {
+pub fn gradient_row(call: u64, array: usize, row: i64) -> Result<*mut f32> {
     with_running(call, |running| match &mut running.rows {
-        Some(rows) => rows.row(array, row).map(body),
+        Some(rows) => rows.row(array, row),
         None => Err(evaluates()),
     })
+}
+
+/// The same, if nothing is wrong and nothing has to be allocated. It does not panic.
+#[inline]
+pub fn usual_gradient_row(call: u64, array: i64, row: i64) -> Option<*mut f32> {
+    let found = RUNNING.try_with(|running| {
+        let mut running = running.try_borrow_mut().ok()?;
+        let running = running.as_mut().filter(|running| running.call == call)?;
+        running.rows.as_mut()?.usual(array, row)
+    });
+    found.ok().flatten()
 }
 
 #[cold]
@@ -88,20 +97,6 @@ fn evaluates() -> Error {
     Error::precondition(
         "rows: they are evaluated, which has no gradients; ask only if training is 1",
     )
-}
-
-/// Calls `each` with the position and the gradient of each of several rows of an array, as
-/// [`with_gradient_row`] does for one. If one is refused, it is called for none.
-pub fn with_gradient_rows(
-    call: u64,
-    array: usize,
-    rows: &[i64],
-    each: impl FnMut(usize, &mut [f32]),
-) -> Result<()> {
-    with_running(call, |running| match &mut running.rows {
-        Some(all) => all.rows(array, rows, each),
-        None => Err(evaluates()),
-    })
 }
 
 /// Makes the rows of a call count by this weight instead of their number.
@@ -148,16 +143,21 @@ impl Caller {
             };
         }
         let call = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
-        let rows = RowsOfReplica {
+        let spare = &self.spare[context.replica()];
+        let rows = match is_training {
+            true => Some(self.begin_rows(spare, call, context)?),
+            false => None,
+        };
+        let rows_of_replica = RowsOfReplica {
             context,
             indices,
             variables: &self.variables,
             gradients: is_training.then_some(&self.gradients),
             call,
+            places: rows.as_ref().map_or(ptr::null(), RowGradients::shown),
         };
-        let spare = &self.spare[context.replica()];
-        let mut entered = Entered::new(self, spare, call, is_training);
-        let loss = learn(&rows).map_err(|error| error.within(place_of(indices)))?;
+        let mut entered = Entered::new(spare, call, rows);
+        let loss = learn(&rows_of_replica).map_err(|error| error.within(place_of(indices)))?;
         let ended = entered.leave();
         let weight = ended.weight.unwrap_or(count as f64);
         let sum = match self.reduction {
@@ -169,12 +169,25 @@ impl Caller {
             }
         };
         context.add_metric("loss", Metric { sum, weight })?;
-        if let Some(rows) = ended.rows {
-            rows.add_to(&self.gradients, context)?;
+        if let Some(mut rows) = ended.rows {
+            rows.end()?;
             *spare.lock() = Some(rows);
             self.gradients.submit_in(context, Some(weight))?;
         }
         Ok(())
+    }
+
+    /// The memory of a replica for rows, at the beginning of a call.
+    fn begin_rows(
+        &self,
+        spare: &Mutex<Option<RowGradients>>,
+        call: u64,
+        context: &ReplicaContext,
+    ) -> Result<RowGradients> {
+        let kept = spare.lock().take();
+        let mut rows = kept.unwrap_or_else(|| RowGradients::new(&self.gradients, &self.shapes));
+        rows.begin(call, context)?;
+        Ok(rows)
     }
 }
 
@@ -201,17 +214,10 @@ struct Entered<'a> {
 
 impl<'a> Entered<'a> {
     fn new(
-        caller: &Caller,
         spare: &'a Mutex<Option<RowGradients>>,
         call: u64,
-        is_training: bool,
+        rows: Option<RowGradients>,
     ) -> Entered<'a> {
-        let rows = is_training.then(|| {
-            let kept = spare.lock().take();
-            let mut rows = kept.unwrap_or_else(|| RowGradients::new(&caller.shapes));
-            rows.clear();
-            rows
-        });
         let running = Running {
             call,
             rows,
@@ -239,8 +245,9 @@ impl<'a> Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if !self.has_left
-            && let Some(rows) = self.leave().rows
+            && let Some(mut rows) = self.leave().rows
         {
+            rows.withdraw();
             *self.spare.lock() = Some(rows);
         }
     }

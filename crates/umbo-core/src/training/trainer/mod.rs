@@ -3,9 +3,10 @@
 //! are rows that they know by number.
 //!
 //! [`parts`]: what belongs to one strategy. [`choice`]: how many replicas that has. [`call`]: the
-//! program's function on one replica. [`row_gradients`]: gradients of single rows. [`state`]: how
-//! far the training is, as a checkpoint has it. [`rate`]: the line that says so. [`schedule`]: the
-//! learning rate over the training. [`interrupt`]: Ctrl-C, which ends an epoch and saves.
+//! program's function on one replica. [`row_gradients`], [`row_table`]: gradients of single rows.
+//! [`state`]: how far the training is, as a checkpoint has it. [`rate`]: the line that says so.
+//! [`schedule`]: the learning rate over the training. [`interrupt`]: Ctrl-C, which ends an epoch
+//! and saves.
 
 pub mod call;
 mod choice;
@@ -13,6 +14,7 @@ mod interrupt;
 mod parts;
 mod rate;
 mod row_gradients;
+pub mod row_table;
 mod schedule;
 mod state;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::call::{Caller, LearnFunction};
-use super::row_gradients::RowShape;
+use super::row_table::RowShape;
 use super::state::State;
 use super::{TrainerOptions, update_at_commit};
 use umbo_base::error::{Error, Result};

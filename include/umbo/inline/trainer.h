@@ -1,0 +1,37 @@
+/* Generated from src; do not edit. The bodies of inline functions of trainer.h. */
+#ifndef UMBO_INLINE_TRAINER_H
+#define UMBO_INLINE_TRAINER_H
+
+#include <umbo/trainer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+static inline umbo_status umbo_rows_gradient_row(
+    const umbo_rows *rows, int64_t array, int64_t row, float **gradient) {
+  const umbo_row_places *all;
+  const umbo_row_place *place;
+  uint64_t at;
+  if (rows == NULL || gradient == NULL || rows->places == NULL || array < 0 ||
+      array >= rows->array_count || rows->places[array].call != rows->call) {
+    return umbo_rows_new_gradient_row(rows, array, row, gradient);
+  }
+  all = &rows->places[array];
+  at = ((uint64_t)row * all->multiplier) >> all->shift;
+  for (;; at = (at + 1) & all->mask) {
+    place = &all->places[at];
+    if (place->gradient == NULL) {
+      return umbo_rows_new_gradient_row(rows, array, row, gradient);
+    }
+    if (place->row == row) break;
+  }
+  *gradient = place->gradient;
+  return UMBO_OK;
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif
