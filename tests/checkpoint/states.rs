@@ -31,7 +31,7 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
                 &umbo_core::values::Value::Tensor(read(source_variable).unwrap()),
             )
             .unwrap();
-            for slot in source.rule().slots() {
+            for slot in &source.slots() {
                 let state = source.state(source_variable, &slot.name).unwrap();
                 target
                     .set_state(target_variable, &slot.name, &state)

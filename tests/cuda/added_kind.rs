@@ -362,7 +362,7 @@ impl Training {
     /// The bits of the variable and its state after three steps.
     fn trained(&self) -> Vec<u32> {
         (0..3).for_each(|step| self.step(step).unwrap());
-        let slots = self.optimizer.rule().slots();
+        let slots = self.optimizer.slots();
         let states = slots
             .iter()
             .map(|slot| self.optimizer.state(&self.variable, &slot.name).unwrap());

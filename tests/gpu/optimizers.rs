@@ -220,7 +220,7 @@ impl Training {
         let mut bits = Vec::new();
         for variable in &self.variables {
             bits.extend(bits_of(&variables::read(variable).unwrap()));
-            for slot in optimizer.rule().slots() {
+            for slot in &optimizer.slots() {
                 bits.extend(
                     optimizer
                         .state(variable, &slot.name)

@@ -76,7 +76,7 @@ impl Training {
         let mut all = Vec::new();
         for variable in &self.variables {
             all.extend(numbers(&read(variable).unwrap()));
-            for slot in self.optimizer.rule().slots() {
+            for slot in &self.optimizer.slots() {
                 all.extend(
                     self.optimizer
                         .state(variable, &slot.name)

@@ -105,7 +105,7 @@ fn trained<N: Narrow, G: Element>(
         apply_with(&optimizer, &gradients, options).unwrap();
     }
     let mut all = vec![bits(&value(&a)), bits(&value(&b))];
-    for slot in optimizer.rule().slots() {
+    for slot in &optimizer.slots() {
         all.push(bits(&read(&optimizer.state(&a, &slot.name).unwrap())));
         all.push(bits(&read(&optimizer.state(&b, &slot.name).unwrap())));
     }

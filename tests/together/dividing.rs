@@ -141,7 +141,7 @@ pub fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
         .map(|variable| bytes(&read(variable).unwrap()))
         .collect();
     for variable in variables {
-        for slot in optimizer.rule().slots() {
+        for slot in &optimizer.slots() {
             known.extend(
                 optimizer
                     .state(variable, &slot.name)

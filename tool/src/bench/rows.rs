@@ -211,7 +211,7 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
         step: 0,
     };
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule), 1e-3)?;
-    let slots = optimizer.rule().slots().len();
+    let slots = optimizer.slots().len();
     model.contribute(false)?;
     apply(&optimizer, &model.gradients)?;
 

@@ -159,7 +159,7 @@ fn row(rounds: usize, device: DeviceId, benchmark: &What<'_>) -> Result<Row> {
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, benchmark, benchmark.variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?;
-    let slots = optimizer.rule().slots().len();
+    let slots = optimizer.slots().len();
     if benchmark.clip {
         // The limit is below every norm here, so that gradients are clipped.
         let settings = Settings {

@@ -221,7 +221,7 @@ fn train(
     let mut all = Vec::new();
     for variable in &variables {
         all.extend(bytes(&variables::read(variable)?)?);
-        for slot in optimizer.rule().slots() {
+        for slot in &optimizer.slots() {
             all.extend(bytes(&optimizer.state(variable, &slot.name)?)?);
         }
     }

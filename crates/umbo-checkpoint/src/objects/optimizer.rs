@@ -27,7 +27,7 @@ struct SavedOptimizer {
     iterations: Count,
     /// None if the loss scale is not dynamic: then it is a setting.
     dynamic_loss_scale: Option<SavedLossScale>,
-    /// The variables that were updated, by name. The rule's state of each is in tensors.
+    /// The variables that were updated, by name. The slots of each are in tensors.
     variables: BTreeMap<String, SavedVariable>,
     /// The settings are for people who read the file. A program sets them itself.
     #[serde(default)]
@@ -69,6 +69,7 @@ impl Saveable for Optimizer {
             true => unsafe { self.export_as_it_is() },
             false => self.export(),
         }?;
+        let kept = self.slots();
         let mut variables = BTreeMap::new();
         for VariableState {
             variable,
@@ -83,7 +84,7 @@ impl Saveable for Optimizer {
                 running: running.into_iter().map(Float).collect(),
             };
             variables.insert(name.to_owned(), progress);
-            for (slot, tensor) in self.rule().slots().iter().zip(slots) {
+            for (slot, tensor) in kept.iter().zip(slots) {
                 record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
             }
         }
@@ -140,7 +141,7 @@ impl Saveable for Optimizer {
         };
         Ok(Some(PreparedRestore::by(move |changes| {
             let mut slots = slots.into_iter();
-            let count = self.rule().slots().len();
+            let count = self.slots().len();
             for variable in &mut state.variables {
                 for slot in slots.by_ref().take(count) {
                     variable.slots.push(changes.value(slot)?.clone());
@@ -176,7 +177,7 @@ fn read_variable(
     name: &str,
     progress: &SavedVariable,
 ) -> Result<Option<(VariableState, Vec<PendingTensor>)>> {
-    let slots = optimizer.rule().slots();
+    let slots = optimizer.slots();
     let variable = names.variable(name);
     let variable = variable.filter(|variable| optimizer.check_variable(variable).is_ok());
     let Some(variable) = variable else {
@@ -203,7 +204,7 @@ fn read_variable(
         return Ok(None);
     };
     let mut later = Vec::new();
-    for slot in slots {
+    for slot in &slots {
         let part = format!("{name}/{}", slot.name);
         later.extend(saved.part_like(&part, variable)?);
     }

@@ -127,7 +127,7 @@ impl ApplyBackend for CpuBackend {
             ..
         } = work;
         let UpdateContext { sources, rule, .. } = means;
-        let slots = rule.slots().len();
+        let slots = means.variables.list().len();
         pieces.clear();
         for item in &mut *items {
             let Some(bytes) = begin_update(item, sources, slots, work.changes) else {

@@ -234,10 +234,9 @@ fn written(
         if let Some(copies) = copies.get(at) {
             return copies.operands();
         }
-        let state = means.variables.state(update.position);
         (
             address_of(&means.sources.variables()[index], update.buffer),
-            state.slot_addresses().collect(),
+            means.variables.slot_addresses(update.position).collect(),
         )
     };
     prepared.iter().enumerate().map(operands).collect()

@@ -17,11 +17,9 @@ pub(crate) struct UpdateContext<'a> {
 }
 
 impl<'a> UpdateContext<'a> {
-    /// Weights and slots of the variable of `update`: all weights, and the slots of this rank's
-    /// part.
+    /// Weights and the rule's slots of the variable of `update`: all weights, and the slots of this
+    /// rank's part.
     pub(crate) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
-        let slots = self.rule.slots().len();
-        self.variables
-            .operands(update.position, update.buffer, slots)
+        self.variables.operands(update.position, update.buffer)
     }
 }

@@ -147,14 +147,13 @@ impl ApplyWorkspace {
         variables: &mut Variables,
         sources: &GradientSources<'_>,
         plan: &mut TreatmentPlan,
-        rule: &dyn UpdateRule,
     ) -> Result<bool> {
         let mut lacks = false;
         for item in &self.items {
             let variable = &sources.variables()[item.index];
             let position = match item.divided {
-                true => variables.known_by_parts(variable, rule)?,
-                false => variables.known_or(variable, rule, 0..variable.shape().elements())?,
+                true => variables.known_by_parts(variable)?,
+                false => variables.known_or(variable, 0..variable.shape().elements())?,
             };
             lacks |= !item.divided && !variables.state(position).is_whole();
             plan.treatments[item.index].position = Some(position);
@@ -168,25 +167,27 @@ impl ApplyWorkspace {
         ranks: &Ranks,
         state: &mut OptimizerMemory,
         plan: &mut TreatmentPlan,
-        rule: &dyn UpdateRule,
     ) -> Result<()> {
         for item in self.items.iter().filter(|item| !item.divided) {
             let Some(position) = plan.treatments[item.index].position else {
                 continue;
             };
-            let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
-                slots::whole(
-                    ranks,
-                    &slot.name,
-                    &state.variables.state(position).kept(index),
-                )
-            });
+            let slots = state
+                .variables
+                .list()
+                .iter()
+                .enumerate()
+                .map(|(index, slot)| {
+                    slots::whole(
+                        ranks,
+                        &slot.name,
+                        &state.variables.state(position).kept(index),
+                    )
+                });
             let slots = slots.collect::<Result<Vec<_>>>()?;
             if !state.variables.state(position).is_whole() {
                 let elements = state.variables.state(position).elements();
-                state
-                    .variables
-                    .replace(position, rule, 0..elements, &slots)?;
+                state.variables.replace(position, 0..elements, &slots)?;
             }
         }
         Ok(())
@@ -260,7 +261,7 @@ impl ApplyWorkspace {
             let rates = state.rates(&treatment.group, rule, learning_rate);
             let known = match treatment.position {
                 Some(position) => Ok(position),
-                None => state.variables.known(variable, rule),
+                None => state.variables.known(variable),
             };
             let update = known.and_then(|position| {
                 treatment.position = Some(position);

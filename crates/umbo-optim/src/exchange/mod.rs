@@ -202,12 +202,10 @@ impl<'a> Exchange<'a> {
         if divides {
             apply.work.divide(apply.sources);
         }
-        let lacks_state = apply.work.prepare_state(
-            &mut apply.state.variables,
-            apply.sources,
-            apply.plan,
-            apply.rule,
-        )?;
+        let lacks_state =
+            apply
+                .work
+                .prepare_state(&mut apply.state.variables, apply.sources, apply.plan)?;
         let mut shards = Shards::new(
             self.ranks,
             participation,
@@ -246,7 +244,7 @@ impl<'a> Exchange<'a> {
         let taken = taken.and_then(|()| match lacks_state {
             true => apply
                 .work
-                .gather_row_state(self.ranks, apply.state, apply.plan, apply.rule),
+                .gather_row_state(self.ranks, apply.state, apply.plan),
             false => Ok(()),
         });
         let purpose = "the exchange of dense gradients";

@@ -108,7 +108,7 @@ impl Shards {
         send: &mut AlignedBytes,
     ) {
         let own_ranges = self.of(self.rank, round);
-        let slots = means.rule.slots().len();
+        let slots = means.variables.list().of_rule();
         let mut to = send.bytes_mut();
         let mut places = Vec::new();
         let mut pieces = Pieces::default();

@@ -37,8 +37,7 @@ impl VariableCopies {
         let fresh = || Tensor::uninitialized(variable.dtype(), shape, backend.id());
         let merged = sources.rows(index);
         let weights = address_of(variable, update.buffer);
-        let originals =
-            std::iter::once(weights).chain(variables.state(update.position).slot_addresses());
+        let originals = std::iter::once(weights).chain(variables.slot_addresses(update.position));
         Ok(VariableCopies {
             copies: originals
                 .map(|original| Ok((fresh()?, original)))

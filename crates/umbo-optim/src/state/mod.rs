@@ -2,6 +2,7 @@
 
 pub mod saved;
 pub mod settings;
+pub(crate) mod slot_list;
 pub(crate) mod variable_states;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::exchange::slots;
 use crate::gradients::Gradients;
 use crate::rules::{Rates, UpdateRule, check_not_negative};
 use crate::state::settings::{Settings, VariableGroup};
+use crate::state::slot_list::SlotList;
 use crate::state::variable_states::{LocalSlot, Variables};
 use parking_lot::{Mutex, MutexGuard};
 use umbo_base::error::{Error, Result};
@@ -90,6 +92,7 @@ impl Optimizer {
             learning_rate,
             settings,
             loss_scale: settings.initial_loss_scale(),
+            variables: Variables::new(&*rule),
             ..OptimizerMemory::default()
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -306,25 +309,15 @@ impl Optimizer {
         collectives::copy_to(&tensor, tensor.device())
     }
 
-    /// Which of the rule's slots has this name. NotFound, with the names that there are, if none
-    /// has.
+    /// All slots that it keeps for each variable: those of its rule, and its own.
+    pub fn slots(&self) -> SlotList {
+        self.lock().variables.list().clone()
+    }
+
+    /// Which of the slots has this name. NotFound, with the names that there are, if none has.
     pub(crate) fn slot_index(&self, name: &str) -> Result<usize> {
-        let slots = self.rule.slots();
-        slots
-            .iter()
-            .position(|slot| slot.name == name)
-            .ok_or_else(|| {
-                let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
-                let known = if names.is_empty() {
-                    "nothing".to_owned()
-                } else {
-                    names.join(", ")
-                };
-                Error::NotFound(format!(
-                    "name: '{name}'; {} keeps {known}",
-                    self.rule.name()
-                ))
-            })
+        let state = self.lock();
+        state.variables.list().index_of(name, self.rule.name())
     }
 }
 

@@ -51,7 +51,7 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The rule's slots, in its order, of the variable's dtype: of its shape; if the variable is
+    /// The optimizer's slots, in its order, of the variable's dtype: of its shape; if the variable is
     /// sharded, of this rank's part, contiguous.
     pub slots: Vec<Tensor>,
 }
@@ -129,7 +129,7 @@ impl Optimizer {
     pub fn reserve(&self, variables: &[VariableState]) -> Result<ReservedState> {
         let state = &mut *self.lock();
         for VariableState { variable, .. } in variables {
-            state.variables.known_by_parts(variable, self.rule())?;
+            state.variables.known_by_parts(variable)?;
         }
         Ok(ReservedState(()))
     }
@@ -139,7 +139,7 @@ impl Optimizer {
     /// continues with the imported number of iterations. With reserved memory it cannot fail.
     pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
         let state = &mut *self.lock();
-        state.variables.forget(self.rule());
+        state.variables.forget();
         for VariableState {
             variable,
             updates,
@@ -147,7 +147,7 @@ impl Optimizer {
             slots,
         } in &from.variables
         {
-            let position = state.variables.known_by_parts(variable, self.rule())?;
+            let position = state.variables.known_by_parts(variable)?;
             for (index, slot) in slots.iter().enumerate() {
                 state.variables.put_slot(position, index, slot)?;
             }
@@ -157,7 +157,7 @@ impl Optimizer {
             };
             state.variables.set_progress(position, progress);
         }
-        state.variables.clear_unseen(self.rule())?;
+        state.variables.clear_unseen()?;
         state.learning_rate = from.learning_rate;
         state.iterations = from.iterations;
         if let Some(DynamicLossScale { scale, applies }) = from.loss_scale
@@ -185,7 +185,7 @@ impl Optimizer {
         // The value is copied first, since the caller's memory may be that of the state.
         let value = copy_to(value, variable.device())?;
         self.between_steps(|state| {
-            let position = state.variables.known(variable, self.rule())?;
+            let position = state.variables.known(variable)?;
             let kept = part_of(&value, &state.variables.state(position).shard_range)?;
             state.variables.put_slot(position, index, &kept)?;
             let updates = &mut state.variables.updates[position];
@@ -215,7 +215,7 @@ impl Optimizer {
             return Err(invalid!("running", "{scalar}; must be finite"));
         }
         self.between_steps(|state| {
-            let position = state.variables.known(variable, self.rule())?;
+            let position = state.variables.known(variable)?;
             state.variables.set_progress(position, progress);
             Ok(())
         })

@@ -1,4 +1,4 @@
-//! The state that an optimizer keeps for each variable: the slots of its rule, running scalars, and
+//! The state that an optimizer keeps for each variable: its slots, running scalars, and
 //! the address of the weights.
 //!
 //! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]),
@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
+use crate::state::slot_list::SlotList;
 use umbo_base::error::{Error, Result};
 use umbo_kernels::view::SpanMut;
 use umbo_tensor::slab::{self, CACHE_SHIFT, Slab};
@@ -31,7 +32,11 @@ const LARGE: usize = 2 << 20;
 /// of small variables is in arrays of its own: it reads neither the variables nor their states.
 #[derive(Default)]
 pub(crate) struct Variables {
-    /// One for each slot of the rule, for small variables.
+    /// The slots that each state has.
+    list: SlotList,
+    /// The rule's running scalars before the first update.
+    initial_running: Running,
+    /// One for each slot, for small variables.
     slabs: Vec<Slab>,
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
@@ -97,6 +102,20 @@ impl LocalSlot {
 }
 
 impl Variables {
+    /// No variables yet, of an optimizer with this rule.
+    pub(crate) fn new(rule: &dyn UpdateRule) -> Variables {
+        Variables {
+            list: SlotList::of(rule),
+            initial_running: rule.initial_running(),
+            ..Variables::default()
+        }
+    }
+
+    /// The slots that each state has.
+    pub(crate) fn list(&self) -> &SlotList {
+        &self.list
+    }
+
     /// The position of the state of `variable`, if there is any.
     pub(crate) fn position(&self, variable: &Variable) -> Option<usize> {
         self.positions.get(&variable.key()).copied()
@@ -226,20 +245,20 @@ impl Variables {
 
     /// Resets every variable to before its first update: slots are not visible any more. No update
     /// is prepared.
-    pub(crate) fn forget(&mut self, rule: &dyn UpdateRule) {
+    pub(crate) fn forget(&mut self) {
         self.updates.fill(0);
-        self.running.fill(rule.initial_running());
+        self.running.fill(self.initial_running);
     }
 
     /// Sets the slots of variables without an update to their initial values.
-    pub(crate) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
+    pub(crate) fn clear_unseen(&mut self) -> Result<()> {
         let unseen = self
             .states
             .iter()
             .zip(&self.updates)
             .filter(|(_, updates)| **updates == 0);
         for (state, _) in unseen {
-            for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
+            for (tensor, slot) in state.slots.iter().zip(&self.list) {
                 // SAFETY: only applies read and write slots, and every caller that changes them
                 // holds the optimizer's lock.
                 unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
@@ -259,23 +278,19 @@ impl Variables {
     /// The position of the state of `variable`, which is made if there is none: of this rank's
     /// part, if several ranks divide the variable. A new state is not visible before the first
     /// update.
-    pub(crate) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
-        self.known_or(variable, rule, own_part(variable))
+    pub(crate) fn known(&mut self, variable: &Variable) -> Result<usize> {
+        self.known_or(variable, own_part(variable))
     }
 
     /// The same, of this rank's part only: if all elements were kept, the other parts are dropped.
-    pub(crate) fn known_by_parts(
-        &mut self,
-        variable: &Variable,
-        rule: &dyn UpdateRule,
-    ) -> Result<usize> {
-        let position = self.known(variable, rule)?;
+    pub(crate) fn known_by_parts(&mut self, variable: &Variable) -> Result<usize> {
+        let position = self.known(variable)?;
         let own_range = own_part(variable);
         let state = &self.states[position];
         if state.shard_range != own_range {
             let parts = state.slots.iter().map(|slot| part_of(slot, &own_range));
             let parts = parts.collect::<Result<Vec<_>>>()?;
-            self.replace(position, rule, own_range, &parts)?;
+            self.replace(position, own_range, &parts)?;
         }
         Ok(position)
     }
@@ -285,13 +300,12 @@ impl Variables {
     pub(crate) fn replace(
         &mut self,
         position: usize,
-        rule: &dyn UpdateRule,
         shard_range: Range<usize>,
         copies: &[Tensor],
     ) -> Result<()> {
         let variable = self.states[position].variable.clone();
         let mut slots = Vec::new();
-        for (index, (slot, copies)) in rule.slots().iter().zip(copies).enumerate() {
+        for (index, (slot, copies)) in self.list.iter().zip(copies).enumerate() {
             let fresh = allocate(
                 &mut self.slabs[index],
                 &variable,
@@ -320,15 +334,14 @@ impl Variables {
     pub(crate) fn known_or(
         &mut self,
         variable: &Variable,
-        rule: &dyn UpdateRule,
         shard_range: Range<usize>,
     ) -> Result<usize> {
         if let Some(position) = self.position(variable) {
             return Ok(position);
         }
-        let count = rule.slots().len();
+        let count = self.list.len();
         let mut slots = Vec::with_capacity(count);
-        for (index, slot) in rule.slots().iter().enumerate() {
+        for (index, slot) in self.list.iter().enumerate() {
             if self.slabs.len() == index {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
@@ -354,12 +367,18 @@ impl Variables {
             shard_range,
         });
         self.updates.push(0);
-        self.running.push(rule.initial_running());
+        self.running.push(self.initial_running);
         self.claimed.push(false);
         self.revision += 1;
         variable.advance_layout_epoch();
         self.positions.insert(variable.key(), position);
         Ok(position)
+    }
+
+    /// The addresses of the rule's slots of the variable at `position`, which a GPU holds.
+    pub(crate) fn slot_addresses(&self, position: usize) -> impl Iterator<Item = u64> {
+        let slots = &self.states[position].slots[..self.list.of_rule()];
+        slots.iter().map(|slot| slot.place().address)
     }
 
     /// The buffer of the variable at `position` that an update writes: the staged one, if the step
@@ -375,16 +394,16 @@ impl Variables {
     }
 
     /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`]
-    /// returned, and its slots, of which the rule has `slots`.
+    /// returned, and the slots of its rule.
     pub(crate) fn operands(
         &self,
         position: usize,
         buffer: usize,
-        slots: usize,
     ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
         let weights = self.states[position].weights[buffer].as_ref();
         let weights = weights.expect("a buffer is met when its update is prepared");
-        (weights, &self.slots[position * slots..][..slots])
+        let slots = &self.slots[position * self.list.len()..];
+        (weights, &slots[..self.list.of_rule()])
     }
 }
 
@@ -397,11 +416,6 @@ impl StoredState {
     /// Whether the slots are of all of them.
     pub(crate) fn is_whole(&self) -> bool {
         self.shard_range.len() == self.elements()
-    }
-
-    /// The addresses of the slots of a variable on a GPU.
-    pub(crate) fn slot_addresses(&self) -> impl Iterator<Item = u64> {
-        self.slots.iter().map(|slot| slot.place().address)
     }
 
     /// Slot `index`, whatever it holds.

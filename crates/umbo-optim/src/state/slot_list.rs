@@ -1,0 +1,76 @@
+//! The list of all tensors of state that an optimizer keeps for each variable. All code that makes,
+//! finds, saves or counts them asks this list.
+
+use std::ops::Index;
+
+use crate::rules::{Slot, UpdateRule};
+use umbo_base::error::{Error, Result};
+
+/// The slots of one optimizer: those of its rule first, then its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlotList {
+    slots: Vec<Slot>,
+    of_rule: usize,
+}
+
+impl SlotList {
+    /// The slots of an optimizer that keeps what `rule` needs.
+    pub(crate) fn of(rule: &dyn UpdateRule) -> SlotList {
+        let slots = rule.slots().to_vec();
+        SlotList {
+            of_rule: slots.len(),
+            slots,
+        }
+    }
+
+    /// The number of slots.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no slots.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The slots in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Slot> {
+        self.slots.iter()
+    }
+
+    /// The number of those that the rule reads and writes: the first ones.
+    pub(crate) fn of_rule(&self) -> usize {
+        self.of_rule
+    }
+
+    /// The index of the slot with this name. NotFound, with the names that there are, if the
+    /// optimizer, whose rule is called `rule`, has none.
+    pub(crate) fn index_of(&self, name: &str, rule: &str) -> Result<usize> {
+        let found = self.slots.iter().position(|slot| slot.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.slots.iter().map(|slot| &*slot.name).collect();
+            let known = match names.is_empty() {
+                true => "nothing".to_owned(),
+                false => names.join(", "),
+            };
+            Error::NotFound(format!("name: '{name}'; {rule} keeps {known}"))
+        })
+    }
+}
+
+impl Index<usize> for SlotList {
+    type Output = Slot;
+
+    fn index(&self, index: usize) -> &Slot {
+        &self.slots[index]
+    }
+}
+
+impl<'a> IntoIterator for &'a SlotList {
+    type Item = &'a Slot;
+    type IntoIter = std::slice::Iter<'a, Slot>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
