@@ -914,7 +914,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
 /**
  * Copies a state that an optimizer keeps for a variable to a new tensor.
  *
- * @param[in] name Such as "momentum"; the creator of the optimizer lists the names.
+ * @param[in] name Such as "momentum"; the creator of the optimizer lists the names. "average" is
+ *   the moving average of the weights.
  * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
  *   updated the variable yet.
  *

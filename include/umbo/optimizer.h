@@ -315,6 +315,16 @@ typedef enum umbo_loss_scaling UMBO_INT32 {
   UMBO_LOSS_SCALING_DYNAMIC = 1502
 } umbo_loss_scaling;
 
+/** Whether an optimizer keeps a moving average of the weights. */
+typedef enum umbo_average UMBO_INT32 {
+  /** There is no average. */
+  UMBO_AVERAGE_NONE = 0,
+  /** An exponential moving average: average = decay * average + (1 - decay) * weights. */
+  UMBO_AVERAGE_EXPONENTIAL = 2001,
+  /** The mean of all weights that are averaged, as stochastic weight averaging (SWA) takes it. */
+  UMBO_AVERAGE_MEAN = 2002
+} umbo_average;
+
 /**
  * The options of an optimizer besides its update rule.
  *
@@ -360,11 +370,32 @@ typedef struct umbo_optimizer_options {
   int64_t loss_scale_growth_interval;
   /** 1: the loss is maximised: after clipping, the gradient changes its sign. */
   int32_t maximize;
+  /**
+   * A moving average of the weights, as the state "average" of each variable: the updates move
+   * it, and umbo_optimizer_with_average() puts it in the place of the weights. It has the size
+   * of the weights. Whether there is one is decided before the first update.
+   */
+  umbo_average average;
+  /** The decay of an exponential average; 0 or more and less than 1. */
+  double average_decay;
+  /**
+   * The number of updates of a variable before those that are averaged; 0 or more. Until then,
+   * and after the first averaged one, the average is a copy of the weights.
+   */
+  int64_t average_start;
+  /** The average moves after so many updates; 1 or more. */
+  int64_t average_interval;
+  /**
+   * 1: the decay of the i-th move is at most (1 + i) / (10 + i), so that the average of a short
+   * training does not remain near the first weights.
+   */
+  int32_t average_warmup;
 } umbo_optimizer_options;
 
 #define umbo_optimizer_options_defaults \
   UMBO_STRUCT_SIZE(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
-    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0
+    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0, \
+    UMBO_AVERAGE_NONE, 0.999, 0, 1, 0
 #define UMBO_OPTIMIZER_OPTIONS_INIT { umbo_optimizer_options_defaults }
 
 /** How an optimizer treats the variables of a group. */
@@ -384,8 +415,9 @@ typedef struct umbo_group_options {
 /**
  * Replaces all settings of an optimizer, from the next apply on.
  *
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each
- *   other.
+ * @return
+ * - UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each other.
+ * - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends after the first update.
  *
  * If a setting of the loss scale changes, it starts again at `loss_scale`.
  */
@@ -506,6 +538,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
  */
 typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
 
+/** Runs while variables have the averages of their weights as values. */
+typedef umbo_status (*umbo_average_fn)(void *user_data);
+
 /**
  * Sets a function that computes the learning rate of each update, in place of an earlier one.
  *
@@ -522,6 +557,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
     umbo_optimizer *optimizer, double learning_rate);
+
+/**
+ * Calls a function while the variables that an optimizer has updated have the moving averages of
+ * their weights as values: to evaluate them, or to export them.
+ *
+ * @return What `function` returned, or
+ * - UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no average (`average` of
+ *   umbo_optimizer_options), or this is called in a run or in `function`.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the weights.
+ *
+ * `function` may run steps and save the variables. Afterwards these have their weights again,
+ * whatever was assigned to them. Meanwhile the optimizer applies no gradients, and it cannot be
+ * saved or restored. Collective: each rank keeps a part of the averages.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_with_average(
+    umbo_optimizer *optimizer, umbo_average_fn function, void *user_data);
 
 /** Makes another handle to the same optimizer: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_optimizer_retain(

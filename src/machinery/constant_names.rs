@@ -117,6 +117,8 @@ pub(super) const NAMES: &[(i32, &str, &str)] = &[
     (1901, "UMBO_SYNCHRONIZATION_NONE", "umbo_synchronization"),
     (1902, "UMBO_SYNCHRONIZATION_ON_WRITE", "umbo_synchronization"),
     (1903, "UMBO_SYNCHRONIZATION_ON_READ", "umbo_synchronization"),
+    (2001, "UMBO_AVERAGE_EXPONENTIAL", "umbo_average"),
+    (2002, "UMBO_AVERAGE_MEAN", "umbo_average"),
     (65536, "UMBO_VIEW_READ_ONLY", "umbo_view_flags"),
     (131072, "UMBO_VIEW_CONTIGUOUS", "umbo_view_flags"),
     (1048576, "UMBO_STEP_CAUSE_SMALL_STEP", "umbo_step_cause"),

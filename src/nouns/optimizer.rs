@@ -52,7 +52,8 @@ pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning
 
 /// Copies a state that an optimizer keeps for a variable to a new tensor.
 ///
-/// @param[in] name Such as "momentum"; the creator of the optimizer lists the names.
+/// @param[in] name Such as "momentum"; the creator of the optimizer lists the names. "average" is
+///   the moving average of the weights.
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
 ///   updated the variable yet.
 ///
@@ -65,4 +66,31 @@ pub fn umbo_optimizer_read_state(
     state: *mut *mut umbo_tensor,
 ) {
     state.write(make(optimizer.state(&variable, name)?)?);
+}
+
+/// Runs while variables have the averages of their weights as values.
+pub type umbo_average_fn =
+    Option<unsafe extern "C-unwind" fn(user_data: *mut c_void) -> umbo_status>;
+
+/// Calls a function while the variables that an optimizer has updated have the moving averages of
+/// their weights as values: to evaluate them, or to export them.
+///
+/// @return What `function` returned, or
+/// - UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no average (`average` of
+///   umbo_optimizer_options), or this is called in a run or in `function`.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the weights.
+///
+/// `function` may run steps and save the variables. Afterwards these have their weights again,
+/// whatever was assigned to them. Meanwhile the optimizer applies no gradients, and it cannot be
+/// saved or restored. Collective: each rank keeps a part of the averages.
+#[c_call(present(function), get(optimizer))]
+pub fn umbo_optimizer_with_average(
+    optimizer: *mut umbo_optimizer,
+    function: umbo_average_fn,
+    user_data: *mut c_void,
+) {
+    optimizer.with_average(|| {
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { function(user_data) })
+    })
 }

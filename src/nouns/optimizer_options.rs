@@ -1,7 +1,9 @@
 //! Optimizers: what they do besides their rule, for all variables and for groups of them.
 
 use crate::machinery::prelude::*;
-use umbo_core::optimizer::{LossScaling, NonFinite, Settings, VariableGroup};
+use umbo_core::optimizer::{
+    AverageKind, Averaging, LossScaling, NonFinite, Settings, VariableGroup,
+};
 
 /// The treatment of a gradient that is not finite (infinite or NaN).
 pub type umbo_non_finite = i32;
@@ -32,6 +34,16 @@ pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1501;
 /// The factor grows after some applies that took effect, and shrinks when one is skipped.
 pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 1502;
 
+/// Whether an optimizer keeps a moving average of the weights.
+pub type umbo_average = i32;
+
+/// There is no average.
+pub const UMBO_AVERAGE_NONE: umbo_average = 0;
+/// An exponential moving average: average = decay * average + (1 - decay) * weights.
+pub const UMBO_AVERAGE_EXPONENTIAL: umbo_average = 2001;
+/// The mean of all weights that are averaged, as stochastic weight averaging (SWA) takes it.
+pub const UMBO_AVERAGE_MEAN: umbo_average = 2002;
+
 /// The options of an optimizer besides its update rule.
 ///
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
@@ -40,7 +52,8 @@ pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 1502;
 #[c_struct(
     weight_decay = UMBO_AUTO as f64, global_clip_norm = UMBO_INFINITE as f64,
     clip_value = UMBO_INFINITE as f64, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
-    loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
+    loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000,
+    average_decay = 0.999, average_interval = 1
 )]
 pub struct umbo_optimizer_options {
     /// Finite and 0 or more. AdamW and LAMB apply it beside the gradient (decoupled); other rules
@@ -71,6 +84,20 @@ pub struct umbo_optimizer_options {
     pub loss_scale_growth_interval: i64,
     /// 1: the loss is maximised: after clipping, the gradient changes its sign.
     pub maximize: i32,
+    /// A moving average of the weights, as the state "average" of each variable: the updates move
+    /// it, and umbo_optimizer_with_average() puts it in the place of the weights. It has the size
+    /// of the weights. Whether there is one is decided before the first update.
+    pub average: umbo_average,
+    /// The decay of an exponential average; 0 or more and less than 1.
+    pub average_decay: f64,
+    /// The number of updates of a variable before those that are averaged; 0 or more. Until then,
+    /// and after the first averaged one, the average is a copy of the weights.
+    pub average_start: i64,
+    /// The average moves after so many updates; 1 or more.
+    pub average_interval: i64,
+    /// 1: the decay of the i-th move is at most (1 + i) / (10 + i), so that the average of a short
+    /// training does not remain near the first weights.
+    pub average_warmup: i32,
 }
 
 /// How an optimizer treats the variables of a group.
@@ -82,6 +109,23 @@ pub struct umbo_group_options {
     pub weight_decay: f64,
     /// 1: they are not updated, and their gradients are not read, also not for the norm.
     pub frozen: i32,
+}
+
+fn averaging(options: &umbo_optimizer_options) -> Result<Option<Averaging>> {
+    let kind = one_of!(options.average, "options.average", {
+        UMBO_AVERAGE_NONE => None,
+        UMBO_AVERAGE_EXPONENTIAL => Some(AverageKind::Exponential {
+            decay: options.average_decay,
+            warmup: flag(options.average_warmup, "options.average_warmup")?,
+        }),
+        UMBO_AVERAGE_MEAN => Some(AverageKind::Mean),
+    })?;
+    let Some(kind) = kind else { return Ok(None) };
+    Ok(Some(Averaging {
+        kind,
+        start: natural(options.average_start, "options.average_start")?,
+        interval: positive(options.average_interval, "options.average_interval")?,
+    }))
 }
 
 fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
@@ -111,13 +155,15 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
         non_finite,
         loss_scaling,
         maximize: flag(options.maximize, "options.maximize")?,
+        averaging: averaging(options)?,
     })
 }
 
 /// Replaces all settings of an optimizer, from the next apply on.
 ///
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each
-///   other.
+/// @return
+/// - UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each other.
+/// - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends after the first update.
 ///
 /// If a setting of the loss scale changes, it starts again at `loss_scale`.
 #[c_call(options(options), get(optimizer))]

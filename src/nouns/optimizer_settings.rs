@@ -1,7 +1,7 @@
 //! Optimizers: what they are, and how they are set up.
 
 use crate::machinery::prelude::*;
-use umbo_core::optimizer::{LossScaling, Optimizer};
+use umbo_core::optimizer::{AverageKind, Averaging, LossScaling, Optimizer};
 
 /// The properties and the progress of an optimizer.
 #[c_struct]
@@ -113,7 +113,28 @@ fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
         ("loss_scale_growth_interval", scale[4]),
         ("maximize", f64::from(u8::from(settings.maximize))),
     ]);
+    all.extend(average_settings(settings.averaging));
     all
+}
+
+/// The settings of a moving average of weights.
+fn average_settings(averaging: Option<Averaging>) -> [(&'static str, f64); 5] {
+    let default = umbo_optimizer_options::default();
+    let (kind, decay, warmup) = match averaging.map(|averaging| averaging.kind) {
+        None => (UMBO_AVERAGE_NONE, default.average_decay, false),
+        Some(AverageKind::Mean) => (UMBO_AVERAGE_MEAN, default.average_decay, false),
+        Some(AverageKind::Exponential { decay, warmup }) => {
+            (UMBO_AVERAGE_EXPONENTIAL, decay, warmup)
+        }
+    };
+    let [start, interval] = averaging.map_or([0, 1], |it| [it.start, it.interval]);
+    [
+        ("average", kind.into()),
+        ("average_decay", decay),
+        ("average_start", start as f64),
+        ("average_interval", interval as f64),
+        ("average_warmup", f64::from(u8::from(warmup))),
+    ]
 }
 
 fn group_settings(optimizer: &Optimizer, variable: &Variable) -> Result<Vec<(&'static str, f64)>> {

@@ -86,7 +86,10 @@ static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_o
            a->loss_scale_growth_factor == b->loss_scale_growth_factor &&
            a->loss_scale_backoff_factor == b->loss_scale_backoff_factor &&
            a->loss_scale_minimum == b->loss_scale_minimum &&
-           a->loss_scale_growth_interval == b->loss_scale_growth_interval && a->maximize == b->maximize;
+           a->loss_scale_growth_interval == b->loss_scale_growth_interval && a->maximize == b->maximize &&
+           a->average == b->average && a->average_decay == b->average_decay &&
+           a->average_start == b->average_start && a->average_interval == b->average_interval &&
+           a->average_warmup == b->average_warmup;
 }
 
 static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
@@ -102,6 +105,11 @@ static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
     options.loss_scale_minimum = setting(optimizer, "loss_scale_minimum");
     options.loss_scale_growth_interval = (int64_t)setting(optimizer, "loss_scale_growth_interval");
     options.maximize = (int32_t)setting(optimizer, "maximize");
+    options.average = UMBO_ENUM_VALUE(umbo_average, setting(optimizer, "average"));
+    options.average_decay = setting(optimizer, "average_decay");
+    options.average_start = (int64_t)setting(optimizer, "average_start");
+    options.average_interval = (int64_t)setting(optimizer, "average_interval");
+    options.average_warmup = (int32_t)setting(optimizer, "average_warmup");
     return options;
 }
 
@@ -141,6 +149,11 @@ static void settings(umbo_strategy *strategy) {
     given.loss_scale_minimum = 2;
     given.loss_scale_growth_interval = 9;
     given.maximize = 1;
+    given.average = UMBO_AVERAGE_EXPONENTIAL;
+    given.average_decay = 0.75;
+    given.average_start = 3;
+    given.average_interval = 5;
+    given.average_warmup = 1;
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(same_settings(&found, &given));

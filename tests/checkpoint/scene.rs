@@ -15,8 +15,8 @@ use umbo_core::metrics::kind::{MetricDefinition, MetricKind};
 use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, Optimizer, Settings,
-    UpdateRule, apply,
+    AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
+    Optimizer, Settings, UpdateRule, apply,
 };
 use umbo_core::strategy::variables::{Initial, create, read};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -54,9 +54,11 @@ pub enum Feature {
     RowsAccumulation,
     /// Two optimizers apply gradients of different variables.
     TwoOptimizers,
+    /// A moving average of weights.
+    Average,
 }
 
-pub const FEATURES: [Feature; 10] = [
+pub const FEATURES: [Feature; 11] = [
     Feature::Plain,
     Feature::ClipNorm,
     Feature::ClipValue,
@@ -67,6 +69,7 @@ pub const FEATURES: [Feature; 10] = [
     Feature::Rows,
     Feature::RowsAccumulation,
     Feature::TwoOptimizers,
+    Feature::Average,
 ];
 
 impl Feature {
@@ -210,6 +213,14 @@ impl Scene {
                     growth_interval: 3,
                     backoff_factor: 0.25,
                     minimum: 1.0,
+                }),
+                ..Settings::default()
+            },
+            Feature::Average => Settings {
+                averaging: Some(Averaging {
+                    kind: AverageKind::Mean,
+                    start: 1,
+                    interval: 2,
                 }),
                 ..Settings::default()
             },

@@ -18,6 +18,7 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         ("adam", Feature::Plain),
         ("lamb", Feature::DynamicLossScale),
         ("custom", Feature::Schedule),
+        ("adamw", Feature::Average),
     ] {
         let from = Scene::new(rule, feature, 2);
         let to = Scene::new(rule, feature, 2);

@@ -322,6 +322,21 @@ struct rule_with_gpu : rule_body {
     }
 };
 
+struct with_average {
+    using signature = void();
+    static void call() noexcept {}
+    static constexpr const char *name = "optimizer::with_average";
+    static constexpr takes kinds = takes::all_kinds;
+    template <class Fn>
+    static void use(const world &on, Fn &&fn) {
+        const auto sgd = umbo::optimizer::sgd(on.strategy);
+        umbo::optimizer_options how;
+        how.average = umbo::average::mean;
+        sgd.configure(how);
+        sgd.with_average(std::forward<Fn>(fn));
+    }
+};
+
 struct schedule {
     using signature = double(std::int64_t);
     static double call(std::int64_t) noexcept { return 0.5; }
@@ -575,7 +590,7 @@ int main() {
               evaluate, check_equivalence, call_for_each_replica>(on);
         cross<merge_call, scope, colocate, update, update_non_slot, values_from_function, initializer, creator>(on);
         cross<map, filter, generator_begin, open_file, open_numbered_file, from_function>(on);
-        cross<rule, rule_with_gpu, schedule, progress, map_name, log_sink>(on);
+        cross<rule, rule_with_gpu, schedule, with_average, progress, map_name, log_sink>(on);
         cross<learn_epoch, learn_step, learn_evaluate>(on);
         needs_a_copy(on);
         engines();

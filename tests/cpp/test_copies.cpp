@@ -78,6 +78,10 @@ void waiting_functions(const umbo::strategy &strategy) {
     const auto batches = strategy.distribute_dataset(umbo::dataset::from_range(0, 4).batch(2)).iterate();
     const umbo::value batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4});
     const umbo::run_options no_limits;
+    const auto averaging = umbo::optimizer::sgd(strategy);
+    umbo::optimizer_options how;
+    how.average = umbo::average::mean;
+    averaging.configure(how);
     copies_nothing(2, [&](auto &&fn) { strategy.run(std::forward<decltype(fn)>(fn)); });
     copies_nothing(2, [&](auto &&fn) { strategy.run(std::forward<decltype(fn)>(fn), batch); });
     copies_nothing(2, [&](auto &&fn) { strategy.run(std::forward<decltype(fn)>(fn), {}, no_limits); });
@@ -91,6 +95,7 @@ void waiting_functions(const umbo::strategy &strategy) {
     });
     copies_nothing(4, [&](auto &&fn) { umbo::evaluate(strategy, batches, std::forward<decltype(fn)>(fn)); });
     copies_nothing(1, [&](auto &&fn) { strategy.scope(std::forward<decltype(fn)>(fn)); });
+    copies_nothing(1, [&](auto &&fn) { averaging.with_average(std::forward<decltype(fn)>(fn)); });
     copies_nothing(1, [&](auto &&fn) { strategy.update(weight, std::forward<decltype(fn)>(fn)); });
     copies_nothing(2, [&](auto &&fn) {
         umbo::tensorflow::call_for_each_replica(strategy, std::forward<decltype(fn)>(fn));

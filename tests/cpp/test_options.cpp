@@ -52,7 +52,9 @@ void optimizers() {
                &around::global_clip_norm, &around::clip_value, &around::non_finite,
                &around::loss_scaling, &around::loss_scale, &around::loss_scale_growth_factor,
                &around::loss_scale_backoff_factor, &around::loss_scale_minimum,
-               &around::loss_scale_growth_interval, &around::maximize));
+               &around::loss_scale_growth_interval, &around::maximize, &around::average,
+               &around::average_decay, &around::average_start, &around::average_interval,
+               &around::average_warmup));
     using group = umbo_group_options;
     const group of_group = UMBO_GROUP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::group_options{}), of_group, &group::learning_rate_factor,

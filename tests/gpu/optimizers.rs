@@ -7,8 +7,8 @@ use fake_cuda::harness::under_driver;
 use umbo_core::optimizer::gradients::reduced::reduced;
 use umbo_core::optimizer::rules::{WeightDecay, catalogue};
 use umbo_core::optimizer::{
-    Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
-    NonFinite, Optimizer, Settings, UpdateRule, apply_with,
+    Applied, ApplyOptions, AverageKind, Averaging, GradientMode, Gradients, GradientsOptions,
+    LossReduction, LossScaling, NonFinite, Optimizer, Settings, UpdateRule, apply_with,
 };
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{ReplicaContext, Strategy};
@@ -44,9 +44,26 @@ pub(super) struct Case {
     reduction: LossReduction,
     /// A loss scale that moves. In one step the last replica's gradient overflows.
     scaled: bool,
+    averaging: Option<Averaging>,
 }
 
 pub(super) fn cases() -> Vec<Case> {
+    let averaging = |kind, start| Averaging {
+        kind,
+        start,
+        interval: 1,
+    };
+    let exponential = AverageKind::Exponential {
+        decay: 0.75,
+        warmup: false,
+    };
+    let averages = [
+        None,
+        Some(averaging(exponential, 0)),
+        None,
+        Some(averaging(AverageKind::Mean, 2)),
+        Some(averaging(AverageKind::Mean, 0)),
+    ];
     let mut cases = Vec::new();
     for rule in catalogue::NAMES.into_iter().chain(["own", "own decoupled"]) {
         for number in 0..8 {
@@ -71,6 +88,7 @@ pub(super) fn cases() -> Vec<Case> {
                     LossReduction::GlobalMean,
                 ][all % 3],
                 scaled: (all / 8 + number / 2) % 3 == 1,
+                averaging: averages[all % averages.len()],
             });
         }
     }
@@ -209,6 +227,7 @@ impl Training {
             clip_value: self.case.clip_value,
             loss_scaling: self.case.scaled.then_some(loss_scaling),
             maximize: self.case.scaled,
+            averaging: self.case.averaging,
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();

@@ -7,9 +7,11 @@ use umbo_core::executor::workers;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::optimizer::GradientMode::Overwrite;
 use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::Settings;
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::tensor::{Element, Shape, Tensor};
 
+use crate::features::AVERAGES;
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -54,6 +56,11 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
     let [singles, doubles] = [row(&singles), row(&doubles)];
     let gradients = row_gradients(REPLICAS, &[&a, &b, &c], Mean, &[false, false, true], 1);
     let optimizer = optimizer(rule, 0.01);
+    let settings = Settings {
+        averaging: AVERAGES[if rule == "adam" { 1 } else { 0 }],
+        ..Settings::default()
+    };
+    optimizer.configure(settings).unwrap();
     for step in 1..=STEPS {
         gradients.try_begin_step(step);
         let contribute = |replica: usize| {
@@ -98,11 +105,16 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
         gradients.commit(step);
         apply(&optimizer, &gradients).unwrap();
     }
-    let doubles = value::<f64>(&b)
-        .iter()
-        .map(|value| value.to_bits())
-        .collect();
-    (bits(&value(&a)), doubles, bits(&value(&c)))
+    let mut doubles: Vec<u64> = value::<f64>(&b).iter().map(|it| it.to_bits()).collect();
+    let mut singles = [bits(&value(&a)), bits(&value(&c))];
+    if settings.averaging.is_some() {
+        let average = |variable| optimizer.state(variable, "average").unwrap();
+        doubles.extend(read::<f64>(&average(&b)).iter().map(|it| it.to_bits()));
+        singles[0].extend(bits(&read(&average(&a))));
+        singles[1].extend(bits(&read(&average(&c))));
+    }
+    let [a, c] = singles;
+    (a, doubles, c)
 }
 
 #[test]

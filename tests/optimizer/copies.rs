@@ -26,6 +26,7 @@ use umbo_core::values::Value;
 use umbo_core::values::buffer::{COPY_DTYPES, is_readable_as};
 use umbo_core::values::variable::{Aggregation, Keeper, Variable};
 
+use crate::features::AVERAGES;
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -120,6 +121,7 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
     let settings = Settings {
         global_clip_norm: Some(0.5),
         non_finite: Some(NonFinite::Skip),
+        averaging: AVERAGES[2],
         ..Settings::default()
     };
     optimizer.configure(settings).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use umbo_core::error::Status;
 use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
 use umbo_core::optimizer::{
-    ApplyReport, LossScaling, NonFinite, Optimizer, Settings, VariableGroup,
+    ApplyReport, AverageKind, Averaging, LossScaling, NonFinite, Optimizer, Settings, VariableGroup,
 };
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::values::variable::Variable;
@@ -31,6 +31,32 @@ pub const CLIPPING: [(Option<f64>, Option<f64>); 4] = [
     (Some(0.9), Some(0.2)),
 ];
 
+/// The averages that are tried.
+pub const AVERAGES: [Option<Averaging>; 4] = [
+    None,
+    Some(Averaging {
+        kind: AverageKind::Exponential {
+            decay: 0.75,
+            warmup: false,
+        },
+        start: 0,
+        interval: 1,
+    }),
+    Some(Averaging {
+        kind: AverageKind::Exponential {
+            decay: 0.3,
+            warmup: true,
+        },
+        start: 1,
+        interval: 1,
+    }),
+    Some(Averaging {
+        kind: AverageKind::Mean,
+        start: 1,
+        interval: 2,
+    }),
+];
+
 const LEARNING_RATE: f64 = 0.125;
 const DECAY: f64 = 0.0625;
 
@@ -47,6 +73,8 @@ pub struct Features {
     pub overflow: bool,
     /// A weight decay, a group for the bias, and a schedule.
     pub groups: bool,
+    /// The moving average of weights.
+    pub averaging: Option<Averaging>,
     /// Whether gradients of tables are of rows.
     pub rows: bool,
 }
@@ -80,6 +108,7 @@ impl Features {
             non_finite: self.overflow.then_some(NonFinite::Skip),
             loss_scaling: self.scaling,
             maximize: self.maximizes(),
+            averaging: self.averaging,
         };
         optimizer.configure(settings).unwrap();
         if self.groups {

@@ -8,6 +8,7 @@ use umbo_core::optimizer::{ApplyOptions, Gradients, GradientsOptions, NonFinite,
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::tensor::{DType, Element};
 
+use crate::features::AVERAGES;
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -120,6 +121,7 @@ fn agree<N: Narrow>() -> Vec<u8> {
     let clipped = Settings {
         global_clip_norm: Some(0.5),
         weight_decay: Some(0.1),
+        averaging: AVERAGES[1],
         ..Settings::default()
     };
     for rule in RULES {

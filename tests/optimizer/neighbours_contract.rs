@@ -9,15 +9,15 @@ use umbo_core::optimizer::GradientMode::Overwrite;
 use umbo_core::optimizer::LossReduction::Mean;
 use umbo_core::optimizer::state::saved::{OptimizerState, VariableState};
 use umbo_core::optimizer::{
-    ApplyAction, ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
-    Settings, VariableGroup,
+    ApplyAction, ApplyReport, Averaging, Gradients, GradientsOptions, LossScaling, NonFinite,
+    Optimizer, Settings, VariableGroup,
 };
 use umbo_core::strategy::commit::{CommitAction, StepParticipant};
 use umbo_core::tensor::slab::Slab;
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::variable::Variable;
 
-use crate::features::CLIPPING;
+use crate::features::{AVERAGES, CLIPPING};
 use crate::pairwise::pairwise;
 use crate::plain::Noise;
 use crate::setup::*;
@@ -50,8 +50,8 @@ fn weights(variables: &[Variable]) -> Vec<Vec<u32>> {
 
 const DTYPES: [Option<DType>; 3] = [None, Some(DType::BFloat16), Some(DType::Float16)];
 
-/// The rule, the replicas, the type of gradients, and the runs of an update.
-type Making = (&'static str, usize, Option<DType>, u64);
+/// The rule, the replicas, the type of gradients, the runs of an update, and the average.
+type Making = (&'static str, usize, Option<DType>, u64, Option<Averaging>);
 
 /// What has to do with one list of variables, all of which two optimizers update, with gradients of
 /// all and of some.
@@ -61,6 +61,8 @@ struct Subject {
     optimizers: [Arc<Optimizer>; 2],
     replicas: usize,
     saved: Option<OptimizerState>,
+    /// Whether the optimizers keep averages, and at first which.
+    averaging: Option<Averaging>,
     /// The variables that have copies.
     copied: Vec<usize>,
     steps: [u64; 2],
@@ -68,13 +70,21 @@ struct Subject {
 
 const SOME: Range<usize> = 25..60;
 
+/// Settings with an average and nothing else.
+fn only(averaging: Option<Averaging>) -> Settings {
+    Settings {
+        averaging,
+        ..Settings::default()
+    }
+}
+
 fn draw(noise: &mut Noise, choices: usize) -> usize {
     ((noise.next() + 1.0) / 2.0 * choices as f64) as usize
 }
 
 impl Subject {
     fn new(making: Making, variables: Vec<Variable>) -> Subject {
-        let (rule, replicas, dtype, accumulation_steps) = making;
+        let (rule, replicas, dtype, accumulation_steps, averaging) = making;
         let gradients_of = |list: &[Variable]| {
             let options = GradientsOptions {
                 accumulation_steps,
@@ -85,7 +95,12 @@ impl Subject {
         };
         Subject {
             gradients: [gradients_of(&variables), gradients_of(&variables[SOME])],
-            optimizers: [optimizer(rule, 0.1), optimizer(rule, 0.1)],
+            optimizers: [averaging; 2].map(|averaging| {
+                let optimizer = optimizer(rule, 0.1);
+                optimizer.configure(only(averaging)).unwrap();
+                optimizer
+            }),
+            averaging,
             variables,
             replicas,
             saved: None,
@@ -204,6 +219,7 @@ impl Subject {
                         [draw(noise, 3)],
                     loss_scaling: [None, Some(LossScaling::Fixed(32.0))][draw(noise, 2)],
                     maximize: draw(noise, 2) == 0,
+                    averaging: self.averaging.and(AVERAGES[1 + draw(noise, 3)]),
                 };
                 optimizer.configure(settings).unwrap();
             }
@@ -273,7 +289,7 @@ impl Subject {
             return format!("{first:?}");
         }
         self.optimizers[optimizer]
-            .configure(Settings::default())
+            .configure(only(self.averaging))
             .unwrap();
         format!("{first:?} {:?}", apply())
     }
@@ -283,7 +299,7 @@ impl Subject {
 /// for one apply holds for the next only if it is still true.
 #[test]
 fn neighbours_part_and_meet_again() {
-    let drawn = pairwise(&[RULES.len(), 3, DTYPES.len(), 2]);
+    let drawn = pairwise(&[RULES.len(), 3, DTYPES.len(), 2, AVERAGES.len()]);
     assert!((20..200).contains(&drawn.len()), "{}", drawn.len());
     for (seed, choice) in (1..).zip(drawn) {
         let making: Making = (
@@ -291,6 +307,7 @@ fn neighbours_part_and_meet_again() {
             1 + choice[1],
             DTYPES[choice[2]],
             1 + choice[3] as u64,
+            AVERAGES[choice[4]],
         );
         let mut subjects = [side_by_side(&mut Slab::new(0)), apart()]
             .map(|variables| (Subject::new(making, variables), Noise(seed)));

@@ -1,6 +1,8 @@
 //! The rules once more, in float64, as plainly as their papers write them and without any of the
 //! library.
 
+use umbo_core::optimizer::{AverageKind, Averaging};
+
 use crate::setup::*;
 
 /// Training of one variable.
@@ -11,6 +13,9 @@ pub struct Plain {
     /// In the order of [`Plain::state_names`].
     pub state: [Vec<f64>; 3],
     updates: i32,
+    /// The average of weights, and how many weights are in it.
+    pub average: Vec<f64>,
+    averaged: i32,
 }
 
 impl Plain {
@@ -26,6 +31,8 @@ impl Plain {
             weights: weights.into(),
             state,
             updates: 0,
+            average: Vec::new(),
+            averaged: 0,
         }
     }
 
@@ -42,6 +49,40 @@ impl Plain {
             "rmsprop_both" => vec!["v", "mean", "momentum"],
             "ftrl" => vec!["z", "n"],
             other => panic!("no rule {other}"),
+        }
+    }
+
+    /// Takes the weights of an update into the average, those of all elements.
+    pub fn average(&mut self, averaging: Option<Averaging>) {
+        let Some(Averaging {
+            kind,
+            start,
+            interval,
+        }) = averaging
+        else {
+            return;
+        };
+        let first = start as i32 + 1;
+        if self.updates <= first {
+            self.average = self.weights.clone();
+            self.averaged = 1;
+        } else if (self.updates - first) % interval as i32 == 0 {
+            let moves = f64::from(self.averaged);
+            self.averaged += 1;
+            for (average, weight) in self.average.iter_mut().zip(&self.weights) {
+                *average = match kind {
+                    AverageKind::Mean => (*average * moves + weight) / (moves + 1.0),
+                    AverageKind::Exponential { decay, warmup } => {
+                        let most = if warmup {
+                            (1.0 + moves) / (10.0 + moves)
+                        } else {
+                            1.0
+                        };
+                        let decay = decay.min(most);
+                        decay * *average + (1.0 - decay) * weight
+                    }
+                };
+            }
         }
     }
 

@@ -33,7 +33,17 @@ fn cases() -> Vec<Features> {
         minimum: 4.0,
     };
     let scalings = [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)];
-    let choices = [RULES.len(), CLIPPING.len(), scalings.len(), 3, 3, 3, 2, 2];
+    let choices = [
+        RULES.len(),
+        CLIPPING.len(),
+        scalings.len(),
+        3,
+        3,
+        3,
+        2,
+        2,
+        AVERAGES.len(),
+    ];
     let case = |choice: Vec<usize>| Features {
         rule: RULES[choice[0]],
         global_clip_norm: CLIPPING[choice[1]].0,
@@ -44,6 +54,7 @@ fn cases() -> Vec<Features> {
         accumulation: 1 + choice[5],
         overflow: choice[6] == 1,
         groups: choice[7] == 1,
+        averaging: AVERAGES[choice[8]],
         rows: false,
     };
     let dense = pairwise(&choices).into_iter().map(case);
@@ -189,6 +200,7 @@ fn descend(
         let (learning_rate, decay) = case.rates(index, iterations, report);
         let is_touched = |element: usize| sums[index].touched[element / SHAPES[index].1];
         plain[index].update_where(is_touched, &gradient, learning_rate, decay);
+        plain[index].average(case.averaging);
     }
     factor < 1.0
 }
@@ -337,6 +349,10 @@ fn check<T: Element>(
                     read(&trained.optimizer.state(variable, name).unwrap()),
                     state,
                 );
+            }
+            if case.averaging.is_some() {
+                let average = trained.optimizer.state(variable, "average").unwrap();
+                close("average", read(&average), &plain[index].average);
             }
         }
     }

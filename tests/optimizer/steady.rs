@@ -8,6 +8,7 @@ use umbo_core::optimizer::{ApplyOptions, Gradients, LossScaling, Settings, Varia
 use umbo_core::strategy::commit::StepParticipant;
 
 use crate::allocator::of_this_thread;
+use crate::features::AVERAGES;
 use crate::setup::*;
 
 /// The same with everything on that an apply can do.
@@ -44,6 +45,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
             non_finite: None,
             loss_scaling: Some(loss_scaling),
             maximize: true,
+            averaging: AVERAGES[3],
         };
         optimizer.configure(settings).unwrap();
         let group = VariableGroup {
@@ -96,6 +98,7 @@ fn steady_step_with_rows_allocates_nothing() {
             let optimizer = optimizer(rule, 0.5);
             let settings = Settings {
                 global_clip_norm: Some(0.5),
+                averaging: AVERAGES[1],
                 ..Settings::default()
             };
             optimizer.configure(settings).unwrap();

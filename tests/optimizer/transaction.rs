@@ -15,6 +15,7 @@ use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::values::variable::Variable;
 
 use crate::allocator::{LARGE, refusing};
+use crate::features::AVERAGES;
 use crate::setup::*;
 
 const REPLICAS: usize = 2;
@@ -112,6 +113,7 @@ impl Training {
                 backoff_factor: 0.5,
                 minimum: 1.0,
             }),
+            averaging: AVERAGES[1],
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
@@ -168,7 +170,7 @@ impl Training {
         let mut all: Vec<Vec<u32>> = Vec::new();
         for variable in &self.variables {
             all.push(bits(&value(variable)));
-            for name in ["m", "v"] {
+            for name in ["m", "v", "average"] {
                 let state = self.optimizer.state(variable, name);
                 all.push(state.map(|state| bits(&read(&state))).unwrap_or_default());
             }
@@ -247,9 +249,9 @@ fn a_fault_at_any_point_leaves_no_trace() {
     assert_eq!(walk(Fault::Scalars), (4 * updates, 0));
     assert_eq!(walk(Fault::Schedule), (updates, 0));
     assert_eq!(walk(Fault::Rate), (updates, 0));
-    // Two slots for each variable, and for merging rows their order and sums (twice), at least.
+    // Three slots for each variable, and for merging rows their order and sums (twice), at least.
     let (failures, others) = walk(Fault::Memory);
-    assert!(failures >= 8 + 3 + 4, "{failures}");
+    assert!(failures >= 12 + 3 + 4, "{failures}");
     // Without room to keep them, gradients that were measured are made again.
     assert!(others > 0);
 }

@@ -11,8 +11,8 @@ use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
-    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
-    Optimizer, Settings, UpdateRule, apply, apply_with,
+    ApplyOptions, AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction,
+    LossScaling, NonFinite, Optimizer, Settings, UpdateRule, apply, apply_with,
 };
 use umbo_core::strategy::variables::{current_copy, read, refreshed_copy};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -167,12 +167,25 @@ pub fn plans() -> Vec<Plan> {
         global_clip_norm: Some(0.3),
         clip_value: Some(0.02),
         weight_decay: Some(0.03),
+        averaging: Some(Averaging {
+            kind: AverageKind::Exponential {
+                decay: 0.75,
+                warmup: true,
+            },
+            start: 0,
+            interval: 1,
+        }),
         ..plain
     };
     let scaling = Some(LossScaling::Fixed(8.0));
     let careful = Settings {
         non_finite: Some(NonFinite::Skip),
         loss_scaling: scaling,
+        averaging: Some(Averaging {
+            kind: AverageKind::Mean,
+            start: 1,
+            interval: 2,
+        }),
         ..plain
     };
     [
@@ -202,6 +215,28 @@ pub fn plans() -> Vec<Plan> {
         },
     ]
     .to_vec()
+}
+
+/// The bytes of the variables while they have the averages of their weights, for a while.
+fn averaged(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
+    let values = || {
+        let values = variables
+            .iter()
+            .map(|variable| bytes(&read(variable).unwrap()));
+        values.collect::<Vec<_>>()
+    };
+    let weights = values();
+    let averages = variables
+        .iter()
+        .map(|variable| bytes(&optimizer.state(variable, "average").unwrap()));
+    let averages: Vec<_> = averages.collect();
+    let shown = optimizer.with_average(|| Ok(values())).unwrap();
+    assert!(shown == averages, "the averages are not shown");
+    assert!(values() == weights, "the weights are not back");
+    // The weights of FTRL are 0 here from the first update on.
+    let moves = optimizer.rule().name() != "ftrl";
+    assert!(shown != weights || !moves, "the averages are the weights");
+    shown
 }
 
 pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<Vec<u8>> {
@@ -235,6 +270,9 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
         let norm = report.gradient_norm.map(f64::to_bits);
         all.push(format!("{norm:?} {} {}", report.clipped, report.iterations).into_bytes());
         all.extend(known(&optimizer, &variables));
+    }
+    if plan.settings.averaging.is_some() {
+        all.extend(averaged(&optimizer, &variables));
     }
     all
 }

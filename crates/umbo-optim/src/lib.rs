@@ -22,4 +22,5 @@ pub use gradients::rows::AddedRows;
 pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use rules::UpdateRule;
 pub use state::Optimizer;
+pub use state::average::{AverageKind, Averaging};
 pub use state::settings::{LossScaling, NonFinite, Settings, VariableGroup};

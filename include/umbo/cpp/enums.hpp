@@ -272,6 +272,17 @@ constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept {
     return static_cast<umbo_loss_scaling>(which);
 }
 
+// Whether there is a moving average of the weights.
+enum class average : std::int32_t {
+    none = UMBO_AVERAGE_NONE,
+    exponential = UMBO_AVERAGE_EXPONENTIAL,
+    mean = UMBO_AVERAGE_MEAN,
+};
+
+constexpr umbo_average to_c(average which) noexcept {
+    return static_cast<umbo_average>(which);
+}
+
 // What keeps steps from being faster.
 enum class step_cause : std::int32_t {
     small_step = UMBO_STEP_CAUSE_SMALL_STEP,

@@ -43,6 +43,10 @@ umbo_status schedule_trampoline(std::int64_t step, void *callable, double *learn
     });
 }
 
+template <class Callable> umbo_status average_trampoline(void *callable) noexcept {
+    return guarded([&] { return call(*static_cast<Callable *>(callable)); });
+}
+
 } // namespace detail
 
 class optimizer : public handle<umbo_optimizer> {
@@ -145,6 +149,14 @@ public:
         umbo_apply_report out = UMBO_APPLY_REPORT_INIT;
         UMBO_DETAIL_TRY(umbo_optimizer_apply(get(), submitted.get(), &options, &out));
         return detail::from_c(out);
+    }
+
+    // Calls `body()` while the variables have the averages of their weights as values.
+    template <class Body>
+    returned<void> with_average(Body &&body) const {
+        using callable = detail::callable_object<Body>;
+        return check(umbo_optimizer_with_average(get(), &detail::average_trampoline<callable>,
+                                                 detail::lent_callable(body).user_data()));
     }
 
     // What the last apply did that was carried out.

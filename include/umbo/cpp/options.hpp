@@ -94,6 +94,11 @@ struct optimizer_options {
     double loss_scale_minimum = 1.0;
     std::int64_t loss_scale_growth_interval = 2000;
     bool maximize = false;
+    umbo::average average = umbo::average{UMBO_AVERAGE_NONE};
+    double average_decay = 0.999;
+    std::int64_t average_start = 0;
+    std::int64_t average_interval = 1;
+    bool average_warmup = false;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
@@ -326,6 +331,11 @@ inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept
     raw.loss_scale_minimum = how.loss_scale_minimum;
     raw.loss_scale_growth_interval = how.loss_scale_growth_interval;
     raw.maximize = how.maximize ? 1 : 0;
+    raw.average = to_c(how.average);
+    raw.average_decay = how.average_decay;
+    raw.average_start = how.average_start;
+    raw.average_interval = how.average_interval;
+    raw.average_warmup = how.average_warmup ? 1 : 0;
     return raw;
 }
 

@@ -116,6 +116,11 @@ static CHECK_MAYBE_UNUSED umbo_status good_progress_fn(const umbo_progress *prog
     return UMBO_OK;
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_average_fn(void *user_data) {
+    (void)user_data;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
     (void)strategy;
     (void)user_data;

@@ -1,6 +1,7 @@
 //! The update of a variable from the gradients of all replicas, and norms of gradients.
 
 pub mod accumulate;
+pub mod average;
 pub mod chunks;
 mod finite_mask;
 pub mod formula;

@@ -11,6 +11,9 @@
 //! too. It works in tiles, and rounds the new weights of a tile while they are in the cache. Each
 //! copy costs 2 bytes an element more.
 //!
+//! A pass may carry a moving average of the weights along ([`UpdatePass::with_average`]), tile by
+//! tile, too: 8 bytes an element more.
+//!
 //! The pass over a table ([`UpdatePass::at_rows`]) updates some rows by sums that were added up
 //! before. It does not touch the other rows.
 //!
@@ -26,6 +29,7 @@ use crate::dtype::DType;
 use crate::float::narrow::{narrow, narrow_rows};
 use crate::instruction_set::Instructions;
 use crate::streaming;
+use crate::update::average::Average;
 use crate::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::view::{Span, SpanMut};
 use umbo_executor::pieces::PiecePart;
@@ -45,6 +49,8 @@ pub struct UpdatePass<'a> {
     pub(super) range: Range<usize>,
     /// The weights' low-precision copies.
     copies: &'a [Option<&'a SpanMut<'a>>],
+    /// The weights' moving average.
+    average: Option<&'a Average<'a>>,
     /// Whether the copies are written past the caches.
     streaming: bool,
     /// The flag that is set if an element of the gradient is not finite.
@@ -81,7 +87,7 @@ impl<'a> UpdatePass<'a> {
     ///
     /// # Safety
     /// While this pass, or one that is made from it, runs, nobody else reads or writes its elements
-    /// of weights, slots and copies. Passes over different parts may run at the same time.
+    /// of weights, slots, copies and average. Passes over different parts may run at the same time.
     #[inline]
     pub unsafe fn new(
         instructions: Instructions,
@@ -105,6 +111,7 @@ impl<'a> UpdatePass<'a> {
             rows: None,
             range: 0..elements,
             copies: &[],
+            average: None,
             streaming: false,
             not_finite: None,
             first: 0,
@@ -187,6 +194,15 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
+    /// The same pass, which also moves the weights' average. A pass over some rows is asserted to
+    /// have none: the average of a table follows all of its rows.
+    #[inline]
+    pub fn with_average(mut self, average: Option<&'a Average<'a>>) -> UpdatePass<'a> {
+        assert!(average.is_none() || self.is_whole());
+        self.average = average;
+        self
+    }
+
     /// The same pass, which sets `not_finite` when it runs if an element of the gradient is not
     /// finite.
     #[inline]
@@ -222,6 +238,7 @@ impl<'a> UpdatePass<'a> {
         assert!(self.is_whole() && to.dtype() == self.dtype() && part.end <= to.elements());
         assert!(start + to.elements() <= self.weights.elements());
         self.range = start + part.start..start + part.end;
+        self.average = None;
         self.trial = Some((to, first));
         self
     }
@@ -235,6 +252,7 @@ impl<'a> UpdatePass<'a> {
             range,
             l2: 0.0,
             copies,
+            average: None,
             not_finite: None,
             ..self.clone()
         }
@@ -250,24 +268,28 @@ impl<'a> UpdatePass<'a> {
         self.weights.dtype()
     }
 
-    /// Calls `update` for ranges that together are this pass's range, and writes the copies after
-    /// each of them. Without copies there is one range; with copies each range has `tile`
-    /// elements.
+    /// Calls `update` for ranges that together are this pass's range, and writes the copies and the
+    /// average after each of them. Without these there is one range; with them each range has
+    /// `tile` elements.
     pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
         let Range { mut start, end } = self.range;
-        let has_copies = self.copies.iter().any(Option::is_some);
+        let has_more = self.average.is_some() || self.copies.iter().any(Option::is_some);
         while start < end {
-            let next = if has_copies {
-                end.min(start + tile)
-            } else {
-                end
-            };
+            let next = if has_more { end.min(start + tile) } else { end };
             update(start..next);
             self.round_to_copies(start..next);
+            self.move_average(start..next);
             start = next;
         }
         if self.streaming {
             streaming::finish();
+        }
+    }
+
+    fn move_average(&self, range: Range<usize>) {
+        if let Some(average) = self.average {
+            // SAFETY: the caller that made the pass guaranteed its elements of the average, too.
+            unsafe { average.follow(self.instructions, self.weights.reading(), range) };
         }
     }
 

@@ -379,6 +379,9 @@ impl ApplyAction {
 impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
         check_same_strategy(&self.optimizer, &self.gradients)?;
+        let shows_average = self.optimizer.lock().shows_average;
+        self.optimizer
+            .check_weights(shows_average, "apply gradients")?;
         let prepared = self
             .gradients
             .applicable(self.committing, self.options.flush)

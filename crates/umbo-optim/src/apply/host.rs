@@ -21,6 +21,7 @@ use umbo_executor::workers;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::streaming;
 use umbo_kernels::update::accumulate::accumulate;
+use umbo_kernels::update::average::Average;
 use umbo_kernels::update::chunks::Chunks;
 use umbo_kernels::update::pass::{PassRows, UpdatePass};
 use umbo_kernels::update::tiles::MOST_SLOTS;
@@ -170,6 +171,7 @@ impl ApplyBackend for CpuBackend {
                 );
             }
         });
+        follow_tables(items, means, pieces);
         Ok(())
     }
 
@@ -292,6 +294,37 @@ impl UpdateGroup {
     }
 }
 
+/// Moves the averages of the tables of which `items` update rows: those of all rows, since the
+/// weights of a row that stay as they are enter its average, too.
+fn follow_tables(items: &[UpdateGroup], means: UpdateContext<'_>, pieces: &mut Pieces) {
+    let of_table = |item: &UpdateGroup| {
+        means.sources.rows(item.index)?;
+        let update = item.update.as_ref()?;
+        Some((means.average(update)?, means.operands(update).0.reading()))
+    };
+    pieces.clear();
+    for item in items {
+        let (elements, bytes) = of_table(item).map_or((0, 0), |(_, weights)| {
+            (weights.elements(), 3 * weights.dtype().size())
+        });
+        pieces.push(elements, BLOCK, bytes);
+    }
+    pieces.for_each_range(workers::count(), &|range| {
+        for (item, part) in range.parts() {
+            let Some((average, weights)) = of_table(&items[item]) else {
+                continue;
+            };
+            let (values, newest) = average;
+            // SAFETY: this apply has claimed the variable, and parts that are written at the same
+            // time do not overlap.
+            unsafe {
+                let values = values.over(weights.elements());
+                Average { values, newest }.follow(Instructions::chosen(), weights, part.range());
+            }
+        }
+    });
+}
+
 /// Begins the prepared update of an item, if there is one, with this many `slots`. Returns how many
 /// bytes it reads and writes for one element. `changes` is what [`Variable::layout_epoch`] was when
 /// the items were selected.
@@ -341,6 +374,26 @@ fn collect(
     }
 }
 
+/// The average of the weights that the update of an item moves, in the pass of `elements` elements
+/// that writes them; `None` for a table, of which it updates rows.
+///
+/// # Safety
+/// This apply has claimed the item's variables.
+unsafe fn average_of<'a>(
+    means: UpdateContext<'a>,
+    item: &UpdateGroup,
+    update: &PreparedUpdate,
+    elements: usize,
+) -> Option<Average<'a>> {
+    if means.sources.rows(item.index).is_some() {
+        return None;
+    }
+    let (values, newest) = means.average(update)?;
+    // SAFETY: the caller's promise; the averages of the variables follow each other in memory.
+    let values = unsafe { values.over(elements) };
+    Some(Average { values, newest })
+}
+
 /// Calls `run` with the prepared update of an item and its pass over what this process updates of
 /// the variable. The operands of the gradient are collected into `contributions`.
 #[inline(always)]
@@ -374,6 +427,7 @@ pub(crate) fn with_pass<R>(
                 (whole.over(own_range.len()), &all_slots[..of_first.len()])
             }
         };
+        let average = average_of(means, item, update, own_range.len());
         let copies = copies.map(|copy| copy.map(|copy| copy.part(&own_range)));
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
@@ -405,6 +459,7 @@ pub(crate) fn with_pass<R>(
         Some(run(
             update,
             pass.with_copies(&copies, streaming)
+                .with_average(average.as_ref())
                 .noting(&item.not_finite),
         ))
     }

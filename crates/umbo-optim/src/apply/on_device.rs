@@ -9,6 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::apply::device_average::{self, DeviceAverage};
 use crate::apply::device_operands::{DeviceOperands, NotFinite, ReservedMemory, VariableCopies};
 use crate::apply::launcher::{ApplyBackend, Keep};
 use crate::apply::sources::GradientSources;
@@ -119,15 +120,22 @@ impl ApplyBackend for DeviceBackend {
             not_finite: Some(first_flag + 4 * at as u64),
         });
         let updates: Vec<DeviceUpdate<'_>> = updates.collect();
+        let averages: Vec<DeviceAverage> = prepared
+            .iter()
+            .filter_map(|&(index, update)| DeviceAverage::new(means, index, update))
+            .collect();
         // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
         // live until the flags have arrived.
         let launches = unsafe {
             if copies.is_empty() {
-                prepared_on_device(self.0, |launcher| launcher.update(&updates))?
+                prepared_on_device(self.0, |launcher| {
+                    launcher.update(&updates)?;
+                    device_average::queue(launcher, &averages)
+                })?
             } else {
                 copy_out(self.0, &copies)?;
                 on_device(self.0, |launcher| launcher.update(&updates))?;
-                compute(self.0, means, prepared.iter().copied(), &copies)?
+                compute(self.0, means, prepared.iter().copied(), &copies, &averages)?
             }
         };
         let flags = Some(NotFinite { flags, on_host });

@@ -22,4 +22,10 @@ impl<'a> UpdateContext<'a> {
     pub(crate) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
         self.variables.operands(update.position, update.buffer)
     }
+
+    /// The average of the weights of the variable of `update` that this rank updates, and the
+    /// weight of the new weights in it; `None` if the update does not move it.
+    pub(crate) fn average(&self, update: &PreparedUpdate) -> Option<(&'a SpanMut<'a>, f64)> {
+        Some((self.variables.average(update.position)?, update.newest?))
+    }
 }

@@ -16,6 +16,7 @@ use crate::exchange::shards::Shards;
 use crate::exchange::slots;
 use crate::rules::{Rates, Scalars, UpdateRule, VariableProgress, WeightDecay};
 use crate::state::OptimizerMemory;
+use crate::state::average::Averaging;
 use crate::state::variable_states::Variables;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
@@ -271,6 +272,7 @@ impl ApplyWorkspace {
                     variable,
                     rule,
                     rates,
+                    state.settings.averaging,
                     &mut last,
                 )
             });
@@ -424,6 +426,8 @@ pub(crate) struct PreparedUpdate {
     pub(crate) copies: OfCopies<bool>,
     pub(crate) l2: f64,
     pub(crate) scalars: Scalars,
+    /// The weight of the new weights in the average of weights, if that moves.
+    pub(crate) newest: Option<f64>,
 }
 
 /// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the
@@ -434,6 +438,7 @@ fn prepare_update(
     variable: &Variable,
     rule: &dyn UpdateRule,
     rates: Rates,
+    averaging: Option<Averaging>,
     last: &mut Option<(Rates, VariableProgress, Scalars)>,
 ) -> Result<PreparedUpdate> {
     let buffer = variables.prepare_visible(position)?;
@@ -465,6 +470,7 @@ fn prepare_update(
         copies: OfCopies::default(),
         l2,
         scalars,
+        newest: averaging.and_then(|averaging| averaging.newest(progress.updates)),
     })
 }
 

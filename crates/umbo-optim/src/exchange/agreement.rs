@@ -6,6 +6,7 @@ use crate::apply::workspace::ApplyWorkspace;
 use crate::gradients::Gradients;
 use crate::rules::UpdateRule;
 use crate::state::OptimizerMemory;
+use crate::state::average::{AverageKind, Averaging};
 use umbo_strategy::ranks::AddQuantity;
 
 /// Adds which variables are frozen and which are selected: a rank that froze other variables would
@@ -92,6 +93,9 @@ pub(crate) fn add_settings(
         state.settings.global_clip_norm.into(),
     );
     add(&"the clip value", state.settings.clip_value.into());
+    for (name, value) in averaging_numbers(state.settings.averaging) {
+        add(&format_args!("the option {name}"), value.into());
+    }
     for item in &work.items {
         let name = sources.variables()[item.index].name();
         let group = &plan.treatments[item.index].group;
@@ -114,4 +118,24 @@ pub(crate) fn add_settings(
             add(&quantity, (*scalar).into());
         }
     }
+}
+
+/// The numbers of a moving average of weights, by the names of the C options.
+fn averaging_numbers(averaging: Option<Averaging>) -> [(&'static str, Option<f64>); 4] {
+    let of_kind = averaging.map(|averaging| match averaging.kind {
+        AverageKind::Mean => (1.0, 0.0),
+        AverageKind::Exponential { decay, warmup } => (decay, f64::from(warmup)),
+    });
+    [
+        ("average_decay", of_kind.map(|(decay, _)| decay)),
+        ("average_warmup", of_kind.map(|(_, warmup)| warmup)),
+        (
+            "average_start",
+            averaging.map(|averaging| averaging.start as f64),
+        ),
+        (
+            "average_interval",
+            averaging.map(|averaging| averaging.interval as f64),
+        ),
+    ]
 }

@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
+use crate::apply::device_average::{self, DeviceAverage};
 use crate::apply::device_operands::VariableCopies;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::PreparedUpdate;
@@ -106,13 +107,14 @@ pub(crate) fn copy_out(backend: &'static dyn Backend, all: &[VariableCopies]) ->
 }
 
 /// Calls the program's function for the prepared updates, whose weights, state and gradients are in
-/// the copies. Returns when its kernels are done, with what brings weights and state back. If it
-/// fails, nothing has changed.
+/// the copies. Returns when its kernels are done, with what brings weights and state back and moves
+/// `averages`. If it fails, nothing has changed.
 pub(crate) fn compute<'u>(
     backend: &'static dyn Backend,
     means: UpdateContext<'_>,
     prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
     all: &[VariableCopies],
+    averages: &[DeviceAverage],
 ) -> Result<PreparedLaunches> {
     for (
         (index, update),
@@ -153,8 +155,11 @@ pub(crate) fn compute<'u>(
     backend.synchronize()?;
     prepared_on_device(backend, |launcher| {
         // SAFETY: the apply has claimed the variables.
-        all.iter()
-            .try_for_each(|copies| unsafe { copies.copy(launcher, true) })
+        unsafe {
+            all.iter()
+                .try_for_each(|copies| copies.copy(launcher, true))?;
+            device_average::queue(launcher, averages)
+        }
     })
 }
 

@@ -1,5 +1,7 @@
 //! An optimizer: its rule, its learning rate, its settings, and its state.
 
+pub mod average;
+pub mod averaged;
 pub mod saved;
 pub mod settings;
 pub(crate) mod slot_list;
@@ -14,7 +16,7 @@ use crate::apply::report::ApplyReport;
 use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::slots;
 use crate::gradients::Gradients;
-use crate::rules::{Rates, UpdateRule, check_not_negative};
+use crate::rules::{Rates, Slot, UpdateRule, check_not_negative};
 use crate::state::settings::{Settings, VariableGroup};
 use crate::state::slot_list::SlotList;
 use crate::state::variable_states::{LocalSlot, Variables};
@@ -71,6 +73,8 @@ pub(crate) struct OptimizerMemory {
     pub(crate) has_warned: bool,
     pub(crate) last_report: Option<ApplyReport>,
     pub(crate) variables: Variables,
+    /// The variables have their averages in place of the weights, for a while.
+    pub(crate) shows_average: bool,
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
     /// The memory that applies worked in, for the next ones.
@@ -191,14 +195,45 @@ impl Optimizer {
     }
 
     /// Replaces all settings, from the next apply on. The loss scale starts anew if its settings
-    /// are other ones.
+    /// are other ones. FAILED_PRECONDITION if there is state of variables, and an average of
+    /// weights begins or ends.
     pub fn configure(&self, settings: Settings) -> Result<()> {
         settings.check()?;
         let mut state = self.lock();
+        self.keep_average(&mut state.variables, settings.averaging.is_some())?;
         if settings.loss_scaling != state.settings.loss_scaling {
             state.put_loss_scale(settings.initial_loss_scale(), 0);
         }
         state.settings = settings;
+        Ok(())
+    }
+
+    /// Makes the slots those of an optimizer that keeps an average of weights, or keeps none.
+    fn keep_average(&self, variables: &mut Variables, averages: bool) -> Result<()> {
+        if variables.list().average().is_some() == averages {
+            return Ok(());
+        }
+        if !variables.is_empty() {
+            return Err(Error::precondition(match averages {
+                true => {
+                    "average: this optimizer has updated variables without one; choose the average \
+                     before the first update, with average_start where it is to begin later"
+                }
+                false => {
+                    "average: this optimizer keeps averages of the variables that it has updated; \
+                     give the options of the average again"
+                }
+            }));
+        }
+        let is_taken = |slot: &Slot| slot.name == average::AVERAGE;
+        if averages && self.rule.slots().iter().any(is_taken) {
+            return Err(invalid!(
+                "average",
+                "the rule '{}' has a state 'average' of its own; give that another name",
+                self.rule.name()
+            ));
+        }
+        variables.set_list(SlotList::of(&*self.rule, averages));
         Ok(())
     }
 

@@ -51,8 +51,8 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The optimizer's slots, in its order, of the variable's dtype: of its shape; if the variable is
-    /// sharded, of this rank's part, contiguous.
+    /// The optimizer's slots, in its order, of the variable's dtype: of its shape; if the variable
+    /// is sharded, of this rank's part, contiguous.
     pub slots: Vec<Tensor>,
 }
 
@@ -103,6 +103,7 @@ impl Optimizer {
 
     fn exported(&self, slot: impl Fn(&LocalSlot) -> Result<Tensor>) -> Result<OptimizerState> {
         let state = self.lock();
+        self.check_weights(state.shows_average, "save a checkpoint")?;
         let variables = state
             .variables
             .updated()
@@ -128,6 +129,7 @@ impl Optimizer {
     /// Reserves the memory for [`Optimizer::import`]. Changes nothing that is visible.
     pub fn reserve(&self, variables: &[VariableState]) -> Result<ReservedState> {
         let state = &mut *self.lock();
+        self.check_weights(state.shows_average, "restore a checkpoint")?;
         for VariableState { variable, .. } in variables {
             state.variables.known_by_parts(variable)?;
         }

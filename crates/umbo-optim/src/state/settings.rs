@@ -2,6 +2,7 @@
 //! loss scaling, groups of variables.
 
 use crate::rules::check_not_negative;
+use crate::state::average::Averaging;
 use umbo_base::error::{Error, Result};
 
 /// How an apply treats a gradient that is not finite.
@@ -143,6 +144,8 @@ pub struct Settings {
     pub loss_scaling: Option<LossScaling>,
     /// Whether weights move along the gradient (gradient ascent).
     pub maximize: bool,
+    /// The moving average of weights. Whether there is one does not change after the first update.
+    pub averaging: Option<Averaging>,
 }
 
 impl Settings {
@@ -175,6 +178,9 @@ impl Settings {
                 );
                 return Err(Error::invalid(argument, problem));
             }
+        }
+        if let Some(averaging) = self.averaging {
+            averaging.check()?;
         }
         if let Some(scaling) = self.loss_scaling {
             scaling.check()?;

@@ -4,6 +4,7 @@
 use std::ops::Index;
 
 use crate::rules::{Slot, UpdateRule};
+use crate::state::average;
 use umbo_base::error::{Error, Result};
 
 /// The slots of one optimizer: those of its rule first, then its own.
@@ -11,16 +12,29 @@ use umbo_base::error::{Error, Result};
 pub struct SlotList {
     slots: Vec<Slot>,
     of_rule: usize,
+    /// The index of that of the average of weights.
+    average: Option<usize>,
 }
 
 impl SlotList {
-    /// The slots of an optimizer that keeps what `rule` needs.
-    pub(crate) fn of(rule: &dyn UpdateRule) -> SlotList {
-        let slots = rule.slots().to_vec();
-        SlotList {
-            of_rule: slots.len(),
-            slots,
+    /// The slots of an optimizer that keeps what `rule` needs and, if it `averages`, an average of
+    /// the weights.
+    pub(crate) fn of(rule: &dyn UpdateRule, averages: bool) -> SlotList {
+        let mut slots = rule.slots().to_vec();
+        let of_rule = slots.len();
+        if averages {
+            slots.push(average::SLOT);
         }
+        SlotList {
+            slots,
+            of_rule,
+            average: averages.then_some(of_rule),
+        }
+    }
+
+    /// The index of the average of weights, if the optimizer keeps one.
+    pub(crate) fn average(&self) -> Option<usize> {
+        self.average
     }
 
     /// The number of slots.

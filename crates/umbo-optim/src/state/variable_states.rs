@@ -105,10 +105,21 @@ impl Variables {
     /// No variables yet, of an optimizer with this rule.
     pub(crate) fn new(rule: &dyn UpdateRule) -> Variables {
         Variables {
-            list: SlotList::of(rule),
+            list: SlotList::of(rule, false),
             initial_running: rule.initial_running(),
             ..Variables::default()
         }
+    }
+
+    /// Makes these the slots that each state has. There is no state yet.
+    pub(crate) fn set_list(&mut self, list: SlotList) {
+        debug_assert!(self.states.is_empty());
+        self.list = list;
+    }
+
+    /// Whether there is state of no variable.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.states.is_empty()
     }
 
     /// The slots that each state has.
@@ -373,6 +384,18 @@ impl Variables {
         variable.advance_layout_epoch();
         self.positions.insert(variable.key(), position);
         Ok(position)
+    }
+
+    /// The average of the variable at `position`, which is in host memory, if one is kept.
+    pub(crate) fn average(&self, position: usize) -> Option<&SpanMut<'_>> {
+        let index = self.list.average()?;
+        Some(&self.slots[position * self.list.len() + index])
+    }
+
+    /// The address of the average of the variable at `position`, which a GPU holds, if one is kept.
+    pub(crate) fn average_address(&self, position: usize) -> Option<u64> {
+        let index = self.list.average()?;
+        Some(self.states[position].slots[index].place().address)
     }
 
     /// The addresses of the rule's slots of the variable at `position`, which a GPU holds.

@@ -81,6 +81,7 @@ static const struct {
     CONTEXT(a_value_function) /* umbo_value_fn */,
     CONTEXT(a_scope) /* umbo_scope_fn */,
     CONTEXT(a_colocation),
+    CONTEXT(an_average) /* umbo_average_fn */,
     CONTEXT(the_end_of_a_thread),
     CONTEXT(the_end_of_a_replica_thread),
     CONTEXT(a_thread_that_begins_to_serve) /* umbo_replica_thread_fn */,

@@ -62,6 +62,26 @@ static void a_schedule_at_the_commit(struct scene *scene) {
     umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, NULL, scene, NULL, NULL));
 }
 
+/* -- umbo_average_fn */
+
+static umbo_status probing_average(void *user_data) {
+    probe_once(user_data, NULL);
+    return UMBO_OK;
+}
+
+static void an_average(struct scene *scene) {
+    struct objects *good = &scene->good;
+    umbo_optimizer *optimizer = NULL;
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    options.average = UMBO_AVERAGE_MEAN;
+    CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
+    CHECK_OK(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL));
+    umbo_ignore(umbo_optimizer_with_average(optimizer, probing_average, scene));
+    umbo_optimizer_release(optimizer);
+}
+
 /* -- umbo_update_tile_fn */
 
 static void probing_rule(const umbo_update_tile *tile, void *user_data) {

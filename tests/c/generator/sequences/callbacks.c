@@ -242,6 +242,12 @@ static umbo_status drawn_progress_fn(const umbo_progress *progress, void *user_d
     return outcome();
 }
 
+static umbo_status drawn_average_fn(void *user_data) {
+    (void)user_data;
+    in_a_callback();
+    return outcome();
+}
+
 static umbo_status drawn_scope_fn(umbo_strategy *strategy, void *user_data) {
     (void)strategy;
     (void)user_data;
