@@ -1,0 +1,57 @@
+// Threads of a BLAS and of OpenMP, of which each replica gets its share.
+#ifndef UMBO_ADAPTERS_BLAS_HPP
+#define UMBO_ADAPTERS_BLAS_HPP
+
+#include <cstdint>
+#include <utility>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+#include <umbo/adapters/common.hpp>
+
+namespace umbo {
+namespace adapters {
+
+namespace common_detail {
+
+// Lowers the number of threads of OpenMP's regions for the calling thread, and of OpenBLAS's for the process, where the
+// program has loaded them.
+inline void limit_blas_threads(int threads) {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto lower = [&](const char *now_name, const char *set_name) {
+        const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, now_name));
+        const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, set_name));
+        if (now && set && now() > threads) set(threads);
+    };
+    lower("omp_get_max_threads", "omp_set_num_threads");
+    lower("openblas_get_num_threads", "openblas_set_num_threads");
+#else
+    (void)threads;
+#endif
+}
+
+} // namespace common_detail
+
+// The same options with OpenMP's threads and OpenBLAS's set to a replica's share of the processors, on each thread that
+// serves as a replica.
+inline strategy_options with_blas_threads(strategy_options options) {
+    options.replica_thread_start = [before = std::move(options.replica_thread_start)](const umbo_replica_thread &thread) {
+        common_detail::limit_blas_threads(thread.computing_thread_count);
+        if (before) before(thread);
+    };
+    return options;
+}
+
+// A strategy of so many replicas, with these threads set.
+inline strategy blas_strategy(std::int64_t replicas) {
+    strategy_options options;
+    options.cpu_replicas = replicas;
+    return strategy::create(with_blas_threads(std::move(options)));
+}
+
+} // namespace adapters
+} // namespace umbo
+
+#endif
