@@ -440,8 +440,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
  * @param[out] loss The mean loss of a row. `loss` may be NULL.
  * @return As umbo_trainer_epoch().
  *
- * umbo_strategy_metric_result() has the totals of metrics that `learn` adds to (`rows->context`),
- * such as an accuracy.
+ * Its steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
+ * without it. umbo_strategy_metric_result() has the totals of metrics that `learn` adds to
+ * (`rows->context`), such as an accuracy.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_evaluate(
     umbo_trainer *trainer, int64_t row_count, int64_t batch_size, umbo_learn_fn learn,

@@ -82,8 +82,9 @@ pub fn umbo_trainer_step(
 /// @param[out] loss The mean loss of a row. `loss` may be NULL.
 /// @return As umbo_trainer_epoch().
 ///
-/// umbo_strategy_metric_result() has the totals of metrics that `learn` adds to (`rows->context`),
-/// such as an accuracy.
+/// Its steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
+/// without it. umbo_strategy_metric_result() has the totals of metrics that `learn` adds to
+/// (`rows->context`), such as an accuracy.
 #[c_call(
     optional_out(loss),
     positive(row_count),

@@ -237,7 +237,13 @@ impl Trainer {
             max_steps: None,
         };
         let mut part = PartOfEpoch::of(rows, batch, 0);
-        self.run_pass(&pass, &mut part, learn)?;
+        let ran = self.run_pass(&pass, &mut part, learn);
+        // What is drawn by the number of the step stays that of a training without evaluations.
+        if let Ok(mut between) = pass.parts.strategy.lock_between_steps() {
+            let steps = between.steps().saturating_sub(part.steps);
+            between.set_steps(steps);
+        }
+        ran?;
         Ok(part.loss.mean())
     }
 
