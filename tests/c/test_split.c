@@ -65,6 +65,43 @@ static void same_part(const umbo_value *own, const umbo_value *expected, const c
     CHECK(views[0].shape[0] == views[1].shape[0] && views[0].shape[1] == views[1].shape[1]);
 }
 
+/* Writes an element of its part, which is for reading. */
+static umbo_status write_part(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+    umbo_view part;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_FLOAT32, &part));
+    if (replica_id(ctx) == *(const int32_t *)user_data) ((float *)(uintptr_t)part.data)[0] += 1;
+    return UMBO_OK;
+}
+
+/* Strict mode finds writes to a batch: contiguous, with room between rows, and of one replica. */
+static void writes_to_a_batch(void) {
+    for (int32_t replicas = 1; replicas <= 3; replicas += 2)
+        for (int64_t room = 0; room < 2; ++room)
+            for (int32_t writes = -1; writes < replicas; ++writes) {
+                const int64_t shape[2] = {6, 2};
+                float x[18] = {0};
+                umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, shape, x);
+                umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+                umbo_strategy *strategy = NULL;
+                umbo_value *batch = NULL;
+                view.strides[0] += room;
+                options.cpu_replicas = replicas;
+                options.strict = 1;
+                CHECK_OK(umbo_strategy_create(&options, &strategy));
+                CHECK_OK(umbo_strategy_split_arrays(strategy, 1, NULL, &view, &batch));
+                if (writes == -1) {
+                    CHECK_OK(umbo_strategy_run(strategy, write_part, batch, &writes, NULL, NULL));
+                } else {
+                    CHECK_STATUS(umbo_strategy_run(strategy, write_part, batch, &writes, NULL, NULL),
+                                 UMBO_STATUS_FAILED_PRECONDITION);
+                    CHECK_MESSAGE("the replica's part of the batch (float32 of shape");
+                }
+                umbo_value_release(batch);
+                umbo_strategy_release(strategy);
+            }
+}
+
 static umbo_status look_at_position(umbo_replica_context *ctx, const umbo_value *args,
                                     void *user_data, umbo_value **result) {
     static const int64_t first[4] = {0, 3, 6, 9}, local[4] = {3, 3, 3, 0};
@@ -233,6 +270,7 @@ int main(void) {
     umbo_strategy *strategy = make_strategy(4);
     as_a_distributed_element(strategy);
     one_replica();
+    writes_to_a_batch();
     arrays_of_the_program(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);

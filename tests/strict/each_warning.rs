@@ -73,13 +73,18 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("says what UMBO_CHECK_STEPS cannot do"),
     ),
     (
+        "crates/umbo-core/src/training/trainer/mod.rs",
+        "the training that was restored had",
+        Warns("tells of options that may be meant, when the training is restored"),
+    ),
+    (
         "crates/umbo-core/src/training/trainer/choice.rs",
         "are faster with one replica",
         Warns("tells of the machine: what the first steps took"),
     ),
     (
         "crates/umbo-core/src/training/trainer/choice.rs",
-        "one replica would be faster",
+        "could not be made",
         Warns("tells of the machine"),
     ),
     (

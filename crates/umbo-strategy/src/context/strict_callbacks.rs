@@ -7,8 +7,9 @@
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;
-use umbo_tensor::red_zone::GuardedMemory;
-use umbo_tensor::values::VariableView;
+use umbo_tensor::Tensor;
+use umbo_tensor::red_zone::{GuardedMemory, Region};
+use umbo_tensor::values::{Value, VariableView};
 
 use crate::setup::central_storage::Strategy;
 
@@ -26,6 +27,8 @@ pub(crate) struct Guards {
     pub made: Vec<(String, GuardedMemory)>,
     /// Views of variables.
     pub shown: Vec<VariableView>,
+    /// The replica's parts of a batch, and their fingerprints before the callback.
+    batch: Vec<(Tensor, u64)>,
     /// The checks of layers above, by their keys.
     pub others: Vec<(usize, AtReturn)>,
     /// A late mistake that was found after the last step.
@@ -64,12 +67,32 @@ impl Guards {
         Ok(address)
     }
 
+    /// The callback gets these arguments, of which it may not write the parts of a batch.
+    pub fn guard_batch(&mut self, arguments: &Value) -> Result<()> {
+        self.batch.clear();
+        let failed = arguments.find_leaf(&mut |leaf| {
+            let Value::Tensor(part) = leaf else {
+                return None;
+            };
+            if part.examples().is_none() || !part.device().is_host_memory() {
+                return None;
+            }
+            match fingerprint(part) {
+                Ok(before) => self.batch.push((part.clone(), before)),
+                Err(error) => return Some(error),
+            }
+            None
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
     /// The callback has returned: the first mistake that is found. Its memory is taken back.
     pub fn finish(&mut self, replica: usize) -> Result<()> {
         // All views are checked, even if there is another mistake, so that all overwritten weights
         // are restored.
         let views = self.check_views(replica);
-        let found = self.check_memory(replica).and(views);
+        let batch = self.check_batch(replica);
+        let found = self.check_memory(replica).and(views).and(batch);
         let found = found.and_then(|()| self.others.iter().try_for_each(|(_, check)| check()));
         let found = found.and_then(|()| self.late.take().map_or(Ok(()), Err));
         self.made.clear();
@@ -104,6 +127,21 @@ impl Guards {
         Ok(())
     }
 
+    fn check_batch(&mut self, replica: usize) -> Result<()> {
+        self.batch.drain(..).try_for_each(|(part, before)| {
+            if fingerprint(&part)? == before {
+                return Ok(());
+            }
+            Err(mistake(format!(
+                "the replica's part of the batch ({} of shape {}) was written while the callback \
+                 of replica {replica} ran (by it, or by other code beside it); it is for reading, \
+                 so copy what is to be changed",
+                part.dtype(),
+                part.shape()
+            )))
+        })
+    }
+
     fn check_views(&self, replica: usize) -> Result<()> {
         let mut found = Ok(());
         for view in &self.shown {
@@ -121,6 +159,10 @@ impl Guards {
         }
         found
     }
+}
+
+fn fingerprint(part: &Tensor) -> Result<u64> {
+    Region::of(&part.copied_to(DeviceId::HOST)?).fingerprint()
 }
 
 /// The callback that had the view has returned.

@@ -35,6 +35,15 @@ impl ReplicaContext {
         Ok(())
     }
 
+    /// Notes what the parts of a batch are that the callback gets, if the strategy is strict.
+    pub(crate) fn guard_batch(&self) -> Result<()> {
+        self.with_guards(|guards| match self.arguments()? {
+            Some(arguments) => guards.guard_batch(&arguments),
+            None => Ok(()),
+        })?;
+        Ok(())
+    }
+
     /// Scratch memory with a red zone around it, if the strategy is strict.
     pub(crate) fn guarded_scratch(&self, bytes: usize) -> Result<Option<*mut u8>> {
         let device = self.device();

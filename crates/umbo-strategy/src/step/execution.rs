@@ -88,6 +88,7 @@ impl StepRecord {
                 "the run was over before this replica began".into(),
             ));
         }
+        context.guard_batch()?;
         let call = || {
             // SAFETY: the frame is left before the context goes.
             let frame = Frame::Replica(unsafe { context.lent() });
