@@ -98,7 +98,7 @@ typedef struct umbo_rows {
   /**
    * For each array where this replica adds its gradient: as long as the array, and zero at
    * first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
-   * `training` is 0.
+   * `training` is 0 or gradients have 16 bits (`half_gradients`).
    */
   float *const *gradients;
   /** The number of this call, for the library. */
@@ -108,6 +108,11 @@ typedef struct umbo_rows {
    * NULL if `training` is 0.
    */
   const umbo_row_places *places;
+  /**
+   * In place of `gradients`, if the `gradient_dtype` of the trainer is UMBO_DTYPE_FLOAT16 or
+   * UMBO_DTYPE_BFLOAT16: numbers of that type. NULL otherwise.
+   */
+  void *const *half_gradients;
 } umbo_rows;
 
 /**
@@ -117,7 +122,7 @@ typedef struct umbo_rows {
  * @param[in] rows The rows.
  * @param[in] weights The first array, for reading: `rows->weights[0]`.
  * @param[out] gradient Where the gradients of the rows are added: `rows->gradients[0]`. NULL in
- *   umbo_trainer_evaluate(), and if the first array has a `row_length`.
+ *   umbo_trainer_evaluate(), if the first array has a `row_length`, and if gradients have 16 bits.
  * @param[in] user_data The same on all replicas: nothing there is written that they share.
  * @param[out] loss The sum of the losses of the rows; 0 at first. With `loss_reduction`
  *   UMBO_LOSS_MEAN their mean, as the gradients are then that of the mean.
@@ -281,11 +286,18 @@ typedef struct umbo_trainer_options {
    * the one that the trainer makes otherwise, from `rule` to `global_clip_norm`.
    */
   umbo_optimizer *optimizer;
+  /**
+   * The type of the gradients that `learn` adds to. UMBO_DTYPE_NONE: float32. With
+   * UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 `learn` gets `half_gradients`, and half as many
+   * bytes are written and read; arrays, sums and the optimizer's state keep their type. Not for
+   * arrays with a `row_length`.
+   */
+  umbo_dtype gradient_dtype;
 } umbo_trainer_options;
 
 #define umbo_trainer_options_defaults \
   UMBO_STRUCT_SIZE(umbo_trainer_options), NULL, UMBO_AUTO, NULL, 0, 0, UMBO_AUTO, UMBO_INFINITE, \
-    1, UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL
+    1, UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL, UMBO_DTYPE_NONE
 #define UMBO_TRAINER_OPTIONS_INIT { umbo_trainer_options_defaults }
 
 /**

@@ -107,6 +107,11 @@ pub struct umbo_trainer_options {
     /// An optimizer of `strategy`, for other rules and settings. Not together with the options of
     /// the one that the trainer makes otherwise, from `rule` to `global_clip_norm`.
     pub optimizer: *mut umbo_optimizer,
+    /// The type of the gradients that `learn` adds to. UMBO_DTYPE_NONE: float32. With
+    /// UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 `learn` gets `half_gradients`, and half as many
+    /// bytes are written and read; arrays, sums and the optimizer's state keep their type. Not for
+    /// arrays with a `row_length`.
+    pub gradient_dtype: umbo_dtype,
 }
 
 /// Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
@@ -154,7 +159,7 @@ pub fn umbo_trainer_create(
     };
     let maker = move |replicas| make_parts(&given, &strategy, &optimizer, replicas);
     let made = Trainer::new(Box::new(maker), settings);
-    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path"]))?));
+    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path", "gradient_dtype"]))?));
 }
 
 /// Makes a strategy, unless the program has given one, with this number of compute devices if that
@@ -313,6 +318,7 @@ fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
         false => Some(unsafe { path(options.interrupt_path, "options.interrupt_path") }?),
     };
     Ok(TrainerOptions {
+        gradient_dtype: dtype_or_any(options.gradient_dtype, "options.gradient_dtype")?,
         schedule: RateSchedule::default(),
         loss_reduction: constant(options.loss_reduction, "options.loss_reduction")?,
         accumulation_steps: positive(options.accumulation_steps, "options.accumulation_steps")?,

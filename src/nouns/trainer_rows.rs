@@ -79,13 +79,16 @@ pub struct umbo_rows {
     pub weights: *const *const f32,
     /// For each array where this replica adds its gradient: as long as the array, and zero at
     /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
-    /// `training` is 0.
+    /// `training` is 0 or gradients have 16 bits (`half_gradients`).
     pub gradients: *const *mut f32,
     /// The number of this call, for the library.
     pub call: u64,
     /// For each array the rows that this call has asked for, which umbo_rows_gradient_row() reads.
     /// NULL if `training` is 0.
     pub places: *const umbo_row_places,
+    /// In place of `gradients`, if the `gradient_dtype` of the trainer is UMBO_DTYPE_FLOAT16 or
+    /// UMBO_DTYPE_BFLOAT16: numbers of that type. NULL otherwise.
+    pub half_gradients: *const *mut c_void,
 }
 
 /// Learns from the rows of a batch that a replica has: what the body of a loop over rows does.
@@ -94,7 +97,7 @@ pub struct umbo_rows {
 /// @param[in] rows The rows.
 /// @param[in] weights The first array, for reading: `rows->weights[0]`.
 /// @param[out] gradient Where the gradients of the rows are added: `rows->gradients[0]`. NULL in
-///   umbo_trainer_evaluate(), and if the first array has a `row_length`.
+///   umbo_trainer_evaluate(), if the first array has a `row_length`, and if gradients have 16 bits.
 /// @param[in] user_data The same on all replicas: nothing there is written that they share.
 /// @param[out] loss The sum of the losses of the rows; 0 at first. With `loss_reduction`
 ///   UMBO_LOSS_MEAN their mean, as the gradients are then that of the mean.
@@ -222,11 +225,18 @@ fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
         let count = rows.variables.len();
         let mut weights = Pointers::<*const f32, 8>::new(count, ptr::null());
         let mut gradients = Pointers::<*mut f32, 8>::new(count, ptr::null_mut());
+        let is_half = rows
+            .gradients
+            .is_some_and(|all| all.dtype(0) != DType::Float32);
+        let mut halves = Pointers::<*mut c_void, 8>::new(count, ptr::null_mut());
         for (index, variable) in rows.variables.iter().enumerate() {
             weights.as_mut()[index] = weights_of(context, variable)?;
             if let Some(all) = rows.gradients.filter(|all| !all.is_row_sparse(index)) {
                 let tensor = all.view_in(context, index, GradientMode::Add)?;
-                gradients.as_mut()[index] = tensor.address().cast();
+                match is_half {
+                    true => halves.as_mut()[index] = tensor.address().cast(),
+                    false => gradients.as_mut()[index] = tensor.address().cast(),
+                }
             }
         }
         let (weights, gradients) = (weights.as_mut(), gradients.as_mut());
@@ -244,6 +254,10 @@ fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
             gradients: gradients.as_ptr(),
             call: rows.call,
             places: rows.places.cast(),
+            half_gradients: match is_half {
+                true => halves.as_mut().as_ptr(),
+                false => ptr::null(),
+            },
         };
         let result = call_replica(context, |ctx, _, _| {
             shown.context = ctx;

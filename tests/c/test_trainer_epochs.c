@@ -186,6 +186,57 @@ static void weighed_means(void) {
     }
 }
 
+/* Gradients of 16 bits: where they are exact, the training is that of float32. */
+static umbo_status learn_halves(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
+                                double *loss) {
+    const umbo_dtype dtype = *(const umbo_dtype *)user_data;
+    (void)weights;
+    for (int64_t i = 0; i < rows->count; ++i) {
+        float sum;
+        *loss += (double)rows->indices[i];
+        if (!rows->training) continue;
+        if (dtype == UMBO_DTYPE_NONE || dtype == UMBO_DTYPE_FLOAT32) {
+            CHECK(rows->half_gradients == NULL && gradient == rows->gradients[0]);
+            gradient[rows->indices[i] % FEATURES] += 0.5f * (float)(rows->indices[i] % 5);
+            continue;
+        }
+        CHECK(gradient == NULL && rows->gradients[0] == NULL);
+        uint16_t *const at = (uint16_t *)rows->half_gradients[0] + rows->indices[i] % FEATURES;
+        UMBO_TRY(umbo_dtype_convert_to_float(dtype, 1, at, &sum));
+        sum += 0.5f * (float)(rows->indices[i] % 5);
+        UMBO_TRY(umbo_dtype_convert_from_float(dtype, 1, &sum, at));
+    }
+    return UMBO_OK;
+}
+
+static void halves(void) {
+    static const umbo_dtype dtypes[] = {UMBO_DTYPE_NONE, UMBO_DTYPE_FLOAT32, UMBO_DTYPE_FLOAT16, UMBO_DTYPE_BFLOAT16};
+    float reference[FEATURES] = {0};
+    for (int at = 0; at < COUNT_OF(dtypes); ++at) {
+        umbo_dtype dtype = dtypes[at];
+        float weights[FEATURES] = {0};
+        double loss = -1;
+        umbo_gradients *gradients = NULL;
+        umbo_gradients_info info = UMBO_GRADIENTS_INFO_INIT;
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        options.rule = "adam";
+        options.gradient_dtype = dtype;
+        options.replicas = 3;
+        umbo_trainer *const trainer = trainer_with(weights, &options);
+        for (int epoch = 0; epoch < 3; ++epoch)
+            CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 7, learn_halves, &dtype, NULL));
+        CHECK_OK(umbo_trainer_evaluate(trainer, ROWS, 7, learn_halves, &dtype, &loss));
+        CHECK(near(loss, (ROWS - 1) / 2.0));
+        CHECK_OK(umbo_trainer_gradients(trainer, &gradients));
+        CHECK_OK(umbo_gradients_get_info(gradients, 0, &info));
+        CHECK(info.dtype == (at < 2 ? UMBO_DTYPE_FLOAT32 : dtype));
+        if (at == 0) memcpy(reference, weights, sizeof(weights));
+        CHECK(weights[0] != 0 && memcmp(reference, weights, sizeof(weights)) == 0);
+        umbo_gradients_release(gradients);
+        umbo_trainer_release(trainer);
+    }
+}
+
 /* A program gets each part of a trainer, and another handle to it. */
 static void parts(void) {
     float weights[FEATURES] = {0};
@@ -224,6 +275,7 @@ int main(void) {
     failures();
     sums();
     weighed_means();
+    halves();
     parts();
     return finish();
 }

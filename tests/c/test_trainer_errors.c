@@ -91,6 +91,8 @@ static void options_alone(void) {
     REFUSED(replicas, -1, "options.replicas: -1");
     REFUSED(replicas, 2000, "options.replicas: 2000");
     REFUSED_WITH(replicas_in_sync, 2, replicas, 3, "options.replicas_in_sync: 2");
+    REFUSED(gradient_dtype, UMBO_DTYPE_FLOAT64, "options.gradient_dtype: float64; valid are float32");
+    REFUSED(gradient_dtype, (umbo_dtype)7, "options.gradient_dtype: 7");
     REFUSED(shuffle, 2, "options.shuffle: 2");
     REFUSED(progress, -1, "options.progress: -1");
     REFUSED(timeout_seconds, -1, "options.timeout_seconds: -1");
@@ -98,6 +100,39 @@ static void options_alone(void) {
     REFUSED(interrupt_path, "no/such", "options.interrupt_path: 'no/such': there is no such folder");
     REFUSED(interrupt_path, ".", "options.interrupt_path: '.': is a folder");
     REFUSED(interrupt_path, "no_such/", "options.interrupt_path: 'no_such/': is a folder");
+}
+
+/* Rows have gradients of 32 bits. */
+static void half_rows(void) {
+    umbo_parameters parameters = array_of(refused_weights, FEATURES);
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    parameters.row_length = 1;
+    options.gradient_dtype = UMBO_DTYPE_BFLOAT16;
+    refused(parameters, &options, "options.gradient_dtype: bfloat16, but parameters[0] has a row_length");
+}
+
+/* The numbers of the rows are for reading, as strict mode says. */
+static umbo_status write_indices(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
+                                 double *loss) {
+    (void)weights, (void)gradient, (void)user_data, (void)loss;
+    ((int64_t *)(uintptr_t)rows->indices)[0] += 1;
+    return UMBO_OK;
+}
+
+static void written_indices(void) {
+    float weights[FEATURES] = {0};
+    umbo_strategy_options strict = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    strict.cpu_replicas = 2;
+    strict.strict = 1;
+    CHECK_OK(umbo_strategy_create(&strict, &options.strategy));
+    umbo_trainer *const trainer = trainer_with(weights, &options);
+    CHECK_STATUS(umbo_trainer_step(trainer, 0, 5, write_indices, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("the replica's part of the batch (int64 of shape");
+    CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 5, write_indices, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_trainer_evaluate(trainer, ROWS, 5, write_indices, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    umbo_trainer_release(trainer);
+    umbo_strategy_release(options.strategy);
 }
 
 /* The warm-up of a schedule ends before it. */
@@ -236,6 +271,8 @@ int main(void) {
     several_arrays();
     options_alone();
     schedule_of_nothing();
+    half_rows();
+    written_indices();
     options_given_together();
     arguments();
     limits();

@@ -13,15 +13,13 @@ enum { PAIR_ROWS = 17, PAIR_BATCH = 6, PAIR_EPOCHS = 3, PAIR_DENSE = 4, PAIR_LEN
 
 /* What the result depends on, and behind it what it does not. */
 enum factor {
-    RULE, SCHEDULE, ACCUMULATION, CLIP, REDUCTION, WEIGHS, ARRAYS, SHUFFLE, SETS_RATE, STEPS_BETWEEN, NOISE,
+    RULE, SCHEDULE, ACCUMULATION, CLIP, REDUCTION, WEIGHS, ARRAYS, SHUFFLE, SETS_RATE, STEPS_BETWEEN, NOISE, HALF,
     REPLICAS, DISTURBANCE, RESTART, EVALUATES, IS_BOUNDED, TAKES_PARTS, OWN_STRATEGY, MEASURES,
     FACTORS
 };
 
-enum { LAST_OF_RESULT = NOISE };
-
 /* How many levels each has. */
-static const int training_levels[FACTORS] = {4, 3, 2, 2, 3, 2, 3, 2, 2, 2, 2, 4, 4, 4, 2, 2, 2, 2, 2};
+static const int training_levels[FACTORS] = {4, 3, 2, 2, 3, 2, 3, 2, 2, 2, 2, 3, 4, 4, 4, 2, 2, 2, 2, 2};
 
 enum { CALM, FAILS, INTERRUPTED, CANCELLED };                    /* DISTURBANCE */
 enum { CONTINUES, RESTORES, RESUMES, RESTORES_ITS_CHECKPOINT };     /* RESTART */
@@ -29,6 +27,7 @@ enum { CONTINUES, RESTORES, RESUMES, RESTORES_ITS_CHECKPOINT };     /* RESTART *
 /* What does not go together: `number` is that of ranks. */
 static void amend_training(int *p, int64_t number) {
     if (p[REDUCTION] == 2) p[WEIGHS] = 0;                     /* divides by itself */
+    if (p[ARRAYS] == 1) p[HALF] = 0;                          /* rows are float32 */
     if (number > 1) p[ACCUMULATION] = 0;                      /* with replicas in sync it is refused */
     if (number > 1) p[REPLICAS] = 0;                          /* the ranks share the replicas */
     if (p[DISTURBANCE] == CANCELLED && p[RESTART] == CONTINUES) p[RESTART] = RESTORES;
@@ -49,13 +48,29 @@ static float hashed_row(int64_t row, int k) {
     return (float)(h >> 16) / 32768.0f - 1;
 }
 
+static const umbo_dtype half_dtypes[] = {UMBO_DTYPE_NONE, UMBO_DTYPE_FLOAT16, UMBO_DTYPE_BFLOAT16};
+
+/* Adds to a number of a gradient, of whatever type. */
+static void add_to(const umbo_rows *rows, const int *p, int array, int at, float number) {
+    float sum;
+    CHECK((rows->gradients[array] == NULL) == (p[HALF] != 0) && (rows->half_gradients != NULL) == (p[HALF] != 0));
+    if (!p[HALF]) {
+        rows->gradients[array][at] += number;
+        return;
+    }
+    uint16_t *const half = (uint16_t *)rows->half_gradients[array] + at;
+    CHECK_OK(umbo_dtype_convert_to_float(half_dtypes[p[HALF]], 1, half, &sum));
+    sum += number;
+    CHECK_OK(umbo_dtype_convert_from_float(half_dtypes[p[HALF]], 1, &sum, half));
+}
+
 static umbo_status learn_pair(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
                               double *loss) {
     lesson *const self = (lesson *)user_data;
     const int *const p = self->p;
     float noise[PAIR_ROWS] = {0};
     double weight = 0;
-    (void)gradient;
+    CHECK(gradient == rows->gradients[0]);
     if (!rows->training) __atomic_fetch_add(&self->evaluated, rows->count, __ATOMIC_SEQ_CST);
     if (p[NOISE] && rows->training) {
         umbo_random_key key = UMBO_RANDOM_KEY_INIT;
@@ -78,13 +93,13 @@ static umbo_status learn_pair(const umbo_rows *rows, const float *weights, float
         if (p[ARRAYS] == 2) error += rows->weights[1][0] + rows->weights[2][0];
         *loss += (double)(scale * error * error) / 2;
         if (!rows->training) continue;
-        for (int k = 0; k < PAIR_DENSE; ++k) rows->gradients[0][k] += scale * error * hashed_row(row, k);
+        for (int k = 0; k < PAIR_DENSE; ++k) add_to(rows, p, 0, k, scale * error * hashed_row(row, k));
         if (p[ARRAYS] == 1) {
             UMBO_TRY(umbo_rows_gradient_row(rows, 1, row % PAIR_WORDS, &word));
             word[0] += scale * error;
             word[1] += scale;
         }
-        if (p[ARRAYS] == 2) rows->gradients[1][0] += scale * error, rows->gradients[2][0] += scale * error;
+        if (p[ARRAYS] == 2) add_to(rows, p, 1, 0, scale * error), add_to(rows, p, 2, 0, scale * error);
     }
     if (p[MEASURES]) UMBO_TRY(umbo_replica_context_add_metric(rows->context, "rows", (double)rows->count, 1));
     return p[WEIGHS] ? umbo_rows_weigh(rows, weight) : UMBO_OK;
@@ -139,6 +154,7 @@ static void make_trainer(training_of_pair *self, numbers_of_pair *to) {
     options.accumulation_steps = p[ACCUMULATION] ? 3 : 1;
     if (p[CLIP]) options.global_clip_norm = 0.3;
     options.loss_reduction = reductions[p[REDUCTION]];
+    options.gradient_dtype = half_dtypes[p[HALF]];
     options.shuffle = p[SHUFFLE];
     options.seed = 3;
     if (is_varied && p[IS_BOUNDED]) options.timeout_seconds = 300;
@@ -269,7 +285,7 @@ static CHECK_MAYBE_UNUSED void train_pair(training_of_pair *self, outcome_of_pai
 static CHECK_MAYBE_UNUSED void print_plan(const int *p) {
     static const char *const names[FACTORS] = {
         "rule", "schedule", "accumulation", "clip", "reduction", "weighs", "arrays", "shuffle", "sets rate",
-        "steps between", "noise", "replicas", "disturbance", "restart", "evaluates", "bounded", "takes parts",
+        "steps between", "noise", "half", "replicas", "disturbance", "restart", "evaluates", "bounded", "takes parts",
         "own strategy", "measures"};
     for (int at = 0; at < FACTORS; ++at)
         if (p[at]) fprintf(stderr, "%s %d; ", names[at], p[at]);

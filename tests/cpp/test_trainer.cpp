@@ -148,8 +148,35 @@ void learning_rates() {
 
 } // namespace
 
+// Gradients of 16 bits, which the update reads as they are, and weights of 16 bits for reading.
+void half_gradients() {
+    for (const umbo::dtype dtype : {umbo::dtype::none, umbo::dtype::bfloat16}) {
+        std::vector<float> weights(2);
+        umbo::trainer_options options;
+        options.learning_rate = 0.25;
+        options.replicas = 2;
+        options.gradient_dtype = dtype;
+        const auto trainer = umbo::trainer::create({weights}, options);
+        const auto variable = trainer.variable(0);
+        const double loss = trainer.step(0, 4, [&](const umbo::rows &rows) {
+            CHECK(static_cast<float>(rows.context().read<umbo::bfloat16>(variable)[1]) == 0);
+            if (dtype == umbo::dtype::none) {
+                CHECK(rows.half_gradient() == nullptr);
+                rows.gradient()[1] += 2.0f * static_cast<float>(rows.size());
+            } else {
+                CHECK(rows.gradient() == nullptr);
+                auto *const sum = static_cast<umbo::bfloat16 *>(rows.half_gradient());
+                sum[1] = umbo::bfloat16(static_cast<float>(sum[1]) + 2.0f * static_cast<float>(rows.size()));
+            }
+            return 1.0 * static_cast<double>(rows.size());
+        });
+        CHECK(loss == 1 && weights[0] == 0 && weights[1] == -0.5f);
+    }
+}
+
 int main() {
     trains();
+    half_gradients();
     carries_exceptions();
     rows_of_a_table();
     learning_rates();

@@ -57,6 +57,7 @@ struct trainer_options {
     umbo::communicator communicator = {};
     umbo::strategy strategy = {};   // empty: the trainer makes one
     umbo::optimizer optimizer = {}; // empty: the trainer makes one
+    umbo::dtype gradient_dtype = umbo::dtype::none; // float16, bfloat16: `rows::half_gradient`
 };
 
 // The rows of a batch that a replica has. Lent: usable until the callable returns, on its thread.
@@ -86,6 +87,11 @@ public:
     // The weights of an array, and the memory where this replica adds to their gradient.
     const float *weights(std::int64_t array = 0) const noexcept { return raw_->weights[array]; }
     float *gradient(std::int64_t array = 0) const noexcept { return raw_->gradients[array]; }
+
+    // The latter as numbers of 16 bits, if the trainer's `gradient_dtype` is a type of so many; else nullptr.
+    void *half_gradient(std::int64_t array = 0) const noexcept {
+        return raw_->half_gradients == nullptr ? nullptr : raw_->half_gradients[array];
+    }
 
     // Where this replica adds to the gradient of a row, until the callable returns.
     returned<float *> gradient_row(std::int64_t array, std::int64_t row) const {
@@ -152,6 +158,7 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     raw.communicator = how.communicator.get();
     raw.strategy = how.strategy.get();
     raw.optimizer = how.optimizer.get();
+    raw.gradient_dtype = to_c(how.gradient_dtype);
     return raw;
 }
 

@@ -176,7 +176,7 @@ fn input(header: &Header, function: &str, parameter: &Parameter) -> Option<Strin
         "void" if matches!(name.as_str(), "stream" | "pool") => return Some("NULL".to_owned()),
         "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
         // What a callback gets, and no other call may have.
-        "const float * const" | "float * const" | "const umbo_row_places" => {
+        "const float * const" | "float * const" | "void * const" | "const umbo_row_places" => {
             return Some("NULL".to_owned());
         }
         "DLManagedTensorVersioned" => return Some("others_tensor(f)".to_owned()),

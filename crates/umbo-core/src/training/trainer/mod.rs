@@ -45,7 +45,7 @@ use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
 use umbo_strategy::{FunctionFor, RunUserData};
 use umbo_tensor::values::Value;
-use umbo_tensor::{Shape, Tensor};
+use umbo_tensor::{DType, Shape, Tensor};
 
 /// The most rows of a step, whose numbers then take 2 GiB.
 const MOST_ROWS: i64 = 1 << 28;
@@ -66,6 +66,8 @@ pub enum Replicas {
 pub struct TrainerOptions {
     /// The learning rate over the training, as far as the trainer's options say it.
     pub schedule: RateSchedule,
+    /// The type of the gradients. None: float32.
+    pub gradient_dtype: Option<DType>,
     /// How the program's function reduces the losses of its rows.
     pub loss_reduction: LossReduction,
     /// The number of steps that make one update.

@@ -13,6 +13,7 @@ use umbo_checkpoint::Checkpoint;
 use umbo_optim::{Gradients, GradientsOptions, Optimizer, VariableGroup};
 use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo_tensor::DType;
 use umbo_tensor::values::variable::Variable;
 
 /// An array that is trained.
@@ -77,7 +78,7 @@ impl Parts {
             options.loss_reduction,
             GradientsOptions {
                 accumulation_steps: options.accumulation_steps,
-                dtype: None,
+                dtype: gradient_dtype(&parameters, options)?,
                 row_sparse: &row_sparse,
             },
         )?;
@@ -149,6 +150,28 @@ impl Parts {
             }
             Ok(None)
         })
+    }
+}
+
+/// The type of the gradients. Rows are float32 in any case: programs get their addresses as such.
+fn gradient_dtype(parameters: &[Parameters], options: &TrainerOptions) -> Result<Option<DType>> {
+    let dtype = match options.gradient_dtype {
+        None | Some(DType::Float32) => return Ok(None),
+        Some(dtype @ (DType::Float16 | DType::BFloat16)) => dtype,
+        Some(other) => {
+            return Err(invalid!(
+                "gradient_dtype",
+                "{other}; valid are float32, float16 and bfloat16"
+            ));
+        }
+    };
+    match parameters.iter().position(|one| one.row_length.is_some()) {
+        None => Ok(Some(dtype)),
+        Some(index) => Err(invalid!(
+            "gradient_dtype",
+            "{dtype}, but parameters[{index}] has a row_length, and gradients of rows are float32; \
+             leave one of them out"
+        )),
     }
 }
 
