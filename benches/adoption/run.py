@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 
 from document import processor, ready, with_machine
 from quiet import MOST, busy_share
-from spread import Spread
+from spread import Spread, medians_of, orders
 
 ROOT = HERE.parents[1]
 LOOPS = ROOT / "c_examples" / "loops"
@@ -147,8 +147,8 @@ class Compiled:
 def measure(compiled, setting, rounds):
     """Rates of both in each round, in an order that changes, and the most memory of each."""
     rates, memory = {"before": [], "after": []}, {"before": 0, "after": 0}
-    for number in range(rounds):
-        for when in sorted(rates, reverse=number % 2 == 0):
+    for order in orders(rates, rounds):
+        for when in order:
             _, rate, kilobytes = compiled.run(when, 2, setting)
             rates[when].append(rate)
             memory[when] = max(memory[when], kilobytes)
@@ -261,8 +261,8 @@ def main():
             rows += [row(compiled, setting, asked.rounds, identical) for setting in settings]
     if not asked.check:
         said = (
-            f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()}, medians of {asked.rounds} rounds in "
-            f"turns, with quartiles; load average before: {load:.1f}."
+            f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()}, {medians_of(asked.rounds)}; load "
+            f"average before: {load:.1f}."
         )
         measured = "\n".join([said, "", HEAD, *rows])
         print(f"{lines_table()}\n\n{measured}")

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 import document
 import participants
 from participants import Participant, Unavailable
-from spread import Spread
+from spread import Spread, medians_of, orders
 
 BUILD = participants.ROOT / "build" / "engines" / "bench"
 TITLES = {
@@ -60,11 +60,8 @@ def ddp(processors):
 def measured(started, workload, rounds):
     """What each of the participants does in each round, in samples per second."""
     rates = {name: [] for name in started}
-    for number in range(rounds):
-        order = list(started)
-        start = number % len(order)
-        order = order[start:] + order[:start]
-        for name in reversed(order) if number % 2 else order:
+    for order in orders(started, rounds):
+        for name in order:
             answer = started[name].turn(workload)
             if "error" in answer:
                 raise Unavailable(f"{name}: {answer['error']}")
@@ -151,8 +148,8 @@ def main():
         versions += [version] if version else []
     lines += [
         "",
-        f"On {document.processor()}, {count} processors, with {'; '.join(versions)}, {datetime.date.today()}; medians of "
-        f"{options.rounds} alternating rounds, with quartiles; load average before: {load:.1f}.",
+        f"On {document.processor()}, {count} processors, with {'; '.join(versions)}, {datetime.date.today()}; "
+        f"{medians_of(options.rounds)}; load average before: {load:.1f}.",
     ]
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))

@@ -33,6 +33,7 @@ sys.path.insert(0, str(ROOT / "docs" / "python"))
 import numpy as np
 import safetensors.numpy
 from binding import array_of, check, ffi, lib, made, tensor_of
+from spread import orders
 
 try:
     import safetensors.torch
@@ -94,10 +95,8 @@ def save_numpy(path, arrays):
 def turns(contestants, rounds):
     """For each of the contestants its times, and of its processors, by rounds."""
     taken = {name: [] for name in contestants}
-    for number in range(rounds + 1):
-        order = list(contestants)
-        start = number % len(order)
-        for name in order[start:] + order[:start]:
+    for order in orders(contestants, rounds + 1):
+        for name in order:
             time.sleep(0.02)
             processors, clock = time.process_time(), time.perf_counter()
             contestants[name]()

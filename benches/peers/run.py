@@ -18,7 +18,7 @@ import document
 import participants
 import quiet
 from participants import ELEMENTS, ROOT, SAMPLES
-from spread import Spread
+from spread import Spread, orders
 
 BYTES = str(4 * ELEMENTS)
 SIZE = ["--dtype", "float32", "--from", BYTES, "--to", BYTES, "--rounds", "2"]
@@ -123,11 +123,8 @@ def compare(comparison, started, bench, rounds):
             if asked is not None and name in started:
                 turns[name, asked] = lambda name=name, asked=asked: started[name].turn(asked)
     answers, problems = {turn: [] for turn in turns}, []
-    for number in range(rounds):
-        order = list(turns)
-        start = number % max(1, len(order))
-        order = order[start:] + order[:start]
-        for turn in reversed(order) if number % 2 else order:
+    for order in orders(turns, rounds):
+        for turn in order:
             answer = turns[turn]()
             if "error" in answer:
                 problems.append(f"{', '.join(turn)}: {answer['error']}")
