@@ -9,7 +9,7 @@ use umbo_core::optimizer::GradientMode;
 use umbo_core::strategy::variables::{current_copy, refreshed_copy};
 use umbo_core::training::trainer::call::{gradient_row, usual_gradient_row, weigh};
 use umbo_core::training::trainer::row_table::{RowPlace, RowPlaces};
-use umbo_core::training::trainer::{Learn, LearnFunction, RowsOfReplica};
+use umbo_core::training::trainer::{Learn, RowsOfReplica};
 
 /// A row of an array that a call has asked for: a place in a umbo_row_places.
 #[derive(Clone, Copy)]
@@ -211,15 +211,9 @@ impl<P: Copy, const FEW: usize> Pointers<P, FEW> {
 }
 
 /// The program's function, with its user data, as the core calls it.
-pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> LearnFunction {
+pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
     // The caller keeps the user data, also for calls that end later.
-    LearnFunction {
-        function: learn_of(function, UserData::kept(user_data)),
-        kept: Some(Arc::new(UserData::kept(user_data))),
-    }
-}
-
-fn learn_of(function: LearnFn, user_data: UserData) -> Arc<Learn> {
+    let user_data = UserData::kept(user_data);
     Arc::new(move |rows: &RowsOfReplica<'_>| {
         let context = rows.context;
         let count = rows.variables.len();

@@ -237,6 +237,11 @@ impl Tensor {
         self.0.device
     }
 
+    /// Whether nobody else has this object. Others may have its memory.
+    pub fn is_held_alone(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
     /// Whether the memory may only be read.
     pub fn is_read_only(&self) -> bool {
         self.0.storage.is_read_only()

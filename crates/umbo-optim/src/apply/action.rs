@@ -57,7 +57,7 @@ struct PreparedApply {
     unscale: f64,
     outcome: ApplyDecision,
     measured: GradientFindings,
-    work: ApplyWorkspace,
+    work: Box<ApplyWorkspace>,
     /// The launcher that works on the variables.
     launcher: Launcher,
 }
@@ -438,7 +438,7 @@ impl CommitAction for ApplyAction {
 struct ApplyCommit<'a> {
     state: &'a mut OptimizerMemory,
     sources: GradientSources<'a>,
-    work: ApplyWorkspace,
+    work: Box<ApplyWorkspace>,
     launcher: Launcher,
     report: ApplyReport,
     warning: Option<(Variable, u64)>,

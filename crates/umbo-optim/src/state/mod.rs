@@ -78,7 +78,11 @@ pub(crate) struct OptimizerMemory {
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
     /// The memory that applies worked in, for the next ones.
-    works: Vec<ApplyWorkspace>,
+    #[expect(
+        clippy::vec_box,
+        reason = "an apply takes and moves the box, and no copy"
+    )]
+    works: Vec<Box<ApplyWorkspace>>,
 }
 
 impl Optimizer {
@@ -389,12 +393,12 @@ impl OptimizerMemory {
     }
 
     /// Takes the memory for an apply to work in. The apply returns it at its end.
-    pub(crate) fn take_work(&mut self) -> ApplyWorkspace {
+    pub(crate) fn take_work(&mut self) -> Box<ApplyWorkspace> {
         self.works.pop().unwrap_or_default()
     }
 
     /// Keeps the memory that an apply worked in.
-    pub(crate) fn give_back(&mut self, mut work: ApplyWorkspace) {
+    pub(crate) fn give_back(&mut self, mut work: Box<ApplyWorkspace>) {
         // Received elements are in the gradients' memory, which may be freed earlier.
         work.exchange.shards = None;
         self.works.push(work);

@@ -72,6 +72,20 @@ impl Value {
         )?)))
     }
 
+    /// Whether it is a tensor, or a per-replica value of tensors, and nobody else has it or one of
+    /// them.
+    pub fn is_held_alone(&mut self) -> bool {
+        match self {
+            Value::Tensor(tensor) => tensor.is_held_alone(),
+            Value::PerReplica(all) => Arc::get_mut(all).is_some_and(|all| {
+                let count = all.count();
+                let tensors = all.components_mut();
+                tensors.len() == count && tensors.iter_mut().all(Tensor::is_held_alone)
+            }),
+            Value::Nest(_) | Value::Variable(_) | Value::IndexedSlices(_) => false,
+        }
+    }
+
     /// Whether it can be a component of a per-replica value.
     fn is_component(&self) -> bool {
         matches!(self, Value::Tensor(_) | Value::IndexedSlices(_))

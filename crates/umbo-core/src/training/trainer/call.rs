@@ -1,6 +1,5 @@
 //! The call of the program's function on one replica, and the requests of that function.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
@@ -19,14 +18,6 @@ use umbo_tensor::values::variable::Variable;
 
 /// The program's function. It adds to the gradients of the rows, and returns their loss.
 pub type Learn = dyn Fn(&RowsOfReplica<'_>) -> Result<f64> + Send + Sync;
-
-/// The program's function, with the data that it uses.
-pub struct LearnFunction {
-    /// The function.
-    pub function: Arc<Learn>,
-    /// The data, kept until the last call is over.
-    pub kept: Option<Arc<dyn Any + Send + Sync>>,
-}
 
 /// The rows of a batch that one replica has, of which there is at least one.
 pub struct RowsOfReplica<'a> {

@@ -17,6 +17,7 @@ mod row_gradients;
 pub mod row_table;
 mod schedule;
 mod state;
+mod step_rows;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -27,28 +28,26 @@ use std::time::{Duration, Instant};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard, RwLock};
 
 use super::epoch::{Epoch, update_at_commit};
-pub use call::{Learn, LearnFunction, RowsOfReplica};
+pub use call::{Learn, RowsOfReplica};
 use choice::Choice;
 use interrupt::Interrupts;
 pub use parts::{Made, Maker, Parameters, Parts};
 use rate::RateLine;
 pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};
+use step_rows::{MOST_ROWS, StepRows};
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
 use umbo_check as equivalence;
 use umbo_device::DeviceId;
-use umbo_input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset, split_for};
+use umbo_input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo_optim::LossReduction;
 use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
-use umbo_strategy::{FunctionFor, RunUserData};
+use umbo_strategy::{FunctionFor, ReplicaContext};
 use umbo_tensor::values::Value;
 use umbo_tensor::{DType, Shape, Tensor};
-
-/// The most rows of a step, whose numbers then take 2 GiB.
-const MOST_ROWS: i64 = 1 << 28;
 
 /// The origin of the number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +154,7 @@ impl Trainer {
 
     /// Trains over all rows once, in batches. Returns the mean loss of a row. An epoch that has
     /// ended early is continued by a call with the same numbers.
-    pub fn epoch(&self, rows: i64, batch: i64, learn: &LearnFunction) -> Result<f64> {
+    pub fn epoch(&self, rows: i64, batch: i64, learn: &Arc<Learn>) -> Result<f64> {
         let _turn = self.take_turn()?;
         let state = self.state()?;
         let order = match self.options.shuffles {
@@ -197,7 +196,7 @@ impl Trainer {
         &self,
         epoch: u64,
         part: &mut PartOfEpoch,
-        learn: &LearnFunction,
+        learn: &Arc<Learn>,
         interrupts: Option<&Interrupts<'_>>,
     ) -> Result<()> {
         loop {
@@ -228,7 +227,7 @@ impl Trainer {
 
     /// Calls `learn` for all rows once, in batches and in their order, without gradients. Returns
     /// the mean loss of a row.
-    pub fn evaluate(&self, rows: i64, batch: i64, learn: &LearnFunction) -> Result<f64> {
+    pub fn evaluate(&self, rows: i64, batch: i64, learn: &Arc<Learn>) -> Result<f64> {
         let _turn = self.take_turn()?;
         check_batch(rows, batch)?;
         let pass = Pass {
@@ -258,26 +257,29 @@ impl Trainer {
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
-    pub fn step(&self, first: i64, rows: i64, learn: &LearnFunction) -> Result<f64> {
+    pub fn step(&self, first: i64, rows: i64, learn: &Arc<Learn>) -> Result<f64> {
         let is_checked = self.take_turn()?;
-        let numbers = step_numbers(first, rows)?;
         let (parts, _) = self.begin_steps()?;
         let strategy = &parts.strategy;
-        let batch = split_for(strategy, &numbers)?;
+        let steps = &mut *parts.steps.lock();
+        let batch = StepRows::batch(&mut steps.rows, strategy, first, rows)?;
+        let measured = &steps.measured;
         if CHECK.is_on() && !is_checked.get() {
             let function = parts.function(learn, true, false, &Arc::default());
             equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
             is_checked.set(true);
         }
-        let measured = Arc::default();
-        let function = parts.function(learn, true, true, &measured);
         let limits = self.limits();
         match limits.is_bounded() {
-            false => strategy.run(&*function, Some(batch))?,
+            false => {
+                let function = |context: &ReplicaContext| {
+                    parts.run_on_replica(context, &**learn, true, true, measured)
+                };
+                strategy.run(&function, Some(batch))?
+            }
             true => {
-                let kept = learn.kept.clone();
-                let kept = kept.map(|kept| Box::new(kept) as RunUserData);
-                strategy.run_within(function, Some(batch), limits, kept)?
+                let function = parts.function(learn, true, true, measured);
+                strategy.run_within(function, Some(batch), limits, None)?
             }
         };
         State::count_step(&parts.checkpoint)?;
@@ -366,7 +368,7 @@ impl Trainer {
         &self,
         pass: &Pass<'_>,
         part: &mut PartOfEpoch,
-        learn: &LearnFunction,
+        learn: &Arc<Learn>,
     ) -> Result<bool> {
         let Pass {
             parts, is_training, ..
@@ -405,7 +407,7 @@ impl Trainer {
         };
         let shows = self.options.shows_progress && strategy.rank() == 0;
         let mut line = shows.then(|| RateLine::new(name, part));
-        let ran = epoch.run(function, learn.kept.clone(), &first, &mut |_, _| {
+        let ran = epoch.run(function, None, &first, &mut |_, _| {
             part.add(measured.take_metric("loss").unwrap_or_default());
             if is_training {
                 self.parts.write().1.count();
@@ -497,23 +499,6 @@ fn check_batch(rows: i64, batch: i64) -> Result<()> {
         true => Err(invalid!(
             "batch_size",
             "{batch}; a step has at most {MOST_ROWS} rows"
-        )),
-    }
-}
-
-/// The numbers of the rows of a step: `rows` from `first` on.
-fn step_numbers(first: i64, rows: i64) -> Result<Value> {
-    if rows > MOST_ROWS {
-        return Err(invalid!(
-            "row_count",
-            "{rows}; a step has at most {MOST_ROWS} rows"
-        ));
-    }
-    match first.checked_add(rows) {
-        Some(end) => numbers_tensor(first..end),
-        None => Err(invalid!(
-            "first_row",
-            "{first}, and {rows} rows from there on have no numbers"
         )),
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::call::{Caller, LearnFunction};
+use super::call::{Caller, Learn};
 use super::row_table::RowShape;
 use super::state::State;
+use super::step_rows::StepRows;
 use super::{TrainerOptions, update_at_commit};
 use umbo_base::error::{Error, Result};
 use umbo_checkpoint::Checkpoint;
@@ -14,6 +15,7 @@ use umbo_optim::{Gradients, GradientsOptions, Optimizer, VariableGroup};
 use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo_tensor::DType;
+use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 
 /// An array that is trained.
@@ -50,6 +52,15 @@ pub struct Parts {
     /// The objects that a save saves.
     pub checkpoint: Arc<Checkpoint>,
     pub(super) caller: Caller,
+    /// The memory of steps outside of an epoch, which the next one uses again.
+    pub(super) steps: Mutex<StepMemory>,
+}
+
+/// The memory of a step.
+#[derive(Default)]
+pub(super) struct StepMemory {
+    pub(super) rows: Option<StepRows>,
+    pub(super) measured: Arc<EpochMetrics>,
 }
 
 impl Parts {
@@ -113,6 +124,7 @@ impl Parts {
             optimizer,
             checkpoint,
             caller,
+            steps: Mutex::default(),
         }))
     }
 
@@ -130,26 +142,39 @@ impl Parts {
     /// the step measures is added to `measured`: the strategy may have steps of others meanwhile.
     pub(super) fn function(
         self: &Arc<Self>,
-        learn: &LearnFunction,
+        learn: &Arc<Learn>,
         is_training: bool,
         updates: bool,
         measured: &Arc<EpochMetrics>,
     ) -> Arc<ReplicaFunction> {
         let parts = Arc::clone(self);
-        let learn = Arc::clone(&learn.function);
+        let learn = Arc::clone(learn);
         let measured = Arc::clone(measured);
         Arc::new(move |context: &ReplicaContext| {
-            if context.replica() == 0 {
-                context.strategy().count_for(context.step_id(), &measured);
-            }
-            parts.caller.call(&*learn, context, is_training)?;
-            if updates {
-                let optimizer = Arc::clone(&parts.optimizer);
-                let gradients = Arc::clone(&parts.caller.gradients);
-                update_at_commit(context, &(optimizer, gradients))?;
-            }
-            Ok(None)
+            parts.run_on_replica(context, &*learn, is_training, updates, &measured)
         })
+    }
+
+    /// The same, for one replica.
+    pub(super) fn run_on_replica(
+        &self,
+        context: &ReplicaContext,
+        learn: &Learn,
+        is_training: bool,
+        updates: bool,
+        measured: &Arc<EpochMetrics>,
+    ) -> Result<Option<Value>> {
+        let is_first = context.replica() == 0;
+        if is_first {
+            context.strategy().count_for(context.step_id(), measured);
+        }
+        self.caller.call(learn, context, is_training)?;
+        if updates && is_first {
+            let optimizer = Arc::clone(&self.optimizer);
+            let gradients = Arc::clone(&self.caller.gradients);
+            update_at_commit(context, &(optimizer, gradients))?;
+        }
+        Ok(None)
     }
 }
 
