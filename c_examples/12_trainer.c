@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
   make_points(points);
   for (int i = 0; i < WEIGHTS; ++i) weights[i] = next_random();
 
-  UMBO_CHECK(umbo_trainer_create(1, &(umbo_parameters){.weights = weights, .count = WEIGHTS},
+  UMBO_CHECK(umbo_trainer_create(weights, WEIGHTS,
                                  &UMBO_OPTIONS(umbo_trainer, .rule = "adam", .learning_rate = 0.02, .interrupt_path = path),
                                  &trainer));
   UMBO_CHECK(umbo_trainer_resume(trainer, path, &epoch)); /* 0 if there is no such file */

@@ -27,6 +27,8 @@
  * ```
  */
 
+#include <string.h>
+
 #include <umbo/umbo.h>
 
 #ifdef __cplusplus
@@ -318,9 +320,23 @@ typedef struct umbo_trainer_options {
  *
  * Collective.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_create(
+UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_create_with_arrays(
     int64_t count, const umbo_parameters *parameters, const umbo_trainer_options *options,
     umbo_trainer **trainer);
+
+/**
+ * Makes a trainer of one array: umbo_trainer_create_with_arrays() for weights that lie one after
+ * the other, with all defaults of umbo_parameters.
+ *
+ * @param[in] weights The array, as `weights` of umbo_parameters. Messages name it `parameters[0]`.
+ * @param[in] count How many numbers it has, 1 or more.
+ * @param[in] options `options` may be NULL.
+ * @return As umbo_trainer_create_with_arrays().
+ *
+ * Collective.
+ */
+UMBO_MUST_USE static inline umbo_status umbo_trainer_create(
+    float *weights, int64_t count, const umbo_trainer_options *options, umbo_trainer **trainer);
 
 /** How far a training is. */
 typedef struct umbo_trainer_info {

@@ -136,7 +136,7 @@ pub struct umbo_trainer_options {
     array(parameters, count),
     options(options)
 )]
-pub fn umbo_trainer_create(
+pub fn umbo_trainer_create_with_arrays(
     count: i64,
     parameters: *const umbo_parameters,
     options: *const umbo_trainer_options,

@@ -42,8 +42,7 @@ static long of_an_epoch(long rows) {
     static float weight;
     umbo_trainer *trainer = NULL;
     const long before = atomic_load(&allocations);
-    UMBO_CHECK(umbo_trainer_create(1, &(umbo_parameters){.weights = &weight, .count = 1},
-                                   &UMBO_OPTIONS(umbo_trainer, .replicas = 2), &trainer));
+    UMBO_CHECK(umbo_trainer_create(&weight, 1, &UMBO_OPTIONS(umbo_trainer, .replicas = 2), &trainer));
     atomic_store(&counting, 1);
     UMBO_CHECK(umbo_trainer_epoch(trainer, rows, rows / 4, learn_nothing, NULL, NULL));
     atomic_store(&counting, 0);
@@ -60,7 +59,7 @@ int main(void) {
     options.rule = "adam";
     options.replicas = 2;
     options.shuffle = 0;
-    UMBO_CHECK(umbo_trainer_create(2, parameters, &options, &trainer));
+    UMBO_CHECK(umbo_trainer_create_with_arrays(2, parameters, &options, &trainer));
     UMBO_CHECK(umbo_trainer_epoch(trainer, (LAST + 10) * BATCH, BATCH, learn, NULL, NULL));
     umbo_trainer_release(trainer);
     const long in_steps = atomic_load(&allocations), in_epoch = of_an_epoch(40000);

@@ -40,7 +40,7 @@ static void train(int is_wrong, int by_epochs) {
     memset(&parameters, 0, sizeof(parameters));
     parameters.weights = weights, parameters.count = 1;
     options.replicas = REPLICAS;
-    CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer));
     for (int turn = 0; turn < 3; ++turn) {
         const int64_t before = m.calls;
         if (by_epochs) CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 7, learn, &m, NULL));

@@ -206,7 +206,7 @@ static umbo_trainer *trainer_of(const plan *p, float (*numbers)[MOST_NUMBERS], i
     options.replicas_in_sync = in_sync;
     options.seed = p->seed;
     options.shuffle = p->shuffle;
-    CHECK_OK(umbo_trainer_create(p->arrays, parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(p->arrays, parameters, &options, &trainer));
     return trainer;
 }
 

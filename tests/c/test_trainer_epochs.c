@@ -267,8 +267,33 @@ static void parts(void) {
     umbo_trainer_release(same);
 }
 
+/* A trainer of one array, and steps of some sizes: those with as many rows as the one before use its memory again. */
+static void one_array(void) {
+    static const int64_t sizes[] = {5, 5, 3, 3, 3, 7, 1, 1};
+    float weights[FEATURES] = {0}, by_hand[FEATURES] = {0};
+    notes n = no_notes();
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    umbo_trainer *trainer = NULL;
+    double loss = -1;
+    int64_t first = 0;
+    options.learning_rate = 0.25;
+    options.replicas = 2;
+    CHECK_STATUS(umbo_trainer_create(NULL, FEATURES, &options, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("parameters[0].weights: is NULL");
+    CHECK_STATUS(umbo_trainer_create(weights, 0, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("parameters[0].count: 0");
+    CHECK_OK(umbo_trainer_create(weights, FEATURES, &options, &trainer));
+    for (int step = 0; step < COUNT_OF(sizes); first = (first + sizes[step++]) % 16) {
+        CHECK_OK(umbo_trainer_step(trainer, first, sizes[step], learn, &n, &loss));
+        CHECK(near(loss, descend(by_hand, first, sizes[step], 0.25f)));
+        for (int k = 0; k < FEATURES; ++k) CHECK(near(weights[k], by_hand[k]));
+    }
+    umbo_trainer_release(trainer);
+}
+
 int main(void) {
     make_table();
+    one_array();
     for (int64_t replicas = 1; replicas <= 4; ++replicas) as_by_hand(replicas);
     orders();
     one_result();

@@ -4,7 +4,7 @@
 static void refused(umbo_parameters parameters, const umbo_trainer_options *options,
                     const char *words) {
     umbo_trainer *trainer = NULL;
-    CHECK_STATUS(umbo_trainer_create(1, &parameters, options, &trainer),
+    CHECK_STATUS(umbo_trainer_create_with_arrays(1, &parameters, options, &trainer),
                  UMBO_STATUS_INVALID_ARGUMENT);
     if (strstr(umbo_last_error_message(), words) == NULL) {
         fprintf(stderr, "expected: %s\n", words);
@@ -39,7 +39,7 @@ static void fields(void) {
                 default: one->reserved[3] = 1; break;
             }
             snprintf(expected, sizeof(expected), "parameters[%d].%s", index, words[field]);
-            CHECK_STATUS(umbo_trainer_create(2, parameters, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+            CHECK_STATUS(umbo_trainer_create_with_arrays(2, parameters, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
             if (strstr(umbo_last_error_message(), expected) == NULL)
                 check_failed(__FILE__, __LINE__, expected);
             if (field == 1) CHECK_MESSAGE("not a multiple of 4");
@@ -55,12 +55,12 @@ static void several_arrays(void) {
     umbo_parameters two[2];
     umbo_trainer *trainer = NULL;
     two[0] = array_of(weights, 2), two[1] = array_of(weights + 1, 2);
-    CHECK_STATUS(umbo_trainer_create(0, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_trainer_create_with_arrays(0, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count: 0");
-    CHECK_STATUS(umbo_trainer_create(2, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_trainer_create_with_arrays(2, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("parameters[0] and parameters[1] have elements in common");
     two[1] = array_of(weights + 2, 2), two[0].name = two[1].name = "w";
-    CHECK_STATUS(umbo_trainer_create(2, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_trainer_create_with_arrays(2, two, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("'w'");
 }
 

@@ -26,7 +26,7 @@ static umbo_trainer *trainer_of(float *weight, const char *name, const umbo_trai
     umbo_trainer *trainer = NULL;
     memset(&parameters, 0, sizeof(parameters));
     parameters.weights = weight, parameters.count = 1, parameters.name = name;
-    CHECK_OK(umbo_trainer_create(1, &parameters, options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, options, &trainer));
     return trainer;
 }
 

@@ -62,7 +62,7 @@ static umbo_trainer *several(float *table_of, float *others, int64_t replicas) {
     parameters[1].name = "first";
     parameters[2].learning_rate_factor = 0.5;
     parameters[3].frozen = 1;
-    CHECK_OK(umbo_trainer_create(4, parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(4, parameters, &options, &trainer));
     return trainer;
 }
 
@@ -142,7 +142,7 @@ static void many_rows(void) {
         options.learning_rate = 1;
         options.replicas = replicas;
         options.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* nothing is divided */
-        CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+        CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer));
         for (int64_t step = 0; step < 6; ++step) {
             CHECK_OK(umbo_trainer_step(trainer, step, sizes[step], learn_many, &earlier, NULL));
             for (int64_t number = step; number < step + sizes[step]; ++number) {

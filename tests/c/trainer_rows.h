@@ -70,7 +70,7 @@ static CHECK_MAYBE_UNUSED umbo_parameters array_of(float *weights, int64_t count
 static CHECK_MAYBE_UNUSED umbo_trainer *trainer_with(float *weights, const umbo_trainer_options *options) {
     const umbo_parameters parameters = array_of(weights, FEATURES);
     umbo_trainer *trainer = NULL;
-    CHECK_OK(umbo_trainer_create(1, &parameters, options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, options, &trainer));
     return trainer;
 }
 

@@ -40,7 +40,7 @@ void trainer(void) {
     options.replicas = REPLICAS;
     options.accumulation_steps = 2;
     options.global_clip_norm = 1;
-    CALL(umbo_trainer_create(2, parameters, &options, &all.trainer));
+    CALL(umbo_trainer_create_with_arrays(2, parameters, &options, &all.trainer));
     CALL(umbo_trainer_variable(all.trainer, 0, &all.variables[0]));
     CALL(umbo_trainer_variable(all.trainer, 1, &all.variables[1]));
     for (step = 0; step < 3; step++) CALL(umbo_trainer_step(all.trainer, 5 * step, 9, learn, NULL, &loss));

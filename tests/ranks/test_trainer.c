@@ -60,7 +60,7 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     options.replicas_in_sync = REPLICAS;
     options.communicator = communicator;
     options.interrupt_path = "test_trainer_ranks_interrupted.umbo";
-    CHECK_OK(umbo_trainer_create(2, parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(2, parameters, &options, &trainer));
     fails_on = rank; /* on the one that has the row */
     CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 9, learn, &rank, NULL), UMBO_STATUS_ABORTED);
     fails_on = -1;

@@ -204,7 +204,7 @@ public:
         for (const parameters &array : arrays) raw.push_back(detail::raw_options(array));
         const auto options = detail::raw_options(how);
         umbo_trainer *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_trainer_create(detail::count_of(raw.size()), raw.data(), &options, &out));
+        UMBO_DETAIL_TRY(umbo_trainer_create_with_arrays(detail::count_of(raw.size()), raw.data(), &options, &out));
         return trainer(out);
     }
 

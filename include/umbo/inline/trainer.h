@@ -30,6 +30,15 @@ static inline umbo_status umbo_rows_gradient_row(
   return UMBO_OK;
 }
 
+static inline umbo_status umbo_trainer_create(
+    float *weights, int64_t count, const umbo_trainer_options *options, umbo_trainer **trainer) {
+  umbo_parameters parameters;
+  memset(&parameters, 0, sizeof(parameters));
+  parameters.weights = weights;
+  parameters.count = count;
+  return umbo_trainer_create_with_arrays(1, &parameters, options, trainer);
+}
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

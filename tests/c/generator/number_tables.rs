@@ -100,8 +100,12 @@ pub const OTHER_NAMES: &[(&str, &str, &str)] = &[
     // Memory is asked for in bytes, and rows.
     ("", "shape", "bytes on CPU:0"),
     ("umbo_gradients_add_rows", "row_count", "rows of "),
-    ("umbo_trainer_create", "count", "elements of parameters"),
-    ("umbo_trainer_create", "count", "bytes on CPU:0"),
+    (
+        "umbo_trainer_create_with_arrays",
+        "count",
+        "elements of parameters",
+    ),
+    ("umbo_trainer_create_with_arrays", "count", "bytes on CPU:0"),
     ("umbo_tensor_from_memory", "shape", "strides"),
     (
         "umbo_input_context_per_replica_batch_size",

@@ -74,7 +74,7 @@ static CHECK_MAYBE_UNUSED umbo_trainer *make_trainer(umbo_strategy *strategy) {
     parameters.count = 1;
     options.strategy = strategy;
     options.shuffle = 0;
-    CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer));
     return trainer;
 }
 

@@ -70,7 +70,7 @@ static umbo_trainer *make_trainer_of_rows(umbo_strategy *strategy) {
     /* It takes no GPUs. */
     if (gpu_seed < 0) options.strategy = strategy;
     options.shuffle = 0;
-    CHECK_OK(umbo_trainer_create(2, parameters, &options, &trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(2, parameters, &options, &trainer));
     return trainer;
 }
 
