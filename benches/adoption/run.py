@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts the lines that Umbo takes in the programs of c_examples/loops, and measures these before and after; writes the tables of
-docs/adoption.md.
+docs/adoption.md, and the one of README.md.
 
     benches/adoption/run.py [--prefix FOLDER | --include FOLDER --library FILE] [--check] [--only NAME] [--rounds N]
                             [--output FILE] [--busy] [--small]
@@ -31,6 +31,7 @@ from spread import Spread, medians_of, orders
 
 ROOT = HERE.parents[1]
 LOOPS = ROOT / "c_examples" / "loops"
+DOCUMENT = ROOT / "docs" / "adoption.md"
 # _Thread_local, OpenMP and POSIX's clock.
 FLAGS = "-std=gnu11 -O3 -fopenmp -Wall -Wextra -Werror"
 # Sums of float32 in another order: relative differences of 1e-7 in each step, which a training makes larger.
@@ -45,8 +46,10 @@ LOSS_OF_ZEROS = 0.693147
 class Program:
     """A loop, with the numbers of steps or epochs and the sizes for a check in a second and for measurements."""
 
-    def __init__(self, name, what, check, measured, serial, learned=False):
-        self.name, self.what, self.check, self.measured = name, what, check, measured
+    def __init__(self, name, what, shape, check, measured, serial, learned=False):
+        # What learns, by which rule; and the same for README.md, with what its threads do.
+        self.name, self.what, self.shape = name, what, shape
+        self.check, self.measured = check, measured
         # The part of the program that one thread does, in words; whether only the loss that is learned agrees.
         self.serial, self.learned = serial, learned
 
@@ -57,10 +60,10 @@ class Program:
 
 
 PROGRAMS = [
-    Program("openmp", "a linear model, SGD", (2, 128), [(3000, 128), (3000, 2000)], "the update"),
-    Program("gpt", "a GPT, AdamW", (20, 64), [(150, 64), (40, 256)], "half of the layers, the update"),
-    Program("network", "a perceptron, momentum", (3, 128), [(12, 128), (4, 1024)], "the sum, the update"),
-    Program("skipgram", "word vectors, SGD", (1, 16), [(12, 32), (6, 128)], "nothing", learned=True),
+    Program("openmp", "a linear model, SGD", "linear model, OpenMP over rows", (2, 128), [(3000, 128), (3000, 2000)], "the update"),
+    Program("gpt", "a GPT, AdamW", "GPT, OpenMP in its layers", (20, 64), [(150, 64), (40, 256)], "half of the layers, the update"),
+    Program("network", "a perceptron, momentum", "perceptron, copied to threads", (3, 128), [(12, 128), (4, 1024)], "the sum, the update"),
+    Program("skipgram", "word vectors, SGD", "word vectors, racing threads", (1, 16), [(12, 32), (6, 128)], "nothing", learned=True),
 ]
 
 
@@ -181,6 +184,30 @@ def lines_table():
     return "\n".join([LINES_HEAD, *(counted(program) for program in PROGRAMS)])
 
 
+README_HEAD = """\
+| program | lines | changed | ratio |
+|---|---:|---:|---:|"""
+
+
+def readme_table(document):
+    """The table of README.md: of each program its lines, those that the patch touches, and the ratios of the first machine of
+    docs/adoption.md."""
+    first = document.split("<!-- adoption: tables -->")[1].split("<!-- adoption: end -->")[0]
+    rows = []
+    for program in PROGRAMS:
+        cells = [cell.strip() for cell in counted(program).split("|")]
+        ratios = re.findall(rf"^\| {program.name}, size \d+ \|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
+        rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios)} |")
+    return "\n".join([README_HEAD, *rows])
+
+
+def write_readme(document):
+    path = ROOT / "README.md"
+    text = path.read_text()
+    start = text.index(README_HEAD)
+    path.write_text(text[:start] + readme_table(document) + text[text.index("\n\n", start) :])
+
+
 def row(compiled, setting, rounds, identical):
     program = compiled.program
     rates, memory = measure(compiled, setting, rounds)
@@ -270,14 +297,19 @@ def main():
             write(asked.output, "lines", "all machines", lines_table())
             if not (asked.busy or asked.small or asked.only or different):
                 write(asked.output, "adoption", machine, measured)
+            if asked.output.resolve() == DOCUMENT:
+                write_readme(DOCUMENT.read_text())
     if different:
         fail(f"the weights of 1 to 8 replicas in sync differ: {', '.join(different)}")
 
 
 def compare_documents():
-    """Fails if docs/adoption.md has other numbers of lines, or docs/loop.md other patches."""
-    if lines_table() not in (ROOT / "docs" / "adoption.md").read_text():
+    """Fails if docs/adoption.md has other numbers of lines, README.md other numbers than that, or docs/loop.md other patches."""
+    document = DOCUMENT.read_text()
+    if lines_table() not in document:
         fail("docs/adoption.md has other numbers of lines; make adoption writes them")
+    if readme_table(document) not in (ROOT / "README.md").read_text():
+        fail("README.md has other numbers than docs/adoption.md; make adoption writes them")
     loop = (ROOT / "docs" / "loop.md").read_text()
     if (LOOPS / "openmp.diff").read_text() not in loop:
         fail("docs/loop.md has another openmp.diff than c_examples/loops")

@@ -158,8 +158,13 @@ static void many_rows(void) {
 
 /* Rows are for the call that gets them. */
 static void rows_outside_of_a_call(void) {
-    const umbo_rows rows = {sizeof(umbo_rows), 1, NULL, 1, 0, 1, NULL, 1, NULL, NULL, 1, NULL};
+    umbo_rows rows;
     float *row = NULL;
+    memset(&rows, 0, sizeof(rows));
+    rows.struct_size = sizeof(rows);
+    rows.count = rows.training = 1;
+    rows.thread_count = rows.array_count = 1;
+    rows.call = 1;
     CHECK_STATUS(umbo_rows_gradient_row(&rows, 0, 0, &row), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("not those of the call");
     CHECK_STATUS(umbo_rows_weigh(&rows, 1), UMBO_STATUS_FAILED_PRECONDITION);
