@@ -63,7 +63,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines \
+.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
   test-aarch64 test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist clean
 
@@ -186,6 +186,7 @@ test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GP
 	@$(cargo_test) $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
 
 test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine's GPU, which stands for as many as a test wants
+	@$(if $(SMALL),,scripts/setup.sh torch-cuda)
 	@$(call section,This machine's GPU)
 	@SMALL=$(SMALL) scripts/card.sh $(BUILD)
 
@@ -210,6 +211,12 @@ test-engines: ## Install LibTorch, ggml and dlib, and train with them (docs/engi
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,Engines)
 	@cd $(BUILD) && ctest --output-on-failure --label-regex "^engines$$" $(if $(SMALL),-R ggml)
+
+test-torch-cuda: ## Compile the LibTorch adapter against a LibTorch with CUDA, and run what runs without a GPU
+	@scripts/setup.sh torch-cuda
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+	@$(call section,LibTorch with CUDA)
+	@scripts/torch_cuda.sh $(BUILD)
 
 test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cross compiler and qemu-user)
 	@scripts/setup.sh aarch64

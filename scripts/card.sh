@@ -55,3 +55,8 @@ if [[ -x $build/c_examples/13_gpu_fashion_mnist ]]; then
   done
 fi
 "$build/bin/umbo" doctor --gpu
+
+# LibTorch needs the whole of a driver, and so the machine's own.
+cd "$OLDPWD"
+unset UMBO_TEST_DRIVER ONE_CARD_DRIVER
+scripts/torch_cuda.sh "$build" --whole || [[ $? = 77 ]]

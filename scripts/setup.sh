@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|aarch64|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -247,6 +247,22 @@ if is engines everything; then
     say "no torch of a Python package; its test is skipped"
   have_in_engines libcupti.so.13 || install_into_engines 'cuda-toolkit[cudart,cupti]==13.2.2' ||
     say "no libraries of CUDA beside it; its test is skipped"
+fi
+if is torch-cuda; then
+  have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
+  # All that torch needs where there is a GPU to run it; elsewhere what compiling and linking need.
+  whole=--no-deps gigabytes=3
+  if ldconfig -p | grep -q 'libcuda\.so\.1 '; then whole='' gigabytes=10; fi
+  if ! have_in_engines libtorch_cuda.so || { [ -z "$whole" ] && ! have_in_engines 'libcublas.so.*'; }; then
+    if [ "$(df -Pk . | awk 'END { print int($4 / 1048576) }')" -lt $gigabytes ]; then
+      say "no room for a LibTorch with CUDA, which takes $gigabytes GB in build/engines"
+    else
+      # shellcheck disable=SC2086  # no word where there is none
+      install_into_engines $whole torch==2.15.0 || say "no LibTorch with CUDA could be installed"
+    fi
+  fi
+  have_in_engines host_defines.h || install_into_engines 'cuda-toolkit[crt,cudart,cupti]==13.2.2' ||
+    say "no headers of CUDA could be installed"
 fi
 if is bench-engines everything; then
   /usr/bin/python3 -c "import torch" 2>/dev/null || apt_install python3-torch ||

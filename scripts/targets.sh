@@ -27,6 +27,7 @@ reason() {
     small.judges) echo "ctest runs a small case of each judge" ;;
     small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;
     small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
+    small.test-torch-cuda) echo "it compiles for minutes; ctest runs its programs on CPUs" ;;
     small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
       echo "it builds the library anew, which takes minutes" ;;
     whole.test-card) ldconfig -p | grep -q libcuda.so.1 || echo "there is no GPU" ;;

@@ -405,19 +405,31 @@ void failures_of_torch() {
     no_mistakes("failures_of_torch");
 }
 
-// Where torch has CUDA, a strategy without further words is one of all GPUs. Tensors of GPUs are not shared.
+// Where torch has CUDA, a strategy without further words is one of all GPUs. Cards that torch does not know, and tensors on GPUs,
+// are refused.
 void strategies_and_refusals() {
     const auto strategy = umbo::adapters::torch_strategy();
     CHECK(strategy.replica_count() == 3 && strategy.compute_device(2) == umbo::device_canonical_name("GPU:2"));
     CHECK(umbo::adapters::torch_strategy(2).compute_device(1) == umbo::device_canonical_name("CPU:1"));
-    std::string message;
-    try {
-        umbo::adapters::batch_of({{"x", torch::ones({4}, torch::Device(torch::kCUDA, 1))}});
-    } catch (const umbo::error &error) {
-        CHECK(error.status() == umbo::status::unimplemented);
-        message = error.what();
-    }
-    CHECK(message.find("cuda:1") != std::string::npos && message.find("cpu()") != std::string::npos);
+    const auto refused = [](auto action, std::initializer_list<const char *> naming) {
+        std::string message;
+        try {
+            action();
+        } catch (const umbo::error &error) {
+            CHECK(error.status() == umbo::status::unimplemented);
+            message = error.what();
+        }
+        for (const char *words : naming) CHECK(message.find(words) != std::string::npos);
+    };
+    refused([] { umbo::adapters::batch_of({{"x", torch::ones({4}, torch::Device(torch::kCUDA, 1))}}); }, {"cuda:1", "cpu()"});
+    const auto make = [] { return std::make_shared<NetImpl>(); };
+    fake_torch::shown_cards() = 1;
+    torch_model<NetImpl>(strategy_of({"GPU:0"}, "CPU:0"), make);
+    refused([&] { torch_model<NetImpl>(strategy_of({"GPU:0", "GPU:2"}, "CPU:0"), make); }, {"replica 1 computes on GPU:2", "card 1", "torch knows 1"});
+    fake_torch::shown_cards() = 0;
+    CHECK(umbo::adapters::torch_strategy().compute_device(0) == umbo::device_canonical_name("CPU:0"));
+    refused([&] { torch_model<NetImpl>(strategy_of({"GPU:0"}, "CPU:0"), make); }, {"replica 0 computes on GPU:0", "libtorch_cuda"});
+    fake_torch::shown_cards() = 2;
 }
 
 // A card that is lost in the middle of a step is named, with the driver's cause. The last test: the card stays lost.

@@ -441,13 +441,22 @@ TORCH_LIBRARY_IMPL(aten, CUDA, own) {
     own.impl("fill_.Scalar", TORCH_FN(filled));
     own.impl("zero_", TORCH_FN(zeroed));
     own.impl("native_batch_norm", TORCH_FN(normalised));
+    // Torch has kernels for all devices, which choose among those of CUDA.
+    own.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&any_other>());
+    own.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&any_other>());
+}
+
+// How many cards torch says it has.
+inline int &shown_cards() {
+    static int shown = cuda().cards;
+    return shown;
 }
 
 // What LibTorch asks of CUDA.
 struct CUDAHooks final : at::CUDAHooksInterface {
     explicit CUDAHooks(at::CUDAHooksArgs) {}
     bool hasCUDA() const override { return true; }
-    int getNumGPUs() const override { return cuda().cards; }
+    int getNumGPUs() const override { return shown_cards(); }
     static const at::Generator &generator() {
         static const auto *const only = new at::Generator(at::detail::createCPUGenerator());
         return *only;
@@ -462,7 +471,7 @@ struct CUDAHooks final : at::CUDAHooksInterface {
     void init() const override {}
     bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
     const at::Generator &getDefaultGenerator(at::DeviceIndex) const override { return generator(); }
-    at::DeviceIndex deviceCount() const override { return static_cast<at::DeviceIndex>(cuda().cards); }
+    at::DeviceIndex deviceCount() const override { return static_cast<at::DeviceIndex>(shown_cards()); }
     at::DeviceIndex getCurrentDevice() const override { return static_cast<at::DeviceIndex>(here().card); }
 #endif
 };

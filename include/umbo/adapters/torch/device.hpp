@@ -72,14 +72,17 @@ struct replica_place {
     }
 };
 
-// While it lives, torch computes on this thread on the replica's device, in the replica's stream: torch knows a stream that is
-// not its own by the address that a `cudaStream_t` is.
+// A CUstream, for torch, which numbers streams that are not its own by their addresses: as
+// `c10::cuda::getStreamFromExternal` does, whose header needs CUDA's.
+inline c10::Stream torch_stream(void *stream, const c10::Device &device) {
+    return c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(stream)));
+}
+
+// While it lives, torch computes on this thread on the replica's device, in the replica's stream.
 class on_replica {
 public:
     on_replica(const umbo_replica_context_info &here, const replica_place &place) {
-        if (here.stream == nullptr) return;
-        const auto number = static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(here.stream));
-        guard_.reset_stream(c10::Stream(c10::Stream::UNSAFE, place.device, number));
+        if (here.stream != nullptr) guard_.reset_stream(torch_stream(here.stream, place.device));
     }
     on_replica(const on_replica &) = delete;
     on_replica &operator=(const on_replica &) = delete;
