@@ -24,6 +24,7 @@ mod on_gpus;
 mod optimizers;
 mod own_rules;
 mod own_rules_over_ranks;
+mod page_locks;
 mod ranks;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]

@@ -109,6 +109,45 @@ pub trait Backend: fmt::Debug + Send + Sync {
         unsafe { self.download(from, to.as_mut_ptr(), to.len()) }
     }
 
+    /// Locks whole pages of the host, so that all devices of this kind can read and write them
+    /// themselves. False if devices of this kind lock nothing. Called by
+    /// [`PageLock`](crate::page_lock::PageLock).
+    ///
+    /// # Safety
+    /// The pages stay mapped until [`Backend::unlock_pages`].
+    unsafe fn lock_pages(&self, _start: *mut u8, _bytes: usize) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Unlocks pages that this device has locked.
+    ///
+    /// # Safety
+    /// [`Backend::lock_pages`] has locked them from this address on, and no copy uses them any
+    /// more.
+    unsafe fn unlock_pages(&self, _start: *mut u8) -> Result<()> {
+        Ok(())
+    }
+
+    /// Copies from locked pages of the host as [`Backend::upload`] does, and waits for the copy.
+    ///
+    /// # Safety
+    /// As for [`Backend::upload`]; the source lies in pages that are locked for this kind of
+    /// device, whose lock [notes](crate::page_lock::PageLock::note) the outcome.
+    unsafe fn upload_locked(&self, from: *const u8, to: Address, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload(from, to, bytes) }
+    }
+
+    /// Copies to locked pages of the host as [`Backend::download`] does.
+    ///
+    /// # Safety
+    /// As for [`Backend::download`]; the target lies in pages that are locked for this kind of
+    /// device, whose lock [notes](crate::page_lock::PageLock::note) the outcome.
+    unsafe fn download_locked(&self, from: Address, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download(from, to, bytes) }
+    }
+
     /// Queues a copy of memory of this device within it; the ranges do not overlap.
     ///
     /// # Safety

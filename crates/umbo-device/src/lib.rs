@@ -18,6 +18,7 @@ pub mod kinds;
 mod logical_gpus;
 pub mod memory;
 pub mod name;
+pub mod page_lock;
 pub mod registry;
 
 use std::fmt;

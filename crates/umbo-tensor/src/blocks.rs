@@ -57,6 +57,14 @@ impl Block {
     pub fn data(&self) -> *mut u8 {
         self.0.as_ref().map_or(ptr::null_mut(), Mapping::data)
     }
+
+    /// The first of its pages, on which nothing else lies, and how many bytes they have; null and 0
+    /// only for a block that is being dropped.
+    pub fn pages(&self) -> (*mut u8, usize) {
+        self.0.as_ref().map_or((ptr::null_mut(), 0), |mapping| {
+            (mapping.pages.start().as_ptr(), mapping.bytes())
+        })
+    }
 }
 
 impl Drop for Block {

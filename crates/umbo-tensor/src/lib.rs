@@ -41,6 +41,7 @@ extern crate umbo_base;
 pub mod blocks;
 pub mod collectives;
 pub mod dlpack;
+mod lockable_block;
 pub mod ops;
 pub mod origin;
 pub mod red_zone;

@@ -5,9 +5,11 @@ use std::any::Any;
 use std::ptr::{self, NonNull};
 
 use crate::blocks::{self, Block, LARGE};
+use crate::lockable_block::LockableBlock;
 use umbo_base::error::{Error, Result};
 use umbo_device::backend::Backend;
 use umbo_device::memory::DeviceMemory;
+use umbo_device::page_lock::PageLock;
 use umbo_device::{DeviceId, registry};
 
 /// Every allocation starts at a cache line.
@@ -31,7 +33,7 @@ enum MemoryOwner {
         layout: Allocation,
     },
     /// A separate block.
-    Large { _block: Block },
+    Large { block: LockableBlock },
     /// Memory of a device that the host cannot address.
     Device { memory: DeviceMemory },
     /// Memory of another owner. The box is dropped once nobody uses the memory, devices
@@ -110,7 +112,9 @@ impl Storage {
                 data,
                 bytes,
                 device,
-                owner: MemoryOwner::Large { _block: block },
+                owner: MemoryOwner::Large {
+                    block: block.into(),
+                },
             });
         }
         // Allocators get memory of their own usual alignment quickly, and memory of a larger
@@ -176,6 +180,23 @@ impl Storage {
     pub(crate) fn backend(&self) -> Option<&'static dyn Backend> {
         match &self.owner {
             MemoryOwner::Device { memory } => Some(memory.backend()),
+            _ => None,
+        }
+    }
+
+    /// Locks the bytes in the host's memory, since they are copied from or to devices of the kind
+    /// of `backend` at each step: such a device then copies them itself. Small storages stay as
+    /// they are, and so does memory of another owner, about whose pages this library knows nothing.
+    pub fn lock_pages(&self, backend: &'static dyn Backend) {
+        if let MemoryOwner::Large { block } = &self.owner {
+            block.lock(backend);
+        }
+    }
+
+    /// The lock of the bytes, if they are locked.
+    pub(crate) fn page_lock(&self) -> Option<&PageLock> {
+        match &self.owner {
+            MemoryOwner::Large { block } => block.page_lock(),
             _ => None,
         }
     }

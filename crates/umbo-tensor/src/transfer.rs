@@ -18,6 +18,16 @@ impl Tensor {
         }
     }
 
+    /// Says that the elements, if they are in host memory, are copied from or to `device` at each
+    /// step: their pages are locked, as
+    /// [`Storage::lock_pages`](crate::storage::Storage::lock_pages) says.
+    pub fn lock_pages_for(&self, device: DeviceId) -> Result<()> {
+        if self.device().is_host_memory() && !device.is_host_memory() {
+            self.storage().0.lock_pages(registry::backend(device)?);
+        }
+        Ok(())
+    }
+
     /// A contiguous copy in memory of `device`.
     pub fn copied_to(&self, device: DeviceId) -> Result<Tensor> {
         let copy = Tensor::uninitialized(self.dtype(), self.shape(), device)?;
@@ -114,8 +124,20 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     // SAFETY: as above.
     unsafe {
         match (source, target) {
-            (None, Some(target)) => target.upload(from.address(), target_device, bytes),
-            (Some(source), None) => source.download(source_device, to.tensor.address(), bytes),
+            (None, Some(target)) => match from.storage().0.page_lock() {
+                Some(lock) => {
+                    let copied = target.upload_locked(from.address(), target_device, bytes);
+                    lock.note(target, copied)
+                }
+                None => target.upload(from.address(), target_device, bytes),
+            },
+            (Some(source), None) => match to.tensor.storage().0.page_lock() {
+                Some(lock) => {
+                    let to = to.tensor.address();
+                    lock.note(source, source.download_locked(source_device, to, bytes))
+                }
+                None => source.download(source_device, to.tensor.address(), bytes),
+            },
             (Some(source), Some(target)) => {
                 target.copy_from(source, source_device, target_device, bytes)
             }

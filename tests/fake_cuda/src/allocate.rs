@@ -6,7 +6,7 @@ use std::ptr;
 use crate::codes::{Code, Outcome};
 use crate::driver::Driver;
 use crate::history::Conflict;
-use crate::region::Place;
+use crate::region::{Place, Region};
 use crate::report::Mistake;
 use crate::session::Session;
 
@@ -108,6 +108,52 @@ impl Session<'_> {
         // SAFETY: the range was mapped by `allocate_host` and is freed once; operations that
         // still name it find it freed.
         unsafe { libc::munmap(at, bytes as usize) };
+        Ok(())
+    }
+
+    /// Locks memory of the program's, up to the limit of the settings.
+    pub fn register_host(&mut self, at: *mut c_void, bytes: usize, flags: u32) -> Outcome {
+        /// `CU_MEMHOSTREGISTER_PORTABLE`, without which other contexts do not know it as locked.
+        const PORTABLE: u32 = 1;
+        let context = self.current()?;
+        let (start, length) = (at as u64, bytes as u64);
+        if at.is_null() || bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if flags != PORTABLE {
+            return Err(self.misuse(Code::INVALID_VALUE, "registered memory is not portable"));
+        }
+        let is_known = |region: &Region| region.start < start + length && start < region.end();
+        if self.memory.live().any(is_known) {
+            let text = format!("{bytes} bytes at {at:?} are registered, or partly so");
+            return Err(self.misuse(Code::HOST_MEMORY_ALREADY_REGISTERED, &text));
+        }
+        let registered = |region: &&Region| matches!(region.place, Place::Registered);
+        let before: u64 = self
+            .memory
+            .live()
+            .filter(registered)
+            .map(|region| region.bytes)
+            .sum();
+        if before + length > self.settings.lockable {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        self.memory
+            .add_host(start, length, Place::Registered, context);
+        Ok(())
+    }
+
+    pub fn unregister_host(&mut self, at: *mut c_void) -> Outcome {
+        self.current()?;
+        let region = self.memory.starting_at(at as u64);
+        let ours = region.filter(|r| r.freed.is_none() && matches!(r.place, Place::Registered));
+        let Some(bytes) = ours.map(|region| region.bytes) else {
+            let text = format!("unregistering: {at:?} is not registered");
+            return Err(self.misuse(Code::HOST_MEMORY_NOT_REGISTERED, &text));
+        };
+        self.check_unused("unregistering", at as u64);
+        self.watches.forget(at as u64, bytes);
+        self.memory.release(at as u64, "the host".into());
         Ok(())
     }
 }

@@ -128,6 +128,10 @@ api! {
         session.allocate_host(bytes, flags).and_then(|at| address.put(at))
     };
     fn cuMemFreeHost(address: *mut c_void) |session| session.free_host(address);
+    fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint) |session| {
+        session.register_host(address, bytes, flags)
+    };
+    fn cuMemHostUnregister(address: *mut c_void) |session| session.unregister_host(address);
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, address: u64) |session| {
         /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, the only one that is asked for, and its values.
         const MEMORY_TYPE: c_uint = 2;

@@ -39,6 +39,11 @@ impl Session<'_> {
                 .live()
                 .filter(|region| matches!(region.place, Place::Locked))
                 .count(),
+            "registered memory" => self
+                .memory
+                .live()
+                .filter(|region| matches!(region.place, Place::Registered))
+                .count(),
             "streams" => {
                 let defaults = self
                     .contexts
@@ -141,12 +146,14 @@ impl Control {
     }
 
     /// How many bytes copies have moved: `to device` and `to host` (over the bus), `between
-    /// devices`, `within a device`. Copies that still wait do not count.
+    /// devices`, `within a device`; and of those over the bus, `registered`, those from or to
+    /// memory that the program has registered. Copies that still wait do not count.
     pub fn moved(&self, over: &str) -> u64 {
         self.ask(&format!("moved {over}"))
     }
 
-    /// How many are alive: `memory`, `host memory`, `streams`, `events`, `contexts`.
+    /// How many are alive: `memory`, `host memory`, `registered memory`, `streams`, `events`,
+    /// `contexts`.
     pub fn live(&self, kind: &str) -> u64 {
         self.ask(&format!("live {kind}"))
     }

@@ -54,7 +54,7 @@ impl Memory {
     fn insert(&mut self, start: u64, bytes: u64, place: Place, data: *mut u8, context: u32) {
         let initialised = match place {
             Place::Device { .. } => Some(Bits::new(bytes)),
-            Place::Locked => None,
+            Place::Locked | Place::Registered => None,
         };
         let history = History::default();
         let region = Region {

@@ -2,6 +2,7 @@
 
 use crate::driver::Driver;
 use crate::operation::{Destination, Source};
+use crate::region::Place;
 
 /// Sums over all copies that have run.
 #[derive(Clone, Copy, Default)]
@@ -10,6 +11,8 @@ pub struct Moved {
     pub to_device: u64,
     /// From a device to the host.
     pub to_host: u64,
+    /// Of both, from or to memory that the program has registered.
+    pub registered: u64,
     /// From one device to another.
     pub between: u64,
     /// Within a device.
@@ -22,6 +25,7 @@ impl Moved {
         match name {
             "to device" => self.to_device,
             "to host" => self.to_host,
+            "registered" => self.registered,
             "between devices" => self.between,
             "within a device" => self.within,
             _ => 0,
@@ -45,6 +49,15 @@ impl Driver {
             Destination::Pageable(_) => None,
             Destination::Address(address) => device(*address),
         };
+        let host = match (from, to) {
+            (Source::Address(from), _) if source.is_none() => Some(*from),
+            (_, Destination::Address(to)) if target.is_none() => Some(*to),
+            _ => None,
+        };
+        let region = host.and_then(|address| self.memory.holding(address));
+        if region.is_some_and(|region| matches!(region.place, Place::Registered)) {
+            self.moved.registered += bytes;
+        }
         let sum = match (source, target) {
             (None, Some(_)) => &mut self.moved.to_device,
             (Some(_), None) => &mut self.moved.to_host,

@@ -12,6 +12,8 @@ pub enum Place {
     Device { ordinal: usize, _bytes: Vec<u8> },
     /// Page-locked host memory that the driver mapped.
     Locked,
+    /// Page-locked host memory of the program's.
+    Registered,
 }
 
 /// For each byte the identities of the threads that last wrote and read it.
@@ -53,7 +55,7 @@ impl Region {
     pub fn device(&self) -> Option<usize> {
         match self.place {
             Place::Device { ordinal, .. } => Some(ordinal),
-            Place::Locked => None,
+            Place::Locked | Place::Registered => None,
         }
     }
 
@@ -72,6 +74,7 @@ impl Region {
         let kind = match self.place {
             Place::Device { ordinal, .. } => format!("memory of device {ordinal}"),
             Place::Locked => "page-locked memory".into(),
+            Place::Registered => "registered memory".into(),
         };
         format!("{kind} {:#x} ({} bytes)", self.start, self.bytes)
     }

@@ -11,6 +11,9 @@ pub struct Settings {
     /// `FAKE_CUDA_MEMORY`: bytes of each device, separated by commas; the last one holds for the
     /// devices that follow. 1 GiB if it is not set.
     pub memory: Vec<u64>,
+    /// `FAKE_CUDA_LOCKABLE`: how many bytes of the program's memory can be registered at a time;
+    /// any number if it is not set.
+    pub lockable: u64,
     /// `FAKE_CUDA_CAPABILITY`: the compute capability, such as `9.0`.
     pub capability: (i32, i32),
     /// `FAKE_CUDA_ABORT=1`: the process is aborted at the first mistake that is found.
@@ -53,6 +56,7 @@ impl Settings {
                 .split(',')
                 .map(|text| parse("FAKE_CUDA_MEMORY", text))
                 .collect(),
+            lockable: number("FAKE_CUDA_LOCKABLE", u64::MAX),
             capability: (
                 parse("FAKE_CUDA_CAPABILITY", major) as i32,
                 parse("FAKE_CUDA_CAPABILITY", minor) as i32,

@@ -1,5 +1,7 @@
 //! Measures the speed of a GPU's memory and its bus, and that of the fused update for comparison.
 
+#![expect(unsafe_code, reason = "a replica reads the weights")]
+
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -8,7 +10,7 @@ use umbo_core::device::{DeviceId, registry};
 use umbo_core::error::Result;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::strategy::variables::{self, Initial, NewVariable, refreshed_copy};
 use umbo_core::strategy::{Options, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Synchronization};
@@ -22,6 +24,12 @@ pub struct Roofs {
     copy: f64,
     to_device: f64,
     from_device: f64,
+    /// The same from and to memory of the host that is locked, as that of variables is.
+    to_device_locked: f64,
+    from_device_locked: f64,
+    /// The bytes per second that a step moves over the bus, with AdamW of variables in host memory:
+    /// 4 up and 4 down for each parameter.
+    step_over_bus: f64,
     /// The bytes per second that AdamW with float32 gradients moves: 28 for each parameter.
     update: f64,
     /// The seconds of an apply to many small variables, which include the work of the host and of
@@ -66,26 +74,49 @@ pub fn measure(device: DeviceId, bytes: usize) -> Result<Roofs> {
         gpu.synchronize()
     })?;
     let from_device = timed(|| from.on_host().map(drop))?;
+    host.lock_pages_for(device)?;
+    let to_device_locked = timed(|| {
+        if let Some(mut target) = to.get_mut() {
+            target.copy_from(&host)?;
+        }
+        gpu.synchronize()
+    })?;
+    let mut host = host;
+    let from_device_locked = timed(|| match host.get_mut() {
+        Some(mut target) => target.copy_from(&from),
+        None => Ok(()),
+    })?;
     drop((from, to, host));
-    let large = training(device, &[bytes / 4 / 4])?;
-    let small = training(device, &[64; 100])?;
+    let large = training(device, device, &[bytes / 4 / 4])?.apply;
+    let small = training(device, device, &[64; 100])?.apply;
+    let over_bus = training(device, DeviceId::HOST, &[bytes / 4])?.step;
     let per_second = |amount: usize, seconds: f64| amount as f64 / seconds;
     Ok(Roofs {
         bytes,
         copy: per_second(2 * bytes, copy),
         to_device: per_second(bytes, to_device),
         from_device: per_second(bytes, from_device),
+        to_device_locked: per_second(bytes, to_device_locked),
+        from_device_locked: per_second(bytes, from_device_locked),
+        step_over_bus: per_second(2 * bytes, over_bus),
         update: per_second(bytes / 4 / 4 * 28, large),
         small_apply: small,
     })
 }
 
-/// The seconds of an AdamW update of variables with these numbers of elements.
-fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
-    let name = device.to_string();
+/// Median times, in seconds.
+struct Trained {
+    /// A whole step, in which the replica reads the weights.
+    step: f64,
+    /// The update in it.
+    apply: f64,
+}
+
+/// The times of AdamW for variables with these numbers of elements.
+fn training(device: DeviceId, parameter_device: DeviceId, elements: &[usize]) -> Result<Trained> {
     let strategy = Strategy::new(&Options {
-        compute_devices: Some(vec![name.clone()]),
-        parameter_device: Some(name),
+        compute_devices: Some(vec![device.to_string()]),
+        parameter_device: Some(parameter_device.to_string()),
         ..Options::default()
     })?;
     let variables = elements
@@ -101,7 +132,7 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
             variables::create(Some(&strategy), new, Initial::Value(&zeros))
         })
         .collect::<Result<Vec<_>>>()?;
-    let count = variables.len();
+    let read = variables.clone();
     let devices = strategy.compute_devices();
     let gradients = Gradients::new(
         strategy.id(),
@@ -112,11 +143,14 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
     )?;
     let rule = Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01)?);
     let optimizer = Optimizer::new(strategy.id(), rule, 1e-3)?;
-    let mut seconds = Vec::with_capacity(ROUNDS);
+    let (mut steps, mut applies) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
+        let begin = Instant::now();
         strategy.run(
             &|context| {
-                for index in 0..count {
+                for (index, variable) in read.iter().enumerate() {
+                    // SAFETY: nobody assigns.
+                    unsafe { refreshed_copy(Some(context), variable, variable.dtype())? };
                     gradients.view_in(context, index, GradientMode::Overwrite)?;
                 }
                 gradients.submit_in(context, Some(1.0))?;
@@ -128,19 +162,32 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
         apply(&optimizer, &gradients)?;
         // The first update makes the state.
         if round > 0 {
-            seconds.push(start.elapsed().as_secs_f64());
+            applies.push(start.elapsed().as_secs_f64());
+            steps.push(begin.elapsed().as_secs_f64());
         }
     }
-    Ok(median(seconds))
+    Ok(Trained {
+        step: median(steps),
+        apply: median(applies),
+    })
 }
 
 impl Roofs {
+    /// How long the bus takes for a byte, in the mean of both directions.
+    fn bus_seconds_per_byte(&self) -> f64 {
+        (1.0 / self.to_device_locked + 1.0 / self.from_device_locked) / 2.0
+    }
+
     pub fn as_json(&self) -> Value {
         json!({
             "block_bytes": self.bytes,
             "copy_bytes_per_second": self.copy,
             "to_device_bytes_per_second": self.to_device,
             "from_device_bytes_per_second": self.from_device,
+            "locked_to_device_bytes_per_second": self.to_device_locked,
+            "locked_from_device_bytes_per_second": self.from_device_locked,
+            "step_over_bus_bytes_per_second": self.step_over_bus,
+            "step_of_bus": self.step_over_bus * self.bus_seconds_per_byte(),
             "adamw_bytes_per_second": self.update,
             "adamw_of_copy": self.update / self.copy,
             "apply_to_100_small_variables_seconds": self.small_apply,
@@ -153,6 +200,12 @@ impl Roofs {
             ("copy within the GPU", self.copy),
             ("to the GPU", self.to_device),
             ("from the GPU", self.from_device),
+            ("to the GPU, from locked memory", self.to_device_locked),
+            ("from the GPU, to locked memory", self.from_device_locked),
+            (
+                "a step with AdamW of variables in host memory, over the bus",
+                self.step_over_bus,
+            ),
             ("AdamW, 28 bytes a parameter", self.update),
         ];
         for (name, rate) in rows {
@@ -163,6 +216,11 @@ impl Roofs {
         let _ = writeln!(
             text,
             "  AdamW moves {share:.0} % of the bytes that the copy does"
+        );
+        let share = 100.0 * self.step_over_bus * self.bus_seconds_per_byte();
+        let _ = writeln!(
+            text,
+            "  that step is {share:.0} % copies over the bus, at their own rates"
         );
         let micros = 1e6 * self.small_apply;
         let _ = writeln!(text, "  an apply to 100 variables of 64: {micros:.0} us");

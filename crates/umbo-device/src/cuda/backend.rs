@@ -48,6 +48,26 @@ impl Backend for Gpu {
         unsafe { self.download_directly(from, to) }
     }
 
+    unsafe fn lock_pages(&self, start: *mut u8, bytes: usize) -> Result<bool> {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock_pages(start, bytes) }.map(|()| true)
+    }
+
+    unsafe fn unlock_pages(&self, start: *mut u8) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_pages(start) }
+    }
+
+    unsafe fn upload_locked(&self, from: *const u8, to: Address, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload_locked(from, to, bytes) }
+    }
+
+    unsafe fn download_locked(&self, from: Address, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download_locked(from, to, bytes) }
+    }
+
     unsafe fn copy(&self, from: Address, to: Address, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.copy(from, to, bytes) }

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use umbo_base::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-pub const FUNCTIONS: [&str; 38] = [
+pub const FUNCTIONS: [&str; 40] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -31,6 +31,8 @@ pub const FUNCTIONS: [&str; 38] = [
     "cuMemFree_v2",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
     "cuMemPoolGetAccess",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",

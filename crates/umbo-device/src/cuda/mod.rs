@@ -22,6 +22,7 @@ pub mod external;
 pub mod failure;
 pub mod gpu;
 pub mod kernels;
+mod locked;
 mod memory;
 pub mod physical_gpu;
 mod staging;

@@ -14,14 +14,14 @@ use crate::gradients::guard::Guard;
 use crate::gradients::options::GradientsOptions;
 use crate::gradients::rows::ReplicaRows;
 use umbo_base::error::{Error, Result};
-use umbo_device::DeviceId;
+use umbo_device::{DeviceId, registry};
 use umbo_kernels::view::Span;
 use umbo_tensor::red_zone::WIDTH;
 use umbo_tensor::slab::{self, CACHE_SHIFT};
 use umbo_tensor::storage::{ALIGNMENT, Storage};
 use umbo_tensor::values::copies::memory_of;
 use umbo_tensor::values::variable::Variable;
-use umbo_tensor::{Layout, Tensor};
+use umbo_tensor::{DType, Layout, Shape, Tensor};
 
 pub(crate) struct Replica {
     /// Whether its gradients have to be copied to the device where an apply reads them.
@@ -74,12 +74,28 @@ impl GradientBuffer {
 }
 
 impl DenseBuffer {
-    /// A part of a slab, for `variable`; in strict mode with a red zone around it.
-    fn new(tensor: Tensor, variable: &Variable, guard: Option<Guard>) -> Result<DenseBuffer> {
+    /// A part of a slab, for `variable`; in strict mode with a red zone around it. Its mirror is
+    /// the same part of `mirrors`, if there are any.
+    fn new(
+        tensor: Tensor,
+        variable: &Variable,
+        mirrors: Option<&Arc<Storage>>,
+        guard: Option<Guard>,
+    ) -> Result<DenseBuffer> {
         let home = memory_of(variable.device());
-        let mirror = match memory_of(tensor.device()) == home {
-            true => None,
-            false => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
+        let mirror = match (memory_of(tensor.device()) == home, mirrors) {
+            (true, _) => None,
+            (false, Some(mirrors)) => {
+                let (dtype, layout) = (tensor.dtype(), Layout::row_major(tensor.shape()));
+                let (_, start) = tensor.storage();
+                Some(Tensor::from_storage(
+                    Arc::clone(mirrors),
+                    dtype,
+                    layout,
+                    start,
+                )?)
+            }
+            (false, None) => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
         };
         let span = held_span(mirror.as_ref().unwrap_or(&tensor));
         Ok(DenseBuffer {
@@ -139,6 +155,51 @@ impl DenseBuffer {
                 .tensor(step)
                 .map_or(self.span, |lent| held_span(&lent)),
         }
+    }
+}
+
+/// Neighbouring parts of a slab, whose mirrors are in the same places of another one.
+struct BufferRun<'a> {
+    slab: &'a Arc<Storage>,
+    mirrors: &'a Arc<Storage>,
+    bytes: Range<usize>,
+}
+
+impl<'a> BufferRun<'a> {
+    /// A buffer whose mirror is in the same place of its storage; `None` for one without, or if the
+    /// replica has lent its gradient in `step`.
+    fn of(dense: &'a DenseBuffer, step: u64) -> Option<BufferRun<'a>> {
+        let (slab, start) = dense.tensor.storage();
+        let (mirrors, place) = dense.mirror.as_ref()?.storage();
+        let is_written_here = place == start && dense.lent.tensor(step).is_none();
+        is_written_here.then(|| BufferRun {
+            slab,
+            mirrors,
+            bytes: start..start + dense.tensor.bytes(),
+        })
+    }
+
+    /// Whether `next` begins behind this run, after nothing but the rest of a cache line.
+    fn precedes(&self, next: &BufferRun) -> bool {
+        Arc::ptr_eq(self.slab, next.slab)
+            && Arc::ptr_eq(self.mirrors, next.mirrors)
+            && next.bytes.start == self.bytes.end.next_multiple_of(ALIGNMENT)
+    }
+
+    fn bring_home(&self) -> Result<()> {
+        let shape = Shape::new(&[self.bytes.len()])?;
+        let bytes_of = |storage: &Arc<Storage>| {
+            let storage = Arc::clone(storage);
+            Tensor::from_storage(
+                storage,
+                DType::UInt8,
+                Layout::row_major(shape),
+                self.bytes.start,
+            )
+        };
+        let mirrors = bytes_of(self.mirrors)?;
+        // SAFETY: as in `DenseBuffer::bring_home`. Between the buffers lies nothing.
+        unsafe { mirrors.assume_exclusive() }.copy_from(&bytes_of(self.slab)?)
     }
 }
 
@@ -250,6 +311,31 @@ impl Replica {
         })
     }
 
+    /// Copies what the replica has written in `step` on another device to the device where an apply
+    /// reads it: neighbours at once, since each copy to the host is waited for.
+    pub(crate) fn bring_home(&self, step: u64) -> Result<()> {
+        let mut run: Option<BufferRun> = None;
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            if !self.viewed.in_step(index, step) {
+                continue;
+            }
+            match buffer {
+                GradientBuffer::Dense(dense) => match BufferRun::of(dense, step) {
+                    Some(one) => {
+                        if let Some(run) = run.as_mut().filter(|run| run.precedes(&one)) {
+                            run.bytes.end = one.bytes.end;
+                        } else if let Some(before) = run.replace(one) {
+                            before.bring_home()?;
+                        }
+                    }
+                    None => dense.bring_home(step)?,
+                },
+                GradientBuffer::Rows(rows) => rows.pieces().bring_home()?,
+            }
+        }
+        run.map_or(Ok(()), |run| run.bring_home())
+    }
+
     pub(crate) fn weight(&self) -> f64 {
         f64::from_bits(self.weight.load(Ordering::Acquire))
     }
@@ -286,6 +372,8 @@ fn buffers(
         places.push(start..end);
     }
     let storage = Arc::new(Storage::zeroed(end, device)?);
+    let dense = (0..variables.len()).filter(|&index| !is_row_sparse(index));
+    let mirrors = mirrors(&storage, dense.map(|index| variables[index].device()))?;
     let buffers = places.into_iter().zip(variables).enumerate();
     let buffers = buffers.map(|(index, (place, variable))| {
         if is_row_sparse(index) {
@@ -301,7 +389,35 @@ fn buffers(
         let guard = is_strict
             .then(|| Guard::new(&tensor, place.end))
             .transpose()?;
-        DenseBuffer::new(tensor, variable, guard).map(GradientBuffer::Dense)
+        DenseBuffer::new(tensor, variable, mirrors.as_ref(), guard).map(GradientBuffer::Dense)
     });
     buffers.collect()
+}
+
+/// The memory of a replica's mirrors, in the places that the buffers have in `slab`, so that
+/// neighbours are copied at once. None if the variables of the buffers are where the slab is, or
+/// not all on one other device. The side that is in host memory is locked, since it is copied at
+/// each step.
+fn mirrors(
+    slab: &Storage,
+    mut variables: impl Iterator<Item = DeviceId>,
+) -> Result<Option<Arc<Storage>>> {
+    let device = memory_of(slab.device());
+    let Some(home) = variables
+        .next()
+        .map(memory_of)
+        .filter(|&home| home != device)
+    else {
+        return Ok(None);
+    };
+    if variables.any(|other| memory_of(other) != home) {
+        return Ok(None);
+    }
+    let mirrors = Storage::uninitialized(slab.bytes(), home)?;
+    if home.is_host_memory() {
+        mirrors.lock_pages(registry::backend(device)?);
+    } else if device.is_host_memory() {
+        slab.lock_pages(registry::backend(home)?);
+    }
+    Ok(Some(Arc::new(mirrors)))
 }

@@ -211,7 +211,7 @@ impl Gradients {
         }
         // An apply does not read a contribution of weight 0; a trial of a callback does.
         if state.is_remote && (weight != 0.0 || state.is_trial.load(Ordering::Acquire)) {
-            self.bring_home(state, step)?;
+            state.bring_home(step)?;
         }
         if weight != 0.0 && state.has_rows {
             self.check_rows(replica, state, step)?;
@@ -243,19 +243,6 @@ impl Gradients {
         }
         if !self.warned.swap(true, Ordering::Relaxed) {
             log::log(Level::Warning, unwritten);
-        }
-        Ok(())
-    }
-
-    /// Copies what the replica has written on another device to the device where an apply reads it.
-    fn bring_home(&self, state: &Replica, step: u64) -> Result<()> {
-        for (index, buffer) in state.buffers.iter().enumerate() {
-            if state.viewed.in_step(index, step) {
-                match buffer {
-                    GradientBuffer::Dense(dense) => dense.bring_home(step)?,
-                    GradientBuffer::Rows(rows) => rows.pieces().bring_home()?,
-                }
-            }
         }
         Ok(())
     }

@@ -127,7 +127,12 @@ impl VariableBuffer {
         if memory != own_memory {
             to.copy_from(match self.copies.on_same_physical_device(&copy.tensor)? {
                 Some(there) => there,
-                None => self.converted(own_memory, dtype)?,
+                None => {
+                    let source = self.converted(own_memory, dtype)?;
+                    source.lock_pages_for(memory)?;
+                    copy.tensor.lock_pages_for(own_memory)?;
+                    source
+                }
             })?;
         } else if let Some(backend) = elements.backend()? {
             let from = elements.place();
