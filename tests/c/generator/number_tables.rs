@@ -100,6 +100,9 @@ pub const OTHER_NAMES: &[(&str, &str, &str)] = &[
     // Memory is asked for in bytes, and rows.
     ("", "shape", "bytes on CPU:0"),
     ("umbo_gradients_add_rows", "row_count", "rows of "),
+    ("umbo_trainer_dataset", "row_count", "row numbers"),
+    ("umbo_trainer_epoch", "row_count", "row numbers"),
+    ("umbo_trainer_evaluate", "row_count", "row numbers"),
     (
         "umbo_trainer_create_with_arrays",
         "count",
