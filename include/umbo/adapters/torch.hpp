@@ -41,5 +41,6 @@
 #include <umbo/adapters/torch/optimizer.hpp>
 #include <umbo/adapters/torch/tensor.hpp>
 #include <umbo/adapters/torch/threads.hpp>
+#include <umbo/adapters/torch/torch_optimizer.hpp>
 
 #endif

@@ -101,6 +101,7 @@ private:
 class keyed_dropoutImpl : public torch::nn::Cloneable<keyed_dropoutImpl>, public torch_detail::keyed_layer {
 public:
     explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout", p, seed) {}
+    explicit keyed_dropoutImpl(const torch::nn::DropoutOptions &options) : keyed_dropoutImpl(options.p()) {}
 
     void reset() override {}
 
@@ -119,6 +120,7 @@ TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
 class keyed_dropout2dImpl : public torch::nn::Cloneable<keyed_dropout2dImpl>, public torch_detail::keyed_layer {
 public:
     explicit keyed_dropout2dImpl(double p = 0.5, std::uint64_t seed = 0) : keyed_layer("keyed_dropout2d", p, seed) {}
+    explicit keyed_dropout2dImpl(const torch::nn::Dropout2dOptions &options) : keyed_dropout2dImpl(options.p()) {}
 
     void reset() override {}
 
@@ -134,6 +136,28 @@ public:
     }
 };
 TORCH_MODULE_IMPL(keyed_dropout2d, keyed_dropout2dImpl);
+
+namespace torch_detail {
+
+// What uses of the function `dropout` share on a thread, as a layer of its own.
+struct layer_of_function : keyed_layer {
+    layer_of_function() : keyed_layer("dropout", 0, 0) { layer = ~std::uint64_t{0}; }
+    using keyed_layer::drawn;
+};
+
+} // namespace torch_detail
+
+// The same as a function in the place of `torch::dropout`: in training its zeros depend on the step, how often the step has
+// called it before, and the global position of the example.
+inline at::Tensor dropout(const at::Tensor &input, double p, bool train) {
+    TORCH_CHECK(p >= 0 && p <= 1, "dropout: p is ", p, "; it is from 0 to 1");
+    if (!train || p == 0) return input;
+    TORCH_CHECK(input.dim() > 0, "dropout: an input without examples in dimension 0");
+    thread_local torch_detail::layer_of_function uses;
+    uses.p = p;
+    const std::int64_t rows = input.size(0), width = rows == 0 ? 0 : input.numel() / rows;
+    return input * uses.drawn(rows, width).view(input.sizes()).to(input.options(), true);
+}
 
 } // namespace adapters
 } // namespace umbo
