@@ -16,20 +16,23 @@ namespace adapters {
 
 namespace common_detail {
 
-// Lowers the number of threads of OpenMP's regions for the calling thread, and of OpenBLAS's for the process, where the
-// program has loaded them.
-inline void limit_blas_threads(int threads) {
+// Lowers a number of threads by a library's two functions, where the program has loaded that.
+inline void lower_threads(const char *now_name, const char *set_name, int threads) {
 #if defined(__unix__) || defined(__APPLE__)
-    const auto lower = [&](const char *now_name, const char *set_name) {
-        const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, now_name));
-        const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, set_name));
-        if (now && set && now() > threads) set(threads);
-    };
-    lower("omp_get_max_threads", "omp_set_num_threads");
-    lower("openblas_get_num_threads", "openblas_set_num_threads");
+    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, now_name));
+    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, set_name));
+    if (now && set && now() > threads) set(threads);
 #else
-    (void)threads;
+    (void)now_name, (void)set_name, (void)threads;
 #endif
+}
+
+// Those of OpenMP's regions, for the calling thread.
+inline void limit_openmp_threads(int threads) { lower_threads("omp_get_max_threads", "omp_set_num_threads", threads); }
+
+// Those of OpenBLAS, for the process.
+inline void limit_openblas_threads(int threads) {
+    lower_threads("openblas_get_num_threads", "openblas_set_num_threads", threads);
 }
 
 } // namespace common_detail
@@ -38,7 +41,8 @@ inline void limit_blas_threads(int threads) {
 // serves as a replica.
 inline strategy_options with_blas_threads(strategy_options options) {
     options.replica_thread_start = [before = std::move(options.replica_thread_start)](const umbo_replica_thread &thread) {
-        common_detail::limit_blas_threads(thread.computing_thread_count);
+        common_detail::limit_openmp_threads(thread.computing_thread_count);
+        common_detail::limit_openblas_threads(thread.computing_thread_count);
         if (before) before(thread);
     };
     return options;

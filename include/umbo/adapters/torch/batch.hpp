@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <umbo/adapters/common.hpp>
 #include <umbo/adapters/torch/tensor.hpp>
 
 namespace umbo {
@@ -55,17 +56,6 @@ value batch_of(const std::vector<torch::data::Example<at::Tensor, Target>> &exam
     if (examples.empty()) throw error(status::invalid_argument, "examples: a batch needs one");
     return batch_of(torch::data::transforms::Stack<torch::data::Example<at::Tensor, Target>>().apply_batch(examples));
 }
-
-namespace torch_detail {
-
-// The batch as an element of a distributed dataset, which it may be already.
-inline value split_over(const strategy &on, const value &batch) {
-    std::int64_t examples = 0;
-    if (umbo_value_example_count(batch.get(), UMBO_ALL, &examples) == UMBO_OK) return batch;
-    return on.split(batch);
-}
-
-} // namespace torch_detail
 
 // A replica's part of a batch: fields by name, as tensors that keep the batch's memory, so that autograd and
 // callers may hold on to them.

@@ -151,7 +151,7 @@ public:
     // over the replicas here. Returns the mean loss of the global batch, as a torch scalar of type double.
     template <class Loss, class... Others>
     at::Tensor train(const value &batch, Loss loss, torch_model<Others> &...others) {
-        on_.run(step(loss, others...), torch_detail::split_over(on_, batch));
+        on_.run(step(loss, others...), common_detail::split_over(on_, batch));
         const auto found = on_.metric_result("loss");
         return at::scalar_tensor(found.mean, at::TensorOptions(at::kDouble));
     }

@@ -6,29 +6,13 @@
 #include <cstdlib>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
+#include <umbo/adapters/blas.hpp>
 #include <umbo/adapters/torch/tensor.hpp>
 
 namespace umbo {
 namespace adapters {
 
 namespace torch_detail {
-
-// Lowers the number of OpenBLAS's threads, where torch multiplies with OpenBLAS. They are threads beside torch's
-// own, which `at::set_num_threads` does not reach, and their number is the process's. A BLAS with OpenMP's threads,
-// and MKL, follow torch's setting.
-inline void limit_openblas_threads(int threads) {
-#if defined(__unix__) || defined(__APPLE__)
-    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
-    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
-    if (now && set && now() > threads) set(threads);
-#else
-    (void)threads;
-#endif
-}
 
 // The number of threads for torch's operations on a replica with this share of the processors: at most what the
 // environment sets, since torch itself follows these variables.
@@ -52,7 +36,9 @@ inline strategy_options with_torch_threads(strategy_options options) {
                                        const umbo_replica_thread &thread) {
         const int threads = torch_detail::threads_of_torch(thread.computing_thread_count);
         if (at::get_num_threads() != threads) at::set_num_threads(threads);
-        torch_detail::limit_openblas_threads(threads);
+        // Where torch multiplies with OpenBLAS: its threads are beside torch's own, which `at::set_num_threads` does not reach. A
+        // BLAS with OpenMP's threads, and MKL, follow torch's setting.
+        common_detail::limit_openblas_threads(threads);
         if (before) before(thread);
     };
     return options;
