@@ -371,24 +371,17 @@ typedef struct umbo_optimizer_options {
   /** 1: the loss is maximised: after clipping, the gradient changes its sign. */
   int32_t maximize;
   /**
-   * A moving average of the weights, as the state "average" of each variable: the updates move
-   * it, and umbo_optimizer_with_average() puts it in the place of the weights. It has the size
-   * of the weights. Whether there is one is decided before the first update.
+   * Chosen before the first update. The average is the state "average" of each variable, and
+   * umbo_optimizer_with_average() puts it in the place of the weights.
    */
   umbo_average average;
   /** The decay of an exponential average; 0 or more and less than 1. */
   double average_decay;
-  /**
-   * The number of updates of a variable before those that are averaged; 0 or more. Until then,
-   * and after the first averaged one, the average is a copy of the weights.
-   */
+  /** The updates of a variable during which the average is a copy of the weights; 0 or more. */
   int64_t average_start;
   /** The average moves after so many updates; 1 or more. */
   int64_t average_interval;
-  /**
-   * 1: the decay of the i-th move is at most (1 + i) / (10 + i), so that the average of a short
-   * training does not remain near the first weights.
-   */
+  /** 1: the decay of the i-th move is at most (1 + i) / (10 + i). */
   int32_t average_warmup;
 } umbo_optimizer_options;
 
@@ -562,14 +555,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
  * Calls a function while the variables that an optimizer has updated have the moving averages of
  * their weights as values: to evaluate them, or to export them.
  *
- * @return What `function` returned, or
- * - UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no average (`average` of
- *   umbo_optimizer_options), or this is called in a run or in `function`.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the weights.
+ * @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no
+ *   average, or this is called in a run or in `function`. It takes memory for the weights again.
  *
- * `function` may run steps and save the variables. Afterwards these have their weights again,
- * whatever was assigned to them. Meanwhile the optimizer applies no gradients, and it cannot be
- * saved or restored. Collective: each rank keeps a part of the averages.
+ * `function` may run steps and save the variables, which have their weights again afterwards, but
+ * not apply, save or restore the optimizer. Collective: each rank keeps a part of the averages.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_with_average(
     umbo_optimizer *optimizer, umbo_average_fn function, void *user_data);
@@ -584,6 +574,81 @@ UMBO_MUST_USE static inline umbo_status umbo_optimizer_retain(
 static inline void umbo_optimizer_release(const umbo_optimizer *optimizer) {
   umbo_release(optimizer, UMBO_HANDLE_OPTIMIZER);
 }
+
+/** The shape of a learning rate schedule after its warm-up. */
+typedef enum umbo_schedule_kind UMBO_INT32 {
+  /** The full rate. */
+  UMBO_SCHEDULE_CONSTANT = 0,
+  /** A straight line to the final rate, after `updates` updates. */
+  UMBO_SCHEDULE_LINEAR = 2101,
+  /** Half a cosine to the final rate, after `updates` updates. */
+  UMBO_SCHEDULE_COSINE = 2102,
+  /** The rate is multiplied with `factor` after each `interval` updates. */
+  UMBO_SCHEDULE_STEP = 2103,
+  /**
+   * Half a cosine up from the initial rate in `warmup_updates`, and another down to the final rate.
+   */
+  UMBO_SCHEDULE_ONE_CYCLE = 2104,
+  /** The rate is multiplied with `factor` when umbo_optimizer_observe() gets no better values. */
+  UMBO_SCHEDULE_PLATEAU = 2105
+} umbo_schedule_kind;
+
+/** A learning rate schedule. The formulas are PyTorch's. */
+typedef struct umbo_schedule_options {
+  size_t struct_size;
+  /** The shape. */
+  umbo_schedule_kind kind;
+  /** The full rate; finite and 0 or more. UMBO_AUTO: the rate of the optimizer. */
+  double learning_rate;
+  /** The updates in which the rate rises at first, in equal steps; 0 or more, 2 of ONE_CYCLE. */
+  int64_t warmup_updates;
+  /** All updates of the training, for LINEAR, COSINE and ONE_CYCLE; 0 for the others. */
+  int64_t updates;
+  /** That of the final rate, of PLATEAU the lowest; in [0, 1]. UMBO_AUTO: 0, of ONE_CYCLE 4e-6. */
+  double final_factor;
+  /** The factor of the rate at the beginning of ONE_CYCLE; in [0, 1]. */
+  double initial_factor;
+  /** The factor of STEP and PLATEAU; more than 0 and less than 1. */
+  double factor;
+  /** The updates between two steps of STEP; 1 or more. */
+  int64_t interval;
+  /** The values in a row that PLATEAU tolerates; 0 or more. */
+  int64_t patience;
+  /** The values after a reduction that PLATEAU does not count; 0 or more. */
+  int64_t cooldown;
+  /** The part of the best value by which a better one differs at least; 0 or more. */
+  double threshold;
+  /** 1: larger values are better, as of an accuracy. */
+  int32_t larger_is_better;
+} umbo_schedule_options;
+
+#define umbo_schedule_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_schedule_options), UMBO_SCHEDULE_CONSTANT, UMBO_AUTO, 0, 0, UMBO_AUTO, \
+    0.04, 0.1, 0, 10, 0, 1e-4, 0
+#define UMBO_SCHEDULE_OPTIONS_INIT { umbo_schedule_options_defaults }
+
+/**
+ * Sets a schedule with a name, which the learning rate of each update follows, in place of an
+ * earlier schedule.
+ *
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: numbers out of range, or that do not fit each
+ *   other.
+ *
+ * A checkpoint has the schedule. It is followed after a restore if the optimizer has none of its
+ * own; of PLATEAU the values that were observed are restored in any case.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_named_schedule(
+    umbo_optimizer *optimizer, const umbo_schedule_options *options);
+
+/**
+ * Tells the schedule UMBO_SCHEDULE_PLATEAU a value, such as the loss of an evaluation.
+ *
+ * @param[in] value NaN is a value that is not better.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the optimizer has another schedule or none.
+ *
+ * With several ranks all of them tell the same value.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_observe(umbo_optimizer *optimizer, double value);
 
 /** The properties and the progress of an optimizer. */
 typedef struct umbo_optimizer_info {

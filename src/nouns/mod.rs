@@ -39,6 +39,7 @@ pub mod metrics;
 pub mod observe;
 pub mod optimizer;
 pub mod optimizer_options;
+pub mod optimizer_schedule;
 pub mod optimizer_settings;
 pub mod optimizer_state;
 pub mod ownership;

@@ -75,14 +75,11 @@ pub type umbo_average_fn =
 /// Calls a function while the variables that an optimizer has updated have the moving averages of
 /// their weights as values: to evaluate them, or to export them.
 ///
-/// @return What `function` returned, or
-/// - UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no average (`average` of
-///   umbo_optimizer_options), or this is called in a run or in `function`.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the weights.
+/// @return What `function` returned, or UMBO_STATUS_FAILED_PRECONDITION: the optimizer keeps no
+///   average, or this is called in a run or in `function`. It takes memory for the weights again.
 ///
-/// `function` may run steps and save the variables. Afterwards these have their weights again,
-/// whatever was assigned to them. Meanwhile the optimizer applies no gradients, and it cannot be
-/// saved or restored. Collective: each rank keeps a part of the averages.
+/// `function` may run steps and save the variables, which have their weights again afterwards, but
+/// not apply, save or restore the optimizer. Collective: each rank keeps a part of the averages.
 #[c_call(present(function), get(optimizer))]
 pub fn umbo_optimizer_with_average(
     optimizer: *mut umbo_optimizer,

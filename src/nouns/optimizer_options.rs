@@ -84,19 +84,16 @@ pub struct umbo_optimizer_options {
     pub loss_scale_growth_interval: i64,
     /// 1: the loss is maximised: after clipping, the gradient changes its sign.
     pub maximize: i32,
-    /// A moving average of the weights, as the state "average" of each variable: the updates move
-    /// it, and umbo_optimizer_with_average() puts it in the place of the weights. It has the size
-    /// of the weights. Whether there is one is decided before the first update.
+    /// Chosen before the first update. The average is the state "average" of each variable, and
+    /// umbo_optimizer_with_average() puts it in the place of the weights.
     pub average: umbo_average,
     /// The decay of an exponential average; 0 or more and less than 1.
     pub average_decay: f64,
-    /// The number of updates of a variable before those that are averaged; 0 or more. Until then,
-    /// and after the first averaged one, the average is a copy of the weights.
+    /// The updates of a variable during which the average is a copy of the weights; 0 or more.
     pub average_start: i64,
     /// The average moves after so many updates; 1 or more.
     pub average_interval: i64,
-    /// 1: the decay of the i-th move is at most (1 + i) / (10 + i), so that the average of a short
-    /// training does not remain near the first weights.
+    /// 1: the decay of the i-th move is at most (1 + i) / (10 + i).
     pub average_warmup: i32,
 }
 

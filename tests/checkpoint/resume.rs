@@ -1,7 +1,11 @@
 //! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with
 //! every feature; the number of replicas varies, with a device for each or fewer.
 
-use crate::scene::{self, FEATURES, Feature, Folder, Scene, bytes, rules, same_bytes};
+use std::sync::Arc;
+
+use umbo_core::optimizer::{NamedSchedule, ScheduleKind};
+
+use crate::scene::{self, FEATURES, Feature, Folder, PLATEAU, Scene, bytes, rules, same_bytes};
 
 /// Steps before the file, of which some end within an accumulation, and behind it.
 const BEFORE: [u64; 2] = [4, 7];
@@ -103,4 +107,40 @@ fn any_number_of_replicas_takes_it_over() {
             other.train(3);
         }
     }
+}
+
+/// A schedule of the program's own stays; without one the saved schedule is followed.
+#[test]
+fn schedules_are_restored_where_there_is_none() {
+    let folder = Folder::new();
+    let path = folder.path("middle");
+    let saved = Scene::new("adam", Feature::Plateau, 1);
+    saved.train(6);
+    let (schedule, observed) = saved.trainers[0].0.named_schedule().unwrap();
+    assert!(schedule == PLATEAU && observed.factor < 1.0 && observed.best.is_some());
+    saved.checkpoint.save(&path).unwrap();
+
+    let restored = |prepare: &dyn Fn(&Scene)| {
+        let scene = Scene::new("adam", Feature::Plain, 1);
+        prepare(&scene);
+        scene.checkpoint.restore(&path).unwrap();
+        scene.trainers[0].0.named_schedule()
+    };
+    assert_eq!(restored(&|_| {}), Some((schedule, observed)));
+    let of_function = restored(&|scene| {
+        scene.trainers[0].0.set_schedule(Arc::new(|_| Ok(0.5)));
+    });
+    assert_eq!(of_function, None);
+    let patient = NamedSchedule {
+        learning_rate: 0.25,
+        ..PLATEAU
+    };
+    let longer = restored(&|scene| scene.trainers[0].0.set_named_schedule(patient).unwrap());
+    assert_eq!(longer, Some((patient, observed)));
+    let constant = NamedSchedule {
+        kind: ScheduleKind::Constant,
+        ..PLATEAU
+    };
+    let other = restored(&|scene| scene.trainers[0].0.set_named_schedule(constant).unwrap());
+    assert_eq!(other.unwrap().0, constant);
 }

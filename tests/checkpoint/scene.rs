@@ -16,7 +16,7 @@ use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
-    Optimizer, Settings, UpdateRule, apply,
+    NamedSchedule, Optimizer, Plateau, ScheduleKind, Settings, UpdateRule, apply,
 };
 use umbo_core::strategy::variables::{Initial, create, read};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -56,9 +56,11 @@ pub enum Feature {
     TwoOptimizers,
     /// A moving average of weights.
     Average,
+    /// A schedule with a name, which observes a value after each step.
+    Plateau,
 }
 
-pub const FEATURES: [Feature; 11] = [
+pub const FEATURES: [Feature; 12] = [
     Feature::Plain,
     Feature::ClipNorm,
     Feature::ClipValue,
@@ -70,7 +72,23 @@ pub const FEATURES: [Feature; 11] = [
     Feature::RowsAccumulation,
     Feature::TwoOptimizers,
     Feature::Average,
+    Feature::Plateau,
 ];
+
+/// The schedule of [`Feature::Plateau`].
+pub const PLATEAU: NamedSchedule = NamedSchedule {
+    kind: ScheduleKind::Plateau(Plateau {
+        factor: 0.75,
+        patience: 1,
+        threshold: 0.125,
+        cooldown: 1,
+        maximize: true,
+    }),
+    learning_rate: 0.05,
+    warmup: 2,
+    updates: 0,
+    final_factor: 0.1,
+};
 
 impl Feature {
     fn has_rows(self) -> bool {
@@ -230,6 +248,9 @@ impl Scene {
         if feature == Feature::Schedule {
             optimizer.set_schedule(Arc::new(|step| Ok(0.1 / (step + 1) as f64)));
         }
+        if feature == Feature::Plateau {
+            optimizer.set_named_schedule(PLATEAU).unwrap();
+        }
         let row_sparse = [false, false, false, feature.has_rows()];
         let gradients = |variables: &[Variable], row_sparse| {
             let options = GradientsOptions {
@@ -315,6 +336,10 @@ impl Scene {
                 .unwrap();
             for (optimizer, gradients) in &self.trainers {
                 apply(optimizer, gradients).unwrap();
+                if optimizer.named_schedule().is_some() {
+                    let value = (optimizer.iterations() * 7 % 5) as f64;
+                    optimizer.observe(value).unwrap();
+                }
             }
             let Number::Integer(epoch) = self.checkpoint.number("epoch").unwrap() else {
                 panic!()

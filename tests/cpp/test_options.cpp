@@ -59,6 +59,12 @@ void optimizers() {
     const group of_group = UMBO_GROUP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::group_options{}), of_group, &group::learning_rate_factor,
                &group::weight_decay, &group::frozen));
+    using schedule = umbo_schedule_options;
+    const schedule of_schedule = UMBO_SCHEDULE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::schedule_options{}), of_schedule, &schedule::kind, &schedule::learning_rate,
+               &schedule::warmup_updates, &schedule::updates, &schedule::final_factor, &schedule::initial_factor,
+               &schedule::factor, &schedule::interval, &schedule::patience, &schedule::cooldown,
+               &schedule::threshold, &schedule::larger_is_better));
     using apply = umbo_apply_options;
     const apply of_apply = UMBO_APPLY_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::apply_options{}), of_apply, &apply::flush, &apply::measure_norm));

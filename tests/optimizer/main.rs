@@ -24,6 +24,7 @@ mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]
 mod rows_memory;
+mod schedules;
 #[path = "../sets/mod.rs"]
 mod sets;
 mod setup;

@@ -23,4 +23,5 @@ pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use rules::UpdateRule;
 pub use state::Optimizer;
 pub use state::average::{AverageKind, Averaging};
+pub use state::schedule::{NamedSchedule, Plateau, PlateauState, ScheduleKind};
 pub use state::settings::{LossScaling, NonFinite, Settings, VariableGroup};

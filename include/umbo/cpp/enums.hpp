@@ -272,6 +272,20 @@ constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept {
     return static_cast<umbo_loss_scaling>(which);
 }
 
+// The shape of a learning rate schedule.
+enum class schedule_kind : std::int32_t {
+    constant = UMBO_SCHEDULE_CONSTANT,
+    linear = UMBO_SCHEDULE_LINEAR,
+    cosine = UMBO_SCHEDULE_COSINE,
+    step = UMBO_SCHEDULE_STEP,
+    one_cycle = UMBO_SCHEDULE_ONE_CYCLE,
+    plateau = UMBO_SCHEDULE_PLATEAU,
+};
+
+constexpr umbo_schedule_kind to_c(schedule_kind which) noexcept {
+    return static_cast<umbo_schedule_kind>(which);
+}
+
 // Whether there is a moving average of the weights.
 enum class average : std::int32_t {
     none = UMBO_AVERAGE_NONE,

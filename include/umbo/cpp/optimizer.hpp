@@ -143,6 +143,15 @@ public:
                                           &detail::destroy_callable<callable>));
     }
 
+    // The learning rate of each update follows a schedule with a name.
+    returned<void> set_named_schedule(const schedule_options &how) const {
+        const auto raw = detail::raw_options(how);
+        return check(umbo_optimizer_set_named_schedule(get(), &raw));
+    }
+
+    // A value for the schedule `schedule_kind::plateau`.
+    returned<void> observe(double value) const { return check(umbo_optimizer_observe(get(), value)); }
+
     // Combines what the replicas submitted and updates the variables.
     returned<apply_report> apply(const gradients &submitted, const apply_options &how = {}) const {
         const auto options = detail::raw_options(how);

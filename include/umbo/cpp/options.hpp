@@ -108,6 +108,21 @@ struct group_options {
     bool frozen = false;
 };
 
+struct schedule_options {
+    umbo::schedule_kind kind = umbo::schedule_kind{UMBO_SCHEDULE_CONSTANT};
+    double learning_rate = UMBO_AUTO;
+    std::int64_t warmup_updates = 0;
+    std::int64_t updates = 0;
+    double final_factor = UMBO_AUTO;
+    double initial_factor = 0.04;
+    double factor = 0.1;
+    std::int64_t interval = 0;
+    std::int64_t patience = 10;
+    std::int64_t cooldown = 0;
+    double threshold = 1e-4;
+    bool larger_is_better = false;
+};
+
 struct apply_options {
     bool flush = false;
     bool measure_norm = false;
@@ -344,6 +359,23 @@ inline umbo_group_options raw_options(const group_options &how) noexcept {
     raw.learning_rate_factor = how.learning_rate_factor;
     raw.weight_decay = how.weight_decay;
     raw.frozen = how.frozen ? 1 : 0;
+    return raw;
+}
+
+inline umbo_schedule_options raw_options(const schedule_options &how) noexcept {
+    umbo_schedule_options raw = UMBO_SCHEDULE_OPTIONS_INIT;
+    raw.kind = to_c(how.kind);
+    raw.learning_rate = how.learning_rate;
+    raw.warmup_updates = how.warmup_updates;
+    raw.updates = how.updates;
+    raw.final_factor = how.final_factor;
+    raw.initial_factor = how.initial_factor;
+    raw.factor = how.factor;
+    raw.interval = how.interval;
+    raw.patience = how.patience;
+    raw.cooldown = how.cooldown;
+    raw.threshold = how.threshold;
+    raw.larger_is_better = how.larger_is_better ? 1 : 0;
     return raw;
 }
 

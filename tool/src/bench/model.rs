@@ -22,6 +22,8 @@ pub struct What<'a> {
     pub copy: Option<DType>,
     /// Whether the gradients are clipped.
     pub clip: bool,
+    /// Whether an average of the weights is kept.
+    pub average: bool,
     pub rule: &'a str,
     pub replicas: usize,
     /// The bytes of all variables together.
@@ -37,6 +39,7 @@ impl What<'static> {
             gradient: None,
             copy: None,
             clip: false,
+            average: false,
             rule: "sgd",
             replicas,
             bytes,

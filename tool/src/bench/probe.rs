@@ -20,7 +20,7 @@ type Line = [u64; LINE / 8];
 
 /// Moves the bytes that an operation would move, and does nothing else. It reads `reads`, writes
 /// any values to `write`, past the caches if `streaming`, and reads and writes back `in_place`.
-/// There are 1, 2, 4 or 8 `reads` and at most three tensors `in_place`.
+/// There are 1, 2, 4 or 8 `reads` and at most four tensors `in_place`.
 ///
 /// The tensors of one kind have equal numbers of bytes, and the bytes of all kinds are multiples of
 /// the smallest number. All tensors are contiguous, start at a cache line, and share no memory. If
@@ -41,7 +41,7 @@ pub fn move_bytes(
 
 /// Reads all of `reads`, of which there are 1, 2, 4 or 8. Writes any values to `write` (past the
 /// caches if `streaming`), and writes the old contents to each of `in_place`, of which there are at
-/// most three. Bytes after the last whole line are left out. It is possible to read only.
+/// most four. Bytes after the last whole line are left out. It is possible to read only.
 ///
 /// The streams of one kind have equal sizes, and the sizes of all kinds are multiples of the
 /// smallest one: gradients or copies may be narrower than the weights, and results wider than the
@@ -139,10 +139,11 @@ impl Streams<'_> {
             1 => self.run::<R, 1>(),
             2 => self.run::<R, 2>(),
             3 => self.run::<R, 3>(),
+            4 => self.run::<R, 4>(),
             other => {
                 return Err(Error::invalid(
                     "in_place",
-                    format!("{other} streams; at most 3"),
+                    format!("{other} streams; at most 4"),
                 ));
             }
         }

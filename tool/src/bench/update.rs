@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
-use umbo_core::optimizer::{Optimizer, Settings, apply};
+use umbo_core::optimizer::{AverageKind, Averaging, Optimizer, Settings, apply};
 use umbo_core::strategy::{Options as StrategyOptions, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::buffer::COPY_DTYPES;
@@ -38,6 +38,8 @@ Options:
       --clip             clip by the norm of all gradients, which has to be known before the update.
                          The probe reads the gradients twice, or writes their sum and then reads
                          that: whichever moves fewer bytes
+      --average          keep an exponential moving average of the weights. The probe reads and
+                         writes as much more
 ";
 
 const CHOICES: Choices = Choices {
@@ -54,6 +56,7 @@ struct Updates {
     gradient: Option<DType>,
     copy: Option<DType>,
     clip: bool,
+    average: bool,
 }
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
@@ -63,6 +66,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
         gradient: None,
         copy: None,
         clip: false,
+        average: false,
     };
     let halves = by_name(&COPY_DTYPES);
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
@@ -72,6 +76,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
             "gradient" => updates.gradient = Some(one_of(arguments, "gradient", &halves)?),
             "copy" => updates.copy = Some(one_of(arguments, "copy", &halves)?),
             "clip" => updates.clip = true,
+            "average" => updates.average = true,
             _ => return Ok(false),
         }
         Ok(true)
@@ -125,6 +130,7 @@ impl Updates {
             gradient,
             copy,
             clip,
+            average,
         } = self;
         let mut rows = Vec::new();
         for &dtype in &options.dtypes {
@@ -136,6 +142,7 @@ impl Updates {
                             gradient,
                             copy,
                             clip,
+                            average,
                             rule,
                             replicas,
                             bytes,
@@ -159,15 +166,21 @@ fn row(rounds: usize, device: DeviceId, benchmark: &What<'_>) -> Result<Row> {
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, benchmark, benchmark.variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(benchmark.rule), 1e-3)?;
-    let slots = optimizer.slots().len();
-    if benchmark.clip {
+    let average = Averaging {
+        kind: AverageKind::Exponential {
+            decay: 0.999,
+            warmup: false,
+        },
+        start: 0,
+        interval: 1,
+    };
+    optimizer.configure(Settings {
         // The limit is below every norm here, so that gradients are clipped.
-        let settings = Settings {
-            global_clip_norm: Some(1e-6),
-            ..Settings::default()
-        };
-        optimizer.configure(settings)?;
-    }
+        global_clip_norm: benchmark.clip.then_some(1e-6),
+        averaging: benchmark.average.then_some(average),
+        ..Settings::default()
+    })?;
+    let slots = optimizer.slots().len();
 
     let whole_model = match benchmark.variables {
         1 => None,
@@ -204,6 +217,7 @@ impl What<'_> {
             ("gradient", name_of(self.gradient.or(Some(self.dtype)))),
             ("copy", name_of(self.copy)),
             ("clip", json!(self.clip)),
+            ("average", json!(self.average)),
             ("rule", json!(self.rule)),
             ("variables", json!(self.variables)),
             ("replicas", json!(self.replicas)),

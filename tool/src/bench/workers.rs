@@ -89,6 +89,7 @@ fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec
                         gradient: None,
                         copy: None,
                         clip: false,
+                        average: false,
                         rule,
                         replicas,
                         bytes,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::SavedSchedule;
 use crate::numbers::{Count, Float, NonNegative};
 use crate::saveable::{
     Names, ObjectReader, ObjectRecord, PendingTensor, PreparedRestore, Ready, Saveable,
@@ -27,6 +28,9 @@ struct SavedOptimizer {
     iterations: Count,
     /// None if the loss scale is not dynamic: then it is a setting.
     dynamic_loss_scale: Option<SavedLossScale>,
+    /// None if the learning rate is a number or a function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<SavedSchedule>,
     /// The variables that were updated, by name. The slots of each are in tensors.
     variables: BTreeMap<String, SavedVariable>,
     /// The settings are for people who read the file. A program sets them itself.
@@ -99,6 +103,7 @@ impl Saveable for Optimizer {
             learning_rate: NonNegative(state.learning_rate),
             iterations: Count(state.iterations),
             dynamic_loss_scale: state.loss_scale.map(loss_scale),
+            schedule: state.schedule.map(SavedSchedule::new),
             variables,
             settings: settings.collect(),
         })
@@ -121,6 +126,16 @@ impl Saveable for Optimizer {
             None => Some(None),
             Some(scale) => read_loss_scale(saved, &scale).map(Some),
         };
+        let schedule = match properties.schedule.as_ref().map(SavedSchedule::read) {
+            None => None,
+            Some(Ok(schedule)) => Some(schedule),
+            Some(Err(error)) => {
+                saved.differs(format!(
+                    "its schedule in the file cannot be followed: {error}"
+                ));
+                return Ok(None);
+            }
+        };
         let mut variables = Vec::new();
         let mut slots = Vec::new();
         for (name, progress) in &properties.variables {
@@ -137,6 +152,7 @@ impl Saveable for Optimizer {
             learning_rate: properties.learning_rate.0,
             iterations: properties.iterations.0,
             loss_scale,
+            schedule,
             variables,
         };
         Ok(Some(PreparedRestore::by(move |changes| {

@@ -333,7 +333,7 @@ impl ApplyAction {
         let Some(schedule) = schedule else {
             return Ok(constant);
         };
-        let learning_rate = schedule(iterations)?;
+        let learning_rate = schedule.rate(iterations)?;
         if check_not_negative("learning_rate", learning_rate).is_err() {
             return Err(invalid!(
                 "learning_rate",

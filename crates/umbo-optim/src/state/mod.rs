@@ -3,6 +3,7 @@
 pub mod average;
 pub mod averaged;
 pub mod saved;
+pub mod schedule;
 pub mod settings;
 pub(crate) mod slot_list;
 pub(crate) mod variable_states;
@@ -17,6 +18,7 @@ use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::slots;
 use crate::gradients::Gradients;
 use crate::rules::{Rates, Slot, UpdateRule, check_not_negative};
+use crate::state::schedule::{NamedSchedule, PlateauState, ScheduleKind};
 use crate::state::settings::{Settings, VariableGroup};
 use crate::state::slot_list::SlotList;
 use crate::state::variable_states::{LocalSlot, Variables};
@@ -34,6 +36,25 @@ const NO_RUN: (u64, f64) = (0, 0.0);
 
 /// The learning rate of an update, by the number of updates that came before it.
 pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
+
+/// Where the learning rate of each update comes from, if it is not a number.
+#[derive(Clone)]
+pub(crate) enum RateSource {
+    /// A function of the program's.
+    Function(Arc<Schedule>),
+    /// A schedule with a name, and its observations.
+    Named(NamedSchedule, PlateauState),
+}
+
+impl RateSource {
+    /// The learning rate of the update after `before` others. Calls the program's function.
+    pub(crate) fn rate(&self, before: u64) -> Result<f64> {
+        match self {
+            RateSource::Function(schedule) => schedule(before),
+            RateSource::Named(schedule, plateau) => Ok(schedule.rate(before, plateau)),
+        }
+    }
+}
 
 /// An optimizer of one strategy's variables: a rule, a learning rate, and the rule's state, held
 /// once for each variable on the variable's device.
@@ -54,7 +75,7 @@ pub struct Optimizer {
 pub(crate) struct OptimizerMemory {
     /// The learning rate of the next apply; with a schedule, that of the last one.
     pub(crate) learning_rate: f64,
-    pub(crate) schedule: Option<Arc<Schedule>>,
+    pub(crate) schedule: Option<RateSource>,
     pub(crate) iterations: u64,
     pub(crate) settings: Settings,
     /// The loss scale of the next run.
@@ -184,8 +205,43 @@ impl Optimizer {
     /// is not finite or negative, the apply fails and changes nothing. It is called without a
     /// lock of the optimizer, and must not apply gradients or run steps.
     pub fn set_schedule(&self, schedule: Arc<Schedule>) {
-        let replaced = self.lock().schedule.replace(schedule);
+        self.replace_schedule(RateSource::Function(schedule));
+    }
+
+    /// Takes the learning rate of each update from a schedule with a name, without observations so
+    /// far.
+    pub fn set_named_schedule(&self, schedule: NamedSchedule) -> Result<()> {
+        schedule.check()?;
+        self.rule.check_learning_rate(schedule.learning_rate)?;
+        self.replace_schedule(RateSource::Named(schedule, PlateauState::default()));
+        Ok(())
+    }
+
+    fn replace_schedule(&self, source: RateSource) {
+        // The old schedule is dropped outside the lock: it may run the program's code.
+        let replaced = self.lock().schedule.replace(source);
         drop(replaced);
+    }
+
+    /// The schedule, if it has a name, and its observations.
+    pub fn named_schedule(&self) -> Option<(NamedSchedule, PlateauState)> {
+        self.lock().named_schedule()
+    }
+
+    /// Tells a schedule that reduces the rate on a plateau a value, such as the loss of an
+    /// evaluation. FAILED_PRECONDITION if there is no such schedule.
+    pub fn observe(&self, value: f64) -> Result<()> {
+        let is_observed = match &mut self.lock().schedule {
+            Some(RateSource::Named(schedule, plateau)) => schedule.observe(plateau, value),
+            Some(RateSource::Function(_)) | None => false,
+        };
+        if is_observed {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "optimizer: its learning rate does not depend on observed values; set a schedule \
+             that reduces it on a plateau first",
+        ))
     }
 
     /// Whether there is a schedule.
@@ -367,6 +423,32 @@ impl std::fmt::Debug for Optimizer {
 }
 
 impl OptimizerMemory {
+    /// The schedule, if it has a name, and its observations.
+    pub(crate) fn named_schedule(&self) -> Option<(NamedSchedule, PlateauState)> {
+        match &self.schedule {
+            Some(RateSource::Named(schedule, plateau)) => Some((*schedule, *plateau)),
+            Some(RateSource::Function(_)) | None => None,
+        }
+    }
+
+    /// Takes over the schedule of a saved training: as a whole if there is none here; of one of
+    /// the same kind only the observations, since its numbers are the program's. Another one stays.
+    pub(crate) fn restore_schedule(&mut self, saved: Option<(NamedSchedule, PlateauState)>) {
+        let Some((schedule, plateau)) = saved else {
+            return;
+        };
+        match &mut self.schedule {
+            None => self.schedule = Some(RateSource::Named(schedule, plateau)),
+            Some(RateSource::Named(present, observed))
+                if matches!(present.kind, ScheduleKind::Plateau(_))
+                    && matches!(schedule.kind, ScheduleKind::Plateau(_)) =>
+            {
+                *observed = plateau;
+            }
+            Some(RateSource::Named(..) | RateSource::Function(_)) => {}
+        }
+    }
+
     /// How a variable is treated.
     pub(crate) fn group(&self, variable: &Variable) -> VariableGroup {
         self.groups

@@ -9,6 +9,7 @@
 )]
 
 use crate::rules::{Running, VariableProgress};
+use crate::state::schedule::{NamedSchedule, PlateauState};
 use crate::state::settings::LossScaling;
 use crate::state::variable_states::{LocalSlot, part_of};
 use crate::state::{Optimizer, OptimizerMemory};
@@ -20,7 +21,8 @@ use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Tensor};
 
 /// The state that an optimizer keeps from apply to apply. It does not contain what a program sets
-/// when it makes an optimizer: its rule's numbers, settings, groups and schedule.
+/// when it makes an optimizer: its rule's numbers, settings, groups and a schedule
+/// that is a function.
 #[derive(Debug)]
 pub struct OptimizerState {
     /// The learning rate; while there is a schedule, that of the last apply.
@@ -29,6 +31,8 @@ pub struct OptimizerState {
     pub iterations: u64,
     /// The loss scale, if it is dynamic. If it is not, it is a setting.
     pub loss_scale: Option<DynamicLossScale>,
+    /// The schedule, if it has a name, and its observations.
+    pub schedule: Option<(NamedSchedule, PlateauState)>,
     /// The state of each variable that was updated.
     pub variables: Vec<VariableState>,
 }
@@ -118,6 +122,7 @@ impl Optimizer {
         Ok(OptimizerState {
             learning_rate: state.learning_rate,
             iterations: state.iterations,
+            schedule: state.named_schedule(),
             loss_scale: state.has_dynamic_loss_scale().then_some(DynamicLossScale {
                 scale: state.loss_scale,
                 applies: state.applies_at_scale,
@@ -137,8 +142,9 @@ impl Optimizer {
     }
 
     /// Replaces all state by an exported one; variables that are not in it count as never updated.
-    /// The loss scale changes only if it is dynamic in both optimizers. A schedule stays, and
-    /// continues with the imported number of iterations. With reserved memory it cannot fail.
+    /// The loss scale changes only if it is dynamic in both optimizers. A schedule of the program's
+    /// stays, and continues with the imported number of iterations; without one the saved one is
+    /// followed. With reserved memory it cannot fail.
     pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
         let state = &mut *self.lock();
         state.variables.forget();
@@ -162,6 +168,7 @@ impl Optimizer {
         state.variables.clear_unseen()?;
         state.learning_rate = from.learning_rate;
         state.iterations = from.iterations;
+        state.restore_schedule(from.schedule);
         if let Some(DynamicLossScale { scale, applies }) = from.loss_scale
             && state.has_dynamic_loss_scale()
         {
