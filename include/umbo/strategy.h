@@ -371,15 +371,15 @@ static inline void umbo_cancellation_release(const umbo_cancellation *cancellati
  *
  * Rows are split as umbo_strategy_distribute_dataset() splits them by default (UMBO_SPLIT_CEIL).
  * The parts are views of the batch, which must not be written while they are in use, and know how
- * many examples they hold. With several ranks the batch is the same on all, and each takes the
- * parts of its replicas; a rank that has a batch of its own uses
- * umbo_strategy_values_from_function().
+ * many examples they hold; those of replicas on GPUs are copies that this call makes. With several
+ * ranks the batch is the same on all, and each takes the parts of its replicas; a rank that has a
+ * batch of its own uses umbo_strategy_values_from_function().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **per_replica);
 
 /**
- * Splits a batch in arrays of the program over the replicas, without a copy.
+ * Splits a batch in arrays of the program over the replicas, without a copy on processors.
  *
  * @param[in] count How many arrays there are, 1 or more.
  * @param[in] names A name for each array, all different: the batch is a struct. `names` may be
@@ -390,7 +390,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
  * @param[out] per_replica As of umbo_strategy_split().
  *
  * A program that fills the same arrays again for each batch splits them once: between two runs it
- * may write them, and replicas then see the new elements.
+ * may write them, and replicas then see the new elements. Replicas on GPUs do not, since their
+ * parts are copies: with GPUs it splits each batch.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_arrays(
     const umbo_strategy *strategy, int64_t count, const char *const *names, const umbo_view *views,

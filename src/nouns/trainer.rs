@@ -12,7 +12,7 @@ use umbo_core::tensor::storage::Storage;
 use umbo_core::tensor::{Layout, Shape};
 use umbo_core::training::Trainer;
 use umbo_core::training::trainer::{
-    Decay, Made, Parameters, RateSchedule, Replicas, TrainerOptions,
+    Decay, Made, Parameters, RateSchedule, Replicas, TrainerOptions, check_devices,
 };
 use umbo_core::values::variable::{Aggregation, Synchronization};
 
@@ -171,6 +171,7 @@ fn make_parts(
     replicas: Option<usize>,
 ) -> Result<Made> {
     let strategy = strategy.get(replicas)?;
+    check_devices(&strategy)?;
     let optimizer = optimizer.get(&strategy)?;
     let tensors = arrays
         .iter()

@@ -510,6 +510,94 @@ static void a_rule_of_the_program(void) {
     }
 }
 
+/* A trainer lends arrays of the program, so that it takes no GPU. */
+static umbo_status no_lesson(const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss) {
+    (void)rows, (void)weights, (void)gradient, (void)user_data, (void)loss;
+    return UMBO_OK;
+}
+
+static void trainers(void) {
+    static const char *const devices_of[3][2] = {{"GPU:0", "GPU:1"}, {"CPU:0", "GPU:1"}, {"CPU:0", "CPU:1"}};
+    for (int at = 0; at < 4; at++) {
+        float weights[2] = {0};
+        umbo_strategy_options own = UMBO_STRATEGY_OPTIONS_INIT;
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        umbo_parameters parameters;
+        umbo_trainer *trainer = NULL;
+        memset(&parameters, 0, sizeof(parameters));
+        parameters.weights = weights, parameters.count = 2;
+        own.compute_devices = devices_of[at < 3 ? at : 2];
+        own.compute_device_count = 2;
+        if (at == 2) own.parameter_device = "GPU:0";
+        CHECK_OK(umbo_strategy_create(&own, &options.strategy));
+        if (at < 3) {
+            CHECK_STATUS(umbo_trainer_create(1, &parameters, &options, &trainer), UMBO_STATUS_UNIMPLEMENTED);
+            CHECK_MESSAGE("a trainer lends arrays of the program");
+        } else {
+            CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+            CHECK_OK(umbo_trainer_step(trainer, 0, 3, no_lesson, NULL, NULL));
+            umbo_trainer_release(trainer);
+        }
+        umbo_strategy_release(options.strategy);
+    }
+}
+
+/* A batch in arrays of the program, over GPUs and CPUs: parts on GPUs are those of the split, and on CPUs those
+ * of the run. */
+static umbo_status see_batch(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                             umbo_value **result) {
+    const float *const numbers_of = (const float *)user_data;
+    const int64_t share = 3, at = replica_id(context) * share, count = at + share <= 5 ? share : 5 - at;
+    float numbers[3][2];
+    umbo_view part;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    (void)result;
+    UMBO_TRY(umbo_replica_context_get_info(context, &here));
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_FLOAT32, &part));
+    CHECK(part.shape[0] == count && part.shape[1] == 2 && part.strides[1] == 1);
+    for (int64_t row = 0; row < count; row++) {
+        const float *const from = (const float *)part.data + row * part.strides[0];
+        if (part.device.type == UMBO_DEVICE_GPU) {
+            CHECK(driver_to_host(numbers[row], (device_address)(uintptr_t)from, sizeof(numbers[row]), here.stream) == 0);
+            CHECK(driver_synchronize(here.stream) == 0);
+        } else {
+            memcpy(numbers[row], from, sizeof(numbers[row]));
+        }
+        for (int k = 0; k < 2; k++) {
+            const float first = numbers_of[part.device.type == UMBO_DEVICE_GPU ? 0 : 1];
+            CHECK(numbers[row][k] == first + (float)(10 * (at + row) + k));
+        }
+    }
+    return UMBO_OK;
+}
+
+static void a_batch_of_the_program(void) {
+    static const char *const devices_of[3][2] = {{"GPU:0", "GPU:1"}, {"CPU:0", "GPU:1"}, {"GPU:1", "CPU:0"}};
+    static const char *const names[1] = {"x"};
+    for (int at = 0; at < 3; at++)
+        for (int64_t room = 0; room < 2; room++) {
+            const int64_t shape[2] = {5, 2};
+            float x[15] = {0};
+            umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, shape, x);
+            umbo_strategy_options own = UMBO_STRATEGY_OPTIONS_INIT;
+            umbo_strategy *strategy = NULL;
+            umbo_value *batch = NULL;
+            view.strides[0] += room;
+            own.compute_devices = devices_of[at];
+            own.compute_device_count = 2;
+            CHECK_OK(umbo_strategy_create(&own, &strategy));
+            for (int turn = 0; turn < 6; turn++) {
+                const float first = (float)turn, numbers_of[2] = {first - (float)(turn % 2), first};
+                for (int64_t row = 0; row < 5; row++)
+                    for (int k = 0; k < 2; k++) x[row * view.strides[0] + k] = first + (float)(10 * row + k);
+                if (turn % 2 == 0) CHECK_OK(umbo_strategy_split_arrays(strategy, 1, names, &view, &batch));
+                CHECK_OK(umbo_strategy_run(strategy, see_batch, batch, (void *)(uintptr_t)numbers_of, NULL, NULL));
+                if (turn % 2 == 1) umbo_value_release(batch);
+            }
+            umbo_strategy_release(strategy);
+        }
+}
+
 int main(void) {
     char texts[4096];
     find_driver();
@@ -520,6 +608,8 @@ int main(void) {
     training_has_the_bits_of_cpus();
     metrics_of_gpus_are_those_of_cpus();
     a_rule_of_the_program();
+    trainers();
+    a_batch_of_the_program();
     if (ask("reports", texts, sizeof(texts)) != 0) fprintf(stderr, "the driver reports:\n%s\n", texts);
     CHECK(ask("reports", NULL, 0) == 0);
     return finish();

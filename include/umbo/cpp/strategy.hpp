@@ -421,7 +421,7 @@ public:
     }
 
     // A batch in arrays, which are not copied: structs with these names or, without names, tuples; a single array without
-    // a name is a tensor. Arrays that are filled again between two runs need to be split once.
+    // a name is a tensor. Arrays that are filled again between two runs need to be split once, without GPUs.
     returned<value> split_arrays(span<const umbo_view> arrays, span<const std::string> names = {}) const {
         UMBO_DETAIL_CALL(detail::expect_names(arrays.size(), names));
         const auto texts = detail::raw_texts(names);

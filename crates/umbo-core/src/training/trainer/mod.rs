@@ -31,7 +31,7 @@ use super::epoch::{Epoch, update_at_commit};
 pub use call::{Learn, RowsOfReplica};
 use choice::Choice;
 use interrupt::Interrupts;
-pub use parts::{Made, Maker, Parameters, Parts};
+pub use parts::{Made, Maker, Parameters, Parts, check_devices};
 use rate::RateLine;
 pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};

@@ -71,7 +71,6 @@ impl Parts {
             parameters,
             optimizer,
         } = made;
-        check_devices(&strategy)?;
         let variables: Vec<Variable> = parameters.iter().map(|one| one.variable.clone()).collect();
         for one in &parameters {
             if one.group != VariableGroup::default() {
@@ -200,7 +199,9 @@ fn gradient_dtype(parameters: &[Parameters], options: &TrainerOptions) -> Result
     }
 }
 
-fn check_devices(strategy: &Strategy) -> Result<()> {
+/// UNIMPLEMENTED: a strategy with which no trainer can be made. A [`Maker`] asks before it makes
+/// variables, which would be refused for reasons of their own.
+pub fn check_devices(strategy: &Strategy) -> Result<()> {
     let devices = strategy.replica_devices().iter();
     let other = devices
         .chain([&strategy.parameter_device()])
