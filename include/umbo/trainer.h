@@ -448,7 +448,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_epoch(
  * Trains one batch: the rows from `first_row` on, whatever a program with its own input means by
  * these numbers. Rows of an epoch that has ended early are not affected.
  *
- * @param[in] first_row 0 or more.
+ * @param[in] first_row 0 or more. Ranks do not compare it, since each may have numbers of its own.
  * @param[in] row_count How many rows the batch has, 1 to 268,435,456.
  * @param[in] learn Called on each replica that has rows.
  * @param[out] loss The mean loss of a row. `loss` may be NULL.
