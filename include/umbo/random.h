@@ -43,7 +43,10 @@ typedef struct umbo_random_key {
   uint64_t seed;
   /** Which of the numbers of a step these are: another number for each layer, or use. */
   uint64_t stream;
-  /** The number of the step. */
+  /**
+   * The number of the step: each run of the strategy is one, also one that only evaluates, but
+   * not those of umbo_trainer_evaluate().
+   */
   int64_t step;
   /** The number of the first example in the global batch. */
   int64_t first_example;

@@ -29,7 +29,8 @@ pub struct umbo_random_key {
     pub seed: u64,
     /// Which of the numbers of a step these are: another number for each layer, or use.
     pub stream: u64,
-    /// The number of the step.
+    /// The number of the step: each run of the strategy is one, also one that only evaluates, but
+    /// not those of umbo_trainer_evaluate().
     pub step: i64,
     /// The number of the first example in the global batch.
     pub first_example: i64,

@@ -222,7 +222,8 @@ pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<L
         let is_half = rows
             .gradients
             .is_some_and(|all| all.dtype(0) != DType::Float32);
-        let mut halves = Pointers::<*mut c_void, 8>::new(count, ptr::null_mut());
+        let half_count = if is_half { count } else { 0 };
+        let mut halves = Pointers::<*mut c_void, 8>::new(half_count, ptr::null_mut());
         for (index, variable) in rows.variables.iter().enumerate() {
             weights.as_mut()[index] = weights_of(context, variable)?;
             if let Some(all) = rows.gradients.filter(|all| !all.is_row_sparse(index)) {
