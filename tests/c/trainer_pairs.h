@@ -173,7 +173,7 @@ static void make_trainer(training_of_pair *self, numbers_of_pair *to) {
         options.replicas_in_sync = PAIR_IN_SYNC;
         if (is_varied) options.communicator = self->communicator;
     }
-    CHECK_OK(umbo_trainer_create(p[ARRAYS] == 0 ? 1 : p[ARRAYS] + 1, parameters, &options, &self->trainer));
+    CHECK_OK(umbo_trainer_create_with_arrays(p[ARRAYS] == 0 ? 1 : p[ARRAYS] + 1, parameters, &options, &self->trainer));
     if (is_varied && p[TAKES_PARTS]) {
         umbo_variable *variable = NULL;
         umbo_optimizer *optimizer = NULL;

@@ -531,10 +531,10 @@ static void trainers(void) {
         if (at == 2) own.parameter_device = "GPU:0";
         CHECK_OK(umbo_strategy_create(&own, &options.strategy));
         if (at < 3) {
-            CHECK_STATUS(umbo_trainer_create(1, &parameters, &options, &trainer), UMBO_STATUS_UNIMPLEMENTED);
+            CHECK_STATUS(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer), UMBO_STATUS_UNIMPLEMENTED);
             CHECK_MESSAGE("a trainer lends arrays of the program");
         } else {
-            CHECK_OK(umbo_trainer_create(1, &parameters, &options, &trainer));
+            CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer));
             CHECK_OK(umbo_trainer_step(trainer, 0, 3, no_lesson, NULL, NULL));
             umbo_trainer_release(trainer);
         }

@@ -77,7 +77,7 @@ static umbo_status make_and_train(umbo_communicator *communicator, int kind, int
         if (kind == NAME) parameters[0].name = "other";
         if (kind == WEIGHTS) weights[0] = 1;
     }
-    const umbo_status made = umbo_trainer_create(kind == ARRAYS && differs ? 2 : 1, parameters, &options, &trainer);
+    const umbo_status made = umbo_trainer_create_with_arrays(kind == ARRAYS && differs ? 2 : 1, parameters, &options, &trainer);
     if (made != UMBO_OK) return made;
     const umbo_status ended = train(trainer, kind, differs);
     umbo_trainer_release(trainer);
