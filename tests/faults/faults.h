@@ -40,6 +40,7 @@ typedef struct {
     umbo_element_spec *specs[4];
     umbo_equivalence *equivalence;
     umbo_cancellation *cancellation;
+    umbo_checkpoint *checkpoint;
     umbo_trainer *trainer;
 } handles;
 

@@ -24,6 +24,7 @@ void release_all(void) {
     if (all.strategy != NULL && umbo_strategy_synchronize(all.strategy) != UMBO_OK) _exit(21);
     umbo_cancellation_release(all.cancellation);
     umbo_equivalence_release(all.equivalence);
+    umbo_checkpoint_release(all.checkpoint);
     umbo_trainer_release(all.trainer);
     for (at = 0; at < 4; at++) {
         umbo_distributed_dataset_release(all.distributed[at]);

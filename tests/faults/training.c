@@ -269,6 +269,28 @@ static void evaluate(void) {
     CALL(umbo_evaluate(all.strategy, all.iterators[3], measure, NULL, NULL, NULL));
 }
 
+/* Arrays of the program: a batch, all weights as one, and weights in memory. */
+static void use_own_memory(void) {
+    static const char *const names[1] = {"x"};
+    static const int64_t shape[2] = {7, WIDTH};
+    static float flat[2 * LARGE];
+    static unsigned char saved[16 * LARGE];
+    umbo_variable *const two[2] = {all.variables[1], all.variables[VARIABLES + 1]};
+    const umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, shape, numbers);
+    size_t length = 0;
+    CALL(umbo_strategy_split_arrays(all.strategy, 1, names, &view, &all.values[70]));
+    CALL(umbo_strategy_run(all.strategy, measure, all.values[70], NULL, NULL, NULL));
+    CALL(umbo_variable_download_flat(2, two, flat, sizeof(flat)));
+    CALL(umbo_checkpoint_create(all.strategy, &all.checkpoint));
+    CALL(umbo_checkpoint_add_variable(all.checkpoint, NULL, two[0]));
+    CALL(umbo_checkpoint_add_variable(all.checkpoint, NULL, two[1]));
+    CALL(umbo_checkpoint_save_weights_to_memory(all.checkpoint, saved, sizeof(saved), &length));
+    flat[LARGE] = 7;
+    CALL(umbo_variable_upload_flat(2, two, flat, sizeof(flat)));
+    CALL(umbo_checkpoint_load_weights_from_memory(all.checkpoint, saved, length, NULL));
+    CALL(umbo_variable_upload_flat(2, two, flat, sizeof(flat)));
+}
+
 static void collect(void) {
     umbo_destination destination = UMBO_DESTINATION_INIT;
     umbo_value *items[MOST_HANDLES];
@@ -320,5 +342,6 @@ void training(void) {
     make_optimizers();
     train();
     evaluate();
+    use_own_memory();
     collect();
 }
