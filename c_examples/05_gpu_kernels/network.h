@@ -11,7 +11,7 @@
 
 enum { PIXELS = 64, HIDDEN = 12, CLASSES = 10 };
 
-/* Where the weights are, or their gradients. Each layer has a row of weights for each of its units. */
+/* The places of the weights, or of their gradients. Each layer has a row of weights for each of its units. */
 typedef struct {
     float *weights1, *biases1; /* HIDDEN x PIXELS, HIDDEN */
     float *weights2, *biases2; /* CLASSES x HIDDEN, CLASSES */

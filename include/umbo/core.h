@@ -502,7 +502,9 @@ typedef struct umbo_metrics umbo_metrics;
 /** Objects that are saved and restored together, by name. */
 typedef struct umbo_checkpoint umbo_checkpoint;
 
-/** Which checkpoints of a training are kept, and who writes them. */
+/**
+ * A manager of the checkpoints of a training: it writes them, and keeps the newest and the best.
+ */
 typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 
 /** The link of the processes of a training: it moves bytes from each to each. */

@@ -468,7 +468,7 @@ typedef enum umbo_split UMBO_INT32 {
   UMBO_SPLIT_BALANCED = 1201
 } umbo_split;
 
-/** Which rows of batches each rank gets. */
+/** The rows of batches that each rank gets. */
 typedef enum umbo_sharding UMBO_INT32 {
   /**
    * All ranks make the same batches, and each takes its own rows of them. When a run begins the
@@ -521,7 +521,7 @@ typedef struct umbo_distribute_options {
    */
   int64_t prefetch_count;
   /**
-   * Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
+   * The rows that each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
    * without other ranks.
    */
   umbo_sharding sharding;

@@ -111,7 +111,7 @@ typedef struct {
   uint16_t lanes;
 } DLDataType;
 
-/** Where elements lie. Strides are in elements; NULL means row-major order. */
+/** The place of elements in memory. Strides are in elements; NULL means row-major order. */
 typedef struct {
   void *data;
   DLDevice device;

@@ -93,7 +93,7 @@ typedef enum umbo_equivalence_verdict UMBO_INT32 {
   UMBO_EQUIVALENCE_SIZE_DEPENDENT = 1816
 } umbo_equivalence_verdict;
 
-/** When two numbers count as the same. */
+/** The tolerances within which two numbers count as equal. */
 typedef struct umbo_equivalence_options {
   size_t struct_size;
   /**

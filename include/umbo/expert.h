@@ -616,14 +616,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_unbatch(umbo_dataset **dataset);
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
 
-/** For which input pipeline a function makes a dataset. */
+/** The input pipeline for which a function makes a dataset. */
 typedef struct umbo_input_context {
   size_t struct_size;
-  /** How many pipelines there are: one for each rank. */
+  /** The number of pipelines: one for each rank. */
   int64_t pipeline_count;
-  /** Which of them this is. */
+  /** The number of this one, from 0. */
   int32_t pipeline_index;
-  /** How many replicas all pipelines serve together. */
+  /** The number of replicas that all pipelines serve together. */
   int64_t replica_count;
 } umbo_input_context;
 

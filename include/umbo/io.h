@@ -237,7 +237,7 @@ typedef void (*umbo_loaded_weight_fn)(
     const char *variable_name, const char *tensor_name, void *user_data);
 
 /**
- * Which weights are loaded, and from which tensors. By default all variables are, from tensors
+ * The weights that are loaded, and from which tensors. By default all variables are, from tensors
  * that have their names, dtypes and shapes.
  */
 typedef struct umbo_load_weights_options {
@@ -320,7 +320,7 @@ static inline void umbo_checkpoint_release(const umbo_checkpoint *checkpoint) {
   umbo_release(checkpoint, UMBO_HANDLE_CHECKPOINT);
 }
 
-/** Which checkpoints are kept, and when one is due. */
+/** The checkpoints that are kept, and when one is due. */
 typedef struct umbo_checkpoint_manager_options {
   size_t struct_size;
   /** How many of the newest, those that were saved last, are kept; at least 1. */

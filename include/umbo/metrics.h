@@ -88,9 +88,9 @@ typedef struct umbo_metric_options {
   int64_t class_count;
   /** The bins of an AUC's histogram, 1 to 16777216. */
   int64_t bin_count;
-  /** Where the first bin begins. A lower score is put into it, with a warning, once. */
+  /** The beginning of the first bin. A lower score is put into it, with a warning, once. */
   double lowest_score;
-  /** Where the last bin ends. A higher score is put into it, with a warning, once. */
+  /** The end of the last bin. A higher score is put into it, with a warning, once. */
   double highest_score;
   /** How many of the highest scores count for UMBO_METRIC_TOP_K, 1 or more. */
   int64_t top_k;

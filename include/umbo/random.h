@@ -41,7 +41,7 @@ typedef struct umbo_random_key {
   size_t struct_size;
   /** The seed of the training. */
   uint64_t seed;
-  /** Which of the numbers of a step these are: another number for each layer, or use. */
+  /** The number of one use within a step: another one for each layer, or purpose. */
   uint64_t stream;
   /**
    * The number of the step: each run of the strategy is one, also one that only evaluates, but

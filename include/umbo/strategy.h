@@ -285,7 +285,7 @@ typedef struct umbo_run_options {
    * the communicator's own time limit ends.
    */
   double timeout_seconds;
-  /** When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL. */
+  /** A token: once it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL. */
   const umbo_cancellation *cancellation;
   /**
    * Releases `user_data` once, on any thread, when the last callback has returned (which can be

@@ -81,7 +81,10 @@ typedef enum umbo_view_flags UMBO_INT32 {
   UMBO_VIEW_CONTIGUOUS = 1 << 17
 } umbo_view_flags;
 
-/** Where elements are in memory. The size of the struct stays the same in later versions. */
+/**
+ * The place of elements in memory, and their shape. The size of the struct stays the same in later
+ * versions.
+ */
 typedef struct umbo_view {
   /** The first element, for reading. */
   const void *data;

@@ -71,8 +71,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
- * When copies of a variable are synchronised. There is one copy, so only the default of
- * `trainable` follows.
+ * The moments at which copies of a variable are synchronised. There is one copy, so only the
+ * default of `trainable` follows.
  */
 typedef enum umbo_synchronization UMBO_INT32 {
   /** The strategy decides. */
@@ -160,7 +160,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_initial_value(
     umbo_variable_request *request, const umbo_tensor *tensor);
 
-/** Where a value goes. Set exactly one field. */
+/** The destination of a value. Set exactly one field. */
 typedef struct umbo_destination {
   size_t struct_size;
   /** The name of a device. */

@@ -108,8 +108,9 @@ typedef struct umbo_variable_options {
   /** The spread of UMBO_INITIAL_UNIFORM and _NORMAL. Finite, 0 or more. */
   double initial_spread;
   /**
-   * Which elements are drawn, together with the variable's name and with how many variables of
-   * that name the strategy has drawn before, so that variables of one name differ.
+   * The seed of the elements that are drawn. They also depend on the variable's name, and on how
+   * many variables of that name the strategy has drawn before, so that variables of one name
+   * differ.
    */
   uint64_t initial_seed;
 } umbo_variable_options;

@@ -106,10 +106,18 @@ pub(crate) unsafe fn handles<H: AsHandle>(
 ) -> Result<Vec<<H::Opaque as Opaque>::Object>> {
     // SAFETY: the caller's promise is the same.
     let handles = unsafe { array(pointer, count, argument) }?;
-    collect(
-        handles.iter().map(|one| get(one.handle(), argument)),
-        argument,
-    )
+    let objects = handles.iter().enumerate().map(|(index, one)| {
+        let handle = one.handle();
+        if handle.is_null() {
+            let expected = <H::Opaque as Opaque>::KIND.name();
+            return Err(invalid!(
+                format!("{argument}[{index}]"),
+                "is NULL; {expected} is expected"
+            ));
+        }
+        get(handle, argument)
+    });
+    collect(objects, argument)
 }
 
 /// Replaces the dataset behind `*handle` by the one that `body` makes of it, and puts the handle of

@@ -99,7 +99,7 @@ static TABLE: HandleTable = HandleTable {
     }),
 };
 
-/// Which chunk a slot is in, and where in it.
+/// The number of the chunk that a slot is in, and the place in it.
 fn place(slot: u32) -> (usize, usize) {
     let position = slot + (1 << FIRST_CHUNK_BITS);
     let bit = position.ilog2();
@@ -244,7 +244,7 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
         return Error::invalid(argument, problem);
     }
     let foreign = || {
-        let problem = "is not a handle of this library, nor should it be the address of one";
+        let problem = "is not a handle of this library; pass the handle itself, not its address";
         invalid!(argument, "{handle:#x} {problem}")
     };
     let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else {
@@ -442,8 +442,8 @@ fn take_out(handle: u64, argument: &'static str, expected: Kind) -> Result<Objec
     }
     if state & LENT != 0 {
         return Err(Error::precondition(format!(
-            "{argument}: {} that is lent for the call cannot be released; retain it, and release \
-             what that gives",
+            "{argument}: {} that is lent for the call can be neither released nor stored; retain \
+             it, and release or store the handle that this gives",
             expected.name()
         )));
     }

@@ -18,7 +18,7 @@ thread_local! {
 struct Running {
     /// Whether what it makes is released when it returns.
     owns: bool,
-    /// Where its handles begin in the list.
+    /// The position in the list at which its handles begin.
     first: usize,
 }
 

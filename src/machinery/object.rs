@@ -1,4 +1,4 @@
-//! Which handle types there are: the opaque C structs, their kinds, and the objects behind them.
+//! The types of handles: the opaque C structs, their kinds, and the objects behind them.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ macro_rules! objects {
         }
 
         impl Object {
-            /// Which kind it is of.
+            /// Its kind.
             pub(crate) fn kind(&self) -> Kind {
                 match self {
                     $(Object::$kind(_) => Kind::$kind,)*
@@ -280,7 +280,7 @@ pub struct umbo_metrics([u8; 0]);
 /// Objects that are saved and restored together, by name.
 pub struct umbo_checkpoint([u8; 0]);
 
-/// Which checkpoints of a training are kept, and who writes them.
+/// A manager of the checkpoints of a training: it writes them, and keeps the newest and the best.
 pub struct umbo_checkpoint_manager([u8; 0]);
 
 /// The link of the processes of a training: it moves bytes from each to each.

@@ -1,10 +1,10 @@
-//! Which checkpoints of a training are kept, and when they are written.
+//! Managers of checkpoints, which say when to write one and which are kept.
 
 use crate::machinery::prelude::*;
 use umbo_core::checkpoint::{Manager, ManagerOptions};
 use umbo_core::system::names;
 
-/// Which checkpoints are kept, and when one is due.
+/// The checkpoints that are kept, and when one is due.
 #[c_struct(
     max_to_keep = 5, every_steps = 1, every_seconds = UMBO_INFINITE as f64
 )]

@@ -62,7 +62,7 @@ pub type umbo_loaded_weight_fn = Option<
     ),
 >;
 
-/// Which weights are loaded, and from which tensors. By default all variables are, from tensors
+/// The weights that are loaded, and from which tensors. By default all variables are, from tensors
 /// that have their names, dtypes and shapes.
 #[c_struct]
 pub struct umbo_load_weights_options {

@@ -1,4 +1,4 @@
-//! Where the elements of datasets come from.
+//! The sources of datasets.
 
 use crate::machinery::prelude::*;
 
@@ -71,5 +71,9 @@ pub fn umbo_dataset_from_arrays(
             .map(|view| unsafe { tensor_of_view(view, "views") }),
         "views",
     )?;
-    dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
+    dataset.write(make(Dataset::from_named_arrays(
+        copies,
+        names.as_deref(),
+        "views",
+    )?)?);
 }

@@ -15,7 +15,7 @@ pub const UMBO_SPLIT_CEIL: umbo_split = 0;
 /// 2. If nobody knows the size of a full batch, each batch is a full one.
 pub const UMBO_SPLIT_BALANCED: umbo_split = 1201;
 
-/// Which rows of batches each rank gets.
+/// The rows of batches that each rank gets.
 pub type umbo_sharding = i32;
 
 /// All ranks make the same batches, and each takes its own rows of them. When a run begins the
@@ -63,7 +63,7 @@ pub struct umbo_distribute_options {
     /// How many steps a thread of the iterator makes ahead, 0 to 4096. UMBO_AUTO, the default, is 0
     /// for CPUs.
     pub prefetch_count: i64,
-    /// Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
+    /// The rows that each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also
     /// without other ranks.
     pub sharding: umbo_sharding,
     /// UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also

@@ -4,14 +4,14 @@ use super::distribution::{distribute_options, umbo_distribute_options};
 use crate::machinery::prelude::*;
 use umbo_core::input::{Dataset, InputContext, distribute_datasets_from_function};
 
-/// For which input pipeline a function makes a dataset.
+/// The input pipeline for which a function makes a dataset.
 #[c_struct]
 pub struct umbo_input_context {
-    /// How many pipelines there are: one for each rank.
+    /// The number of pipelines: one for each rank.
     pub pipeline_count: i64,
-    /// Which of them this is.
+    /// The number of this one, from 0.
     pub pipeline_index: i32,
-    /// How many replicas all pipelines serve together.
+    /// The number of replicas that all pipelines serve together.
     pub replica_count: i64,
 }
 

@@ -67,7 +67,7 @@ constants! { Verdict {
     UMBO_EQUIVALENCE_SIZE_DEPENDENT = SizeDependent,
 } }
 
-/// When two numbers count as the same.
+/// The tolerances within which two numbers count as equal.
 #[c_struct(relative_tolerance = UMBO_AUTO as f64)]
 pub struct umbo_equivalence_options {
     /// The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0:

@@ -1,4 +1,4 @@
-//! Where iterators are in their data, as text.
+//! The positions of iterators in their data, as text.
 
 use crate::machinery::prelude::*;
 

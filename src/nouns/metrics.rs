@@ -44,9 +44,9 @@ pub struct umbo_metric_options {
     pub class_count: i64,
     /// The bins of an AUC's histogram, 1 to 16777216.
     pub bin_count: i64,
-    /// Where the first bin begins. A lower score is put into it, with a warning, once.
+    /// The beginning of the first bin. A lower score is put into it, with a warning, once.
     pub lowest_score: f64,
-    /// Where the last bin ends. A higher score is put into it, with a warning, once.
+    /// The end of the last bin. A higher score is put into it, with a warning, once.
     pub highest_score: f64,
     /// How many of the highest scores count for UMBO_METRIC_TOP_K, 1 or more.
     pub top_k: i64,

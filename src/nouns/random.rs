@@ -27,7 +27,7 @@ macro_rules! for_floats {
 pub struct umbo_random_key {
     /// The seed of the training.
     pub seed: u64,
-    /// Which of the numbers of a step these are: another number for each layer, or use.
+    /// The number of one use within a step: another one for each layer, or purpose.
     pub stream: u64,
     /// The number of the step: each run of the strategy is one, also one that only evaluates, but
     /// not those of umbo_trainer_evaluate().

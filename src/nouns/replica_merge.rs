@@ -1,4 +1,4 @@
-//! Where the replicas of a step meet: `umbo/replica_context.h`.
+//! The calls in which the replicas of a step meet: `umbo/replica_context.h`.
 
 use crate::machinery::prelude::*;
 use umbo_core::strategy::step::merge::{MergeCall, Operation};

@@ -45,7 +45,7 @@ pub struct umbo_run_options {
     /// several ranks it limits the callbacks of this rank and not the wait for the others, which
     /// the communicator's own time limit ends.
     pub timeout_seconds: f64,
-    /// When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL.
+    /// A token: once it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL.
     pub cancellation: *const umbo_cancellation,
     /// Releases `user_data` once, on any thread, when the last callback has returned (which can be
     /// after the run), or if the run cannot start. May be NULL.

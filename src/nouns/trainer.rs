@@ -337,7 +337,7 @@ fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
     })
 }
 
-/// Where the strategy comes from.
+/// The source of the strategy.
 enum GivenStrategy {
     /// The program has made it.
     Made(Strategy),
@@ -403,7 +403,7 @@ fn strategy_from(options: &umbo_trainer_options) -> Result<GivenStrategy> {
     })))
 }
 
-/// Where the optimizer comes from.
+/// The source of the optimizer.
 enum GivenOptimizer {
     /// The program has made it.
     Made(Arc<Optimizer>),

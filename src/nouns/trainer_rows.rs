@@ -17,7 +17,7 @@ use umbo_core::training::trainer::{Learn, RowsOfReplica};
 pub struct umbo_row_place {
     /// The number of the row.
     pub row: i64,
-    /// Where its gradient is added. NULL: no row is here.
+    /// The memory to which its gradient is added. NULL: no row is here.
     pub gradient: *mut f32,
 }
 

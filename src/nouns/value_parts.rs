@@ -39,7 +39,13 @@ fn leaf(value: &Value) -> Result<&Tensor> {
         Value::PerReplica(_) => "is a per-replica value; take one component of it",
         Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
-        Value::Nest(nest) => &format!("is {}; name one tensor in it", nest.kind_name()),
+        Value::Nest(nest) => &match nest.names() {
+            Some(names) if !names.is_empty() => {
+                let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+                format!("is a struct of {}; name one tensor in it", names.join(", "))
+            }
+            _ => format!("is {}; name one tensor in it", nest.kind_name()),
+        },
     };
     Err(Error::invalid("value", problem))
 }

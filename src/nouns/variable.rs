@@ -54,8 +54,9 @@ pub struct umbo_variable_options {
     pub initial_mean: f64,
     /// The spread of UMBO_INITIAL_UNIFORM and _NORMAL. Finite, 0 or more.
     pub initial_spread: f64,
-    /// Which elements are drawn, together with the variable's name and with how many variables of
-    /// that name the strategy has drawn before, so that variables of one name differ.
+    /// The seed of the elements that are drawn. They also depend on the variable's name, and on how
+    /// many variables of that name the strategy has drawn before, so that variables of one name
+    /// differ.
     pub initial_seed: u64,
 }
 

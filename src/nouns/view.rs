@@ -17,7 +17,8 @@ pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1 << 16;
 /// The elements lie in row-major order without gaps; a loop need not look at `strides`.
 pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 1 << 17;
 
-/// Where elements are in memory. The size of the struct stays the same in later versions.
+/// The place of elements in memory, and their shape. The size of the struct stays the same in later
+/// versions.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_view {
@@ -81,7 +82,7 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
 
 /// The elements of a view that came in.
 pub(crate) enum Incoming<'a> {
-    /// Where the view says.
+    /// The elements where the view says.
     InPlace(View<'a>),
     /// Copied from a GPU.
     Copied(Tensor),

@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 use umbo_core::device::registry;
 use umbo_core::strategy::values::collective::Destination;
 
-/// Where a value goes. Set exactly one field.
+/// The destination of a value. Set exactly one field.
 #[c_struct]
 pub struct umbo_destination {
     /// The name of a device.

@@ -6,8 +6,8 @@ use umbo_core::strategy::context::enter_creator_scope;
 use umbo_core::strategy::variables::creator::{NewVariable, VariableRequest};
 use umbo_core::values::variable::Synchronization;
 
-/// When copies of a variable are synchronised. There is one copy, so only the default of
-/// `trainable` follows.
+/// The moments at which copies of a variable are synchronised. There is one copy, so only the
+/// default of `trainable` follows.
 pub type umbo_synchronization = i32;
 
 /// The strategy decides.

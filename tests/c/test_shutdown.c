@@ -57,7 +57,7 @@ static void maps(void) {
     umbo_dataset_release(mapped);
     umbo_dataset_release(numbers);
     CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("2 threads of parallel maps: release their iterators");
+    CHECK_MESSAGE("threads of parallel maps (2): release their iterators");
     umbo_iterator_release(iterator);
     check_threads_of_process(2);
     CHECK_OK(umbo_shutdown());
@@ -135,8 +135,8 @@ static void *life(void *nothing) {
         /* Two of the program's, one for replica 1, two for central work, one for the iterator. */
         check_threads_of_process(6);
         CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
-        CHECK_MESSAGE("1 replica threads: release their strategies");
-        CHECK_MESSAGE("1 prefetching threads: release their iterators");
+        CHECK_MESSAGE("replica threads (1): release their strategies");
+        CHECK_MESSAGE("prefetching threads (1): release their iterators");
         CHECK_STATUS(umbo_strategy_run(strategy, shut_down, NULL, NULL, NULL, NULL),
                      UMBO_STATUS_FAILED_PRECONDITION);
         umbo_iterator_release(iterator);

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Words with which no comment begins that says what an item is: a noun says it.
-const OPENERS: [&str; 5] = ["What", "Lets", "Those", "Who", "So"];
+const OPENERS: [&str; 8] = [
+    "What", "Lets", "Those", "Who", "So", "Which", "Where", "When",
+];
 
 /// Phrases that stand in no comment, no message and no page.
 const PHRASES: [&str; 15] = [

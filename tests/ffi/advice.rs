@@ -135,7 +135,7 @@ fn a_handle_in_the_place_of_its_address() {
                 &[
                     "dataset: 0x",
                     "is not a handle of this library",
-                    "the address of one",
+                    "not its address",
                 ],
             );
             advises(

@@ -1,5 +1,5 @@
-//! Where a training saves: the folders in which its checkpoint is at home, and its claims on
-//! folders.
+//! The places where a training saves: the folders in which its checkpoint is at home, and its
+//! claims on folders.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use umbo_base::error::{Error, Result};
 use umbo_executor::fork;
 use umbo_system::files::{self, FileIdentity};
 
-/// Which folder it is.
+/// The identity of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FolderIdentity {
     /// Absolute, and without links.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Which files are kept, and when they are written.
+/// The files that are kept, and the times at which they are written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManagerOptions {
     /// How many of the newest files are kept; at least 1.

@@ -155,7 +155,8 @@ impl Shelf {
         Ok(files.into_iter().map(|(.., file)| file).collect())
     }
 
-    /// When the file was modified, and the number of the save that has made it, which is read once.
+    /// The time at which the file was modified, and the number of the save that has made it, which
+    /// is read once.
     /// A file whose contents show none has none. An error is one of the system that may be
     /// another one later.
     fn look_at(&self, step: u64, path: &Path) -> Result<(SystemTime, Option<u64>)> {

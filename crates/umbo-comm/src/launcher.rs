@@ -1,5 +1,5 @@
-//! Which of the processes of a launcher this one is, by the environment variables that the launcher
-//! sets.
+//! The number of this process among those of a launcher, by the environment variables that the
+//! launcher sets.
 //!
 //! Open MPI and launchers with PMI (MPICH's, Intel's) set variables for the process itself. Slurm
 //! sets variables for the processes that it starts, which may be daemons of other launchers. So

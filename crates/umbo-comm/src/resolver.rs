@@ -124,7 +124,7 @@ impl ClusterResolver {
         Some(LaunchedRank { rank, size })
     }
 
-    /// Which of the training processes this one is, if the configuration or a launcher says it.
+    /// The rank of this process in the training, if the configuration or a launcher says it.
     pub fn place(&self) -> Option<LaunchedRank> {
         self.place
     }

@@ -77,7 +77,7 @@ impl LogicalGpus {
         first..first + self.of_card(card)
     }
 
-    /// Where the logical GPU with this number is, if `cards` cards have it.
+    /// The place of the logical GPU with this number, if `cards` cards have it.
     pub(super) fn place(&self, index: u32, cards: u32) -> Option<GpuAddress> {
         let (card, part) = self.part(index);
         if card >= cards {

@@ -11,27 +11,31 @@ use umbo_base::error::{Error, Result};
 /// central work or heavy computations, on whatever thread.
 pub fn shut_down() -> Result<()> {
     let mut alive = Vec::new();
-    for (purpose, threads) in [
+    for (purpose, threads, advice) in [
         (
             Purpose::Replica,
-            "replica threads: release their strategies, and let late callbacks return",
+            "replica threads",
+            "release their strategies, and let late callbacks return",
         ),
         (
             Purpose::Prefetch,
-            "prefetching threads: release their iterators",
+            "prefetching threads",
+            "release their iterators",
         ),
         (
             Purpose::Checkpoint,
-            "threads that write checkpoints: release their managers",
+            "threads that write checkpoints",
+            "release their managers",
         ),
         (
             Purpose::Pool,
-            "threads of parallel maps: release their iterators",
+            "threads of parallel maps",
+            "release their iterators",
         ),
     ] {
         match thread::alive(purpose) {
             0 => {}
-            count => alive.push(format!("{count} {threads}")),
+            count => alive.push(format!("{threads} ({count}): {advice}")),
         }
     }
     if !alive.is_empty() {

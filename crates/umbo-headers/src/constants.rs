@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::items::{Declaration, DeclarationKind};
 use crate::sources;
 
-/// Where the C layer has the names of the constants of its enums, for messages.
+/// The file in which the C layer has the names of the constants of its enums, for messages.
 pub fn constant_names_file(root: &Path) -> PathBuf {
     root.join("src/machinery/constant_names.rs")
 }

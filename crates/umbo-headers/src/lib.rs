@@ -45,7 +45,7 @@ use layout::comment;
 /// A header: its path below `include/umbo`, such as `tensor.h`, and its text.
 pub type HeaderFile = (String, String);
 
-/// Where the skeletons are.
+/// The folder of the skeletons.
 pub fn skeletons(root: &Path) -> PathBuf {
     root.join("crates/umbo-headers/templates")
 }

@@ -34,9 +34,9 @@ pub enum MetricKind {
     Auc {
         /// How many bins of equal width there are.
         bins: u32,
-        /// Where the first bin begins. Scores below count in it.
+        /// The beginning of the first bin. Scores below count in it.
         lowest: f64,
-        /// Where the last bin ends. Scores above count in it.
+        /// The end of the last bin. Scores above count in it.
         highest: f64,
     },
 }

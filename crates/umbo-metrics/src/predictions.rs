@@ -25,7 +25,7 @@ pub(super) struct RowChunk {
     pub rows: usize,
     pub labels: [i64; CHUNK],
     pub weights: [f64; CHUNK],
-    /// Which rows count.
+    /// Whether each row counts.
     counts: [bool; CHUNK],
 }
 

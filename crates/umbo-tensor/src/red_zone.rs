@@ -309,8 +309,8 @@ impl GuardedMemory {
         }
     }
 
-    /// Where a red zone was changed, if it was: at the changed byte that is nearest to the bytes
-    /// between them.
+    /// The place at which a red zone was changed, if it was: the changed byte that is nearest to
+    /// the bytes between them.
     pub fn breach(&self) -> Result<Option<String>> {
         if let Some(place) = self.behind.first_changed()? {
             return Ok(Some(format!(

@@ -16,7 +16,7 @@
 
 UMBO_DETAIL_BEGIN
 
-// Which weights are loaded, and from which tensors; see umbo_load_weights_options.
+// The weights that are loaded, and from which tensors; see umbo_load_weights_options.
 struct load_weights_options {
     bool convert_floats = false;
     bool allow_missing = false;
@@ -322,7 +322,7 @@ public:
         return step_of<const umbo_checkpoint_manager *>(&umbo_checkpoint_manager_best);
     }
 
-    // Where the checkpoint of a step is, or would be.
+    // The path of the checkpoint of a step, which need not exist.
     returned<std::string> path(std::int64_t step) const {
         std::string out(4096 + 64, '\0');
         std::size_t length = 0;

@@ -1,4 +1,4 @@
-// Which C++ types are elements, and of which dtype.
+// The C++ types that are elements, and the dtype of each.
 #ifndef UMBO_CPP_DTYPE_HPP
 #define UMBO_CPP_DTYPE_HPP
 

@@ -216,7 +216,7 @@ constexpr umbo_split to_c(split which) noexcept {
     return static_cast<umbo_split>(which);
 }
 
-// Which rows of batches each rank gets.
+// The rows of batches that each rank gets.
 enum class sharding : std::int32_t {
     data = UMBO_SHARDING_DATA,
     off = UMBO_SHARDING_OFF,

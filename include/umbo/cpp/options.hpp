@@ -150,7 +150,7 @@ struct distribute_options {
     std::int64_t compared_steps = UMBO_AUTO;
 };
 
-// Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
+// The checkpoints that are kept, and when one is due; see umbo_checkpoint_manager_options.
 struct checkpoint_manager_options {
     std::int64_t max_to_keep = 5;
     std::int64_t max_best_to_keep = 0;

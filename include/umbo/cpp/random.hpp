@@ -17,7 +17,7 @@ UMBO_DETAIL_BEGIN
 // `data()` and `size()`: rows of `count` numbers, one row for each example from `first_example` on.
 struct random_key {
     std::uint64_t seed = 0;
-    // Which of the numbers of a step these are: another number for each layer, or use.
+    // The number of one use within a step: another one for each layer, or purpose.
     std::uint64_t stream = 0;
     std::int64_t step = 0;
     std::int64_t first_example = 0;

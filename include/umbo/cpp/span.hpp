@@ -17,7 +17,7 @@ namespace detail {
 template <class Range>
 using pointer_of = decltype(std::data(std::declval<Range &>()));
 
-// Where the elements of a range begin. The `begin()` of a view fails if they are not contiguous.
+// The address of the first element of a range. The `begin()` of a view fails if they are not contiguous.
 template <class Range>
 constexpr auto first_of(Range &range) {
     if constexpr (std::is_pointer_v<decltype(std::begin(range))>) {

@@ -14,7 +14,7 @@
 UMBO_DETAIL_BEGIN
 namespace tensorflow {
 
-// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
+// The destination of the result of `reduce_to`: a device, or the devices of a value or variable.
 class destination {
 public:
     explicit destination(const char *device) noexcept { raw_.device = device; }

@@ -14,7 +14,7 @@
 UMBO_DETAIL_BEGIN
 namespace tensorflow {
 
-// When the copies of a variable are made the same.
+// The moments at which the copies of a variable are made the same.
 enum class synchronization : std::int32_t {
     automatic = UMBO_SYNCHRONIZATION_AUTO,
     none = UMBO_SYNCHRONIZATION_NONE,

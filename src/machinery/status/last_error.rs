@@ -79,7 +79,7 @@ thread_local! {
 }
 
 impl Drop for LastOfThread {
-    /// When its thread ends. Code of the program must not run then, since it may be gone by then
+    /// The end of its thread. Code of the program must not run then, since it may be gone by then
     /// (an interpreter that has ended, a plugin that was unloaded). So payloads are left behind.
     fn drop(&mut self) {
         if let Some(last) = self.0.take() {

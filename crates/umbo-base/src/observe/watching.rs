@@ -1,4 +1,4 @@
-//! Which tools are active, and the times that each thread measures for them.
+//! The tools that are active, and the times that each thread measures for them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};

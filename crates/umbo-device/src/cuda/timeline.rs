@@ -14,7 +14,7 @@ use cudarc::driver::{CudaEvent, CudaStream, sys};
 
 use umbo_base::observe::trace::{self, Event};
 
-/// When this many wait to be read, the stream is waited for.
+/// The most that may wait to be read; then the stream is waited for.
 pub(super) const MOST: usize = 1024;
 
 /// Work that was queued on one stream and is not yet in the trace.

@@ -207,7 +207,7 @@ fn register() -> Option<OwnBuffer> {
 }
 
 impl Drop for OwnBuffer {
-    /// When the thread ends, its events are written, and its buffer is dropped.
+    /// The end of the thread: its events are written, and its buffer is dropped.
     fn drop(&mut self) {
         if self.session != CURRENT.load(Ordering::Acquire) {
             return;

@@ -20,7 +20,7 @@ pub enum Splitting {
     Balanced,
 }
 
-/// Which of a dataset's rows each rank gets, if there are several ranks.
+/// The rows of a dataset that each rank gets, if there are several ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharding {
     /// The datasets of all ranks are the same, and each batch is split over the replicas of all

@@ -1,5 +1,5 @@
-//! When the items of a pass are given to the consumer of its iterator, and whether they still will
-//! be.
+//! The moments at which the items of a pass are given to the consumer of its iterator, and whether
+//! they still will be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

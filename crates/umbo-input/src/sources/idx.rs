@@ -31,7 +31,7 @@ impl Dataset {
     /// system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_idx_files(paths: &[impl AsRef<Path>], names: Option<&[&str]>) -> Result<Dataset> {
         let arrays = paths.iter().map(|path| read(path.as_ref()));
-        Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
+        Dataset::from_named_arrays(collect(arrays, "arrays")?, names, "paths")
     }
 }
 

@@ -42,18 +42,23 @@ impl Dataset {
     /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no
     /// tensor at all. UNIMPLEMENTED: memory that the CPU cannot address.
     pub fn from_tensor_slices(components: &Value) -> Result<Dataset> {
+        Dataset::slices_of(components, "components")
+    }
+
+    /// As [`Dataset::from_tensor_slices`], of the argument of this name.
+    fn slices_of(components: &Value, argument: &'static str) -> Result<Dataset> {
         let mut tensors = Vec::new();
-        let spec = describe(components, &mut tensors)?;
+        let spec = describe(components, argument, &mut tensors)?;
         let rows = tensors
             .first()
             .map(|tensor: &Tensor| tensor.shape()[0] as u64)
-            .ok_or_else(|| invalid!("components", "they contain no tensor"))?;
+            .ok_or_else(|| invalid!(argument, "they contain no tensor"))?;
         if let Some(position) = tensors
             .iter()
             .position(|other| other.shape()[0] as u64 != rows)
         {
             return Err(invalid!(
-                "components",
+                argument,
                 "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
                  (shape {}); row i of each tensor belongs to element i",
                 tensors[0].shape(),
@@ -69,9 +74,14 @@ impl Dataset {
     }
 
     /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these
-    /// names. Without names it is made of a tuple, or of a single array itself.
-    pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
-        Dataset::from_tensor_slices(&nest_of_arrays(arrays, names)?)
+    /// names. Without names it is made of a tuple, or of a single array itself. `argument` is the
+    /// name of the arrays.
+    pub fn from_named_arrays(
+        arrays: Vec<Tensor>,
+        names: Option<&[&str]>,
+        argument: &'static str,
+    ) -> Result<Dataset> {
+        Dataset::slices_of(&nest_of_arrays(arrays, names)?, argument)
     }
 }
 

@@ -33,7 +33,7 @@ impl Dataset {
     /// shorter or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the
     /// system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
-        Dataset::from_named_arrays(vec![read(path.as_ref(), true)?], None)
+        Dataset::from_named_arrays(vec![read(path.as_ref(), true)?], None, "path")
     }
 }
 

@@ -23,13 +23,18 @@ pub(crate) struct Arrays {
     pub(crate) rows: u64,
 }
 
-/// The spec of the slices of `components`. The tensors of `components` are added to `tensors`.
-pub(crate) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
-    ElementSpec::describe(components, "components", &mut |tensor| {
+/// The spec of the slices of `components`, which are the argument of this name. The tensors of
+/// `components` are added to `tensors`.
+pub(crate) fn describe(
+    components: &Value,
+    argument: &'static str,
+    tensors: &mut Vec<Tensor>,
+) -> Result<ElementSpec> {
+    ElementSpec::describe(components, argument, &mut |tensor| {
         let shape = tensor.shape();
         let Some((_, row)) = shape.split_first() else {
             return Err(invalid!(
-                "components",
+                argument,
                 "a scalar has no slices; give it a dimension 0"
             ));
         };

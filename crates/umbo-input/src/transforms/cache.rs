@@ -19,7 +19,7 @@ use umbo_base::observe::log::{self, Level};
 /// The items of a complete round.
 struct CachedRound<T> {
     items: Vec<T>,
-    /// Where the input was when the round began.
+    /// The position of the input when the round began.
     origin: StateWriter,
 }
 

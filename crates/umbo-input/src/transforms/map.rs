@@ -231,7 +231,7 @@ struct ParallelPass {
     behind: VecDeque<(Place, Vec<Effect>)>,
     /// Unused memory for such places.
     places: Vec<Place>,
-    /// When the input's elements are given, and when the results are.
+    /// The moments at which the input's elements are given, and those of the results.
     of_input: Given,
     given: Given,
     input: Box<dyn IteratorStage<Value>>,

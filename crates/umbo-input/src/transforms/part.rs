@@ -126,7 +126,7 @@ impl Part {
         }
     }
 
-    /// Which part it is, if it is neither all nor nothing.
+    /// The kind of the part, if it is neither all nor nothing.
     fn kind(&self) -> Option<PartKind> {
         match *self {
             Part::ALL | Part { count: 0, .. } => None,

@@ -158,8 +158,8 @@ struct QueueState {
 
 struct PrefetchPass {
     ring: Arc<Ring>,
-    /// When the elements are given, once an iterator has the pass. Before that, no thread is
-    /// started.
+    /// The moments at which elements are given, once an iterator has the pass. Before that, no
+    /// thread is started.
     given: Option<Given>,
     thread: Option<thread::Handle>,
     /// The place of the input after the element that was returned last, once there is a thread.

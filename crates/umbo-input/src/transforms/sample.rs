@@ -192,7 +192,7 @@ struct SamplePass {
     random: ChaCha8Rng,
     /// How often a dataset was drawn in this round.
     drawn: u64,
-    /// Which datasets have ended in this round.
+    /// Whether each dataset has ended in this round.
     ended: Vec<bool>,
     /// Whether the round has ended because one of them has.
     stopped: bool,

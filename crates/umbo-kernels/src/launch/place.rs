@@ -1,4 +1,4 @@
-//! Where elements lie in the memory of a device, in the form in which kernels read it.
+//! The place of elements in the memory of a device, in the form in which kernels read it.
 
 use crate::dtype::DType;
 use crate::launch::launcher::{Address, plain};

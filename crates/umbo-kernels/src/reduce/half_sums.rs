@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// When two NaNs are added, the compiler chooses the payload of the result.
+    /// One NaN for all: the compiler chooses the payload of the sum of two.
     fn one_nan(value: u16, infinity: u16) -> u16 {
         if value & 0x7fff > infinity {
             infinity | 1

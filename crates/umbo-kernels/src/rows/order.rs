@@ -1,4 +1,4 @@
-//! Which rows of a table were named, and which entries name each row.
+//! The rows of a table that were named, and the entries that name each row.
 //!
 //! The order depends only on the names: rows ascend, and the entries of one row follow each other
 //! in the order in which they were added.
@@ -19,7 +19,7 @@ pub struct RowOrder {
     entries: Vec<OrderEntry>,
     /// Memory for sorting: as many entries again.
     spare: Vec<OrderEntry>,
-    /// Where the entries of each row begin, and at the end where those of the last row end.
+    /// The positions at which the entries of each row begin, and the end of those of the last row.
     bounds: Vec<usize>,
 }
 

@@ -31,8 +31,8 @@ pub(super) trait MakeGradients<T>: Copy {
     #[inline(always)]
     fn prefetch(self, _start: usize) {}
 
-    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only
-    /// contribution. Inlined.
+    /// The address of the elements from `start` on, if they need not be made: the gradient is the
+    /// only contribution. Inlined.
     fn in_place(self, start: usize) -> Option<*const T>;
 }
 

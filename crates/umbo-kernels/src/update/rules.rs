@@ -53,7 +53,7 @@ macro_rules! rules {
         $(measured ($($measured:ident),*) $after:tt)?
         $(as $rare:ident)?;
     )*) => {
-        /// Which rule of the table.
+        /// A rule of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum RuleKind {
             $($(#[$doc])* $Kind,)*

@@ -286,7 +286,7 @@ impl ApplyAction {
             launcher,
         } = apply;
         let prepared = work.prepare(state, sources, plan, *rule, learning_rate);
-        let means = UpdateContext {
+        let context = UpdateContext {
             variables: &state.variables,
             sources,
             rule: *rule,
@@ -297,9 +297,9 @@ impl ApplyAction {
                 let settings = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
                     add_settings(state, plan, work, sources, *rule, learning_rate, add);
                 };
-                exchange.exchange_weights(prepared, work, means, *launcher, &settings)
+                exchange.exchange_weights(prepared, work, context, *launcher, &settings)
             }
-            _ => prepared.and_then(|()| launcher.reserve_update(work, means)),
+            _ => prepared.and_then(|()| launcher.reserve_update(work, context)),
         };
         if let Err(error) = reserved {
             work.drop_updates(&mut state.variables);

@@ -30,13 +30,13 @@ pub(crate) struct DeviceAverage {
 impl DeviceAverage {
     /// The average of variable `index`, if `update` moves it.
     pub(crate) fn new(
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         index: usize,
         update: &PreparedUpdate,
     ) -> Option<DeviceAverage> {
         let newest = update.newest?;
-        let average = means.variables.average_address(update.position)?;
-        let variable = &means.sources.variables()[index];
+        let average = context.variables.average_address(update.position)?;
+        let variable = &context.sources.variables()[index];
         let weights = address_of(variable, update.buffer);
         let contribution = |gradient, factor| DeviceContribution { gradient, factor };
         Some(DeviceAverage {

@@ -120,15 +120,15 @@ impl ApplyBackend for CpuBackend {
         Ok(())
     }
 
-    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
+    fn update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
         let ApplyWorkspace {
             items,
             pieces,
             contributions,
             ..
         } = work;
-        let UpdateContext { sources, rule, .. } = means;
-        let slots = means.variables.list().len();
+        let UpdateContext { sources, rule, .. } = context;
+        let slots = context.variables.list().len();
         pieces.clear();
         for item in &mut *items {
             let Some(bytes) = begin_update(item, sources, slots, work.changes) else {
@@ -149,7 +149,7 @@ impl ApplyBackend for CpuBackend {
                 let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
                     rule.measure(update.scalars, &pass)
                 };
-                let measured = with_pass(means, item, contributions, false, measure);
+                let measured = with_pass(context, item, contributions, false, measure);
                 if let (Some(update), Some(scalars)) = (&mut item.update, measured) {
                     update.scalars = scalars;
                 }
@@ -161,7 +161,7 @@ impl ApplyBackend for CpuBackend {
             let contributions = &mut *contributions[range.worker()].lock();
             for (item, part) in range.parts() {
                 with_pass(
-                    means,
+                    context,
                     &items[item],
                     contributions,
                     streaming,
@@ -171,7 +171,7 @@ impl ApplyBackend for CpuBackend {
                 );
             }
         });
-        follow_tables(items, means, pieces);
+        follow_tables(items, context, pieces);
         Ok(())
     }
 
@@ -296,11 +296,11 @@ impl UpdateGroup {
 
 /// Moves the averages of the tables of which `items` update rows: those of all rows, since the
 /// weights of a row that stay as they are enter its average, too.
-fn follow_tables(items: &[UpdateGroup], means: UpdateContext<'_>, pieces: &mut Pieces) {
+fn follow_tables(items: &[UpdateGroup], context: UpdateContext<'_>, pieces: &mut Pieces) {
     let of_table = |item: &UpdateGroup| {
-        means.sources.rows(item.index)?;
+        context.sources.rows(item.index)?;
         let update = item.update.as_ref()?;
-        Some((means.average(update)?, means.operands(update).0.reading()))
+        Some((context.average(update)?, context.operands(update).0.reading()))
     };
     pieces.clear();
     for item in items {
@@ -380,15 +380,15 @@ fn collect(
 /// # Safety
 /// This apply has claimed the item's variables.
 unsafe fn average_of<'a>(
-    means: UpdateContext<'a>,
+    context: UpdateContext<'a>,
     item: &UpdateGroup,
     update: &PreparedUpdate,
     elements: usize,
 ) -> Option<Average<'a>> {
-    if means.sources.rows(item.index).is_some() {
+    if context.sources.rows(item.index).is_some() {
         return None;
     }
-    let (values, newest) = means.average(update)?;
+    let (values, newest) = context.average(update)?;
     // SAFETY: the caller's promise; the averages of the variables follow each other in memory.
     let values = unsafe { values.over(elements) };
     Some(Average { values, newest })
@@ -398,7 +398,7 @@ unsafe fn average_of<'a>(
 /// the variable. The operands of the gradient are collected into `contributions`.
 #[inline(always)]
 pub(crate) fn with_pass<R>(
-    means: UpdateContext<'_>,
+    context: UpdateContext<'_>,
     item: &UpdateGroup,
     contributions: &mut Vec<Contribution<'static>>,
     streaming: bool,
@@ -406,10 +406,10 @@ pub(crate) fn with_pass<R>(
 ) -> Option<R> {
     let index = item.index;
     let update = item.update.as_ref()?;
-    let sources = means.sources;
+    let sources = context.sources;
     let variable = &sources.variables()[index];
     let own_range = item.own(variable);
-    let (whole, of_first) = means.operands(update);
+    let (whole, of_first) = context.operands(update);
     let slots: &[SpanMut<'_>];
     let instructions = Instructions::chosen();
     let divisor = sources.divisor;
@@ -427,7 +427,7 @@ pub(crate) fn with_pass<R>(
                 (whole.over(own_range.len()), &all_slots[..of_first.len()])
             }
         };
-        let average = average_of(means, item, update, own_range.len());
+        let average = average_of(context, item, update, own_range.len());
         let copies = copies.map(|copy| copy.map(|copy| copy.part(&own_range)));
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
@@ -453,7 +453,7 @@ pub(crate) fn with_pass<R>(
             }
         };
         let pass = pass
-            .clipped(means.clipping)
+            .clipped(context.clipping)
             .with_l2(update.l2)
             .from_element(own_range.start);
         Some(run(

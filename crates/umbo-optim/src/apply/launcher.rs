@@ -52,7 +52,7 @@ pub(crate) trait ApplyBackend: Sync {
 
     /// Carries out the prepared updates, and notes in the items which gradients were not finite. If
     /// it fails, weights may be partly written.
-    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()>;
+    fn update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()>;
 
     /// Copies the part of its gradients that this rank sends in a round to `send`.
     fn pack(

@@ -92,26 +92,26 @@ impl ApplyBackend for DeviceBackend {
         self.0.synchronize()
     }
 
-    fn reserve_update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
-        let sources = means.sources;
+    fn reserve_update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
+        let sources = context.sources;
         let prepared: Vec<_> = UpdateGroup::prepared(&work.items).collect();
         // A rule of the program's works on copies, of all variables.
         let of_program = prepared
             .iter()
             .filter(|(_, update)| update.scalars.step.is_none());
         let copies =
-            of_program.map(|&(index, update)| VariableCopies::new(self.0, means, index, update));
+            of_program.map(|&(index, update)| VariableCopies::new(self.0, context, index, update));
         let copies = copies.collect::<Result<Vec<_>>>()?;
         let operands =
             DeviceOperands::new(sources, self.0, prepared.iter().map(|(index, _)| *index))?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.0.id())?;
         let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
         let first_flag = flags.place().address;
-        let written = written(means, &prepared, &copies);
+        let written = written(context, &prepared, &copies);
         let updates = prepared.iter().zip(&written).enumerate();
         let updates = updates.map(|(at, (&(index, update), (weights, slots)))| DeviceUpdate {
             gradient: operands.gradient(sources, at, index),
-            clipping: means.clipping,
+            clipping: context.clipping,
             l2: update.l2,
             step: update.scalars.step,
             weights: *weights,
@@ -122,7 +122,7 @@ impl ApplyBackend for DeviceBackend {
         let updates: Vec<DeviceUpdate<'_>> = updates.collect();
         let averages: Vec<DeviceAverage> = prepared
             .iter()
-            .filter_map(|&(index, update)| DeviceAverage::new(means, index, update))
+            .filter_map(|&(index, update)| DeviceAverage::new(context, index, update))
             .collect();
         // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
         // live until the flags have arrived.
@@ -135,7 +135,7 @@ impl ApplyBackend for DeviceBackend {
             } else {
                 copy_out(self.0, &copies)?;
                 on_device(self.0, |launcher| launcher.update(&updates))?;
-                compute(self.0, means, prepared.iter().copied(), &copies, &averages)?
+                compute(self.0, context, prepared.iter().copied(), &copies, &averages)?
             }
         };
         let flags = Some(NotFinite { flags, on_host });
@@ -148,14 +148,14 @@ impl ApplyBackend for DeviceBackend {
         Ok(())
     }
 
-    fn update(&self, work: &mut ApplyWorkspace, means: UpdateContext<'_>) -> Result<()> {
+    fn update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
         let ReservedMemory {
             launches,
             flags,
             _operands,
             _copies,
         } = work.take_ready()?;
-        let sources = means.sources;
+        let sources = context.sources;
         for (index, update) in UpdateGroup::prepared(&work.items) {
             sources.variables()[index].begin_update(update.buffer, sources.rows(index).is_none());
         }
@@ -234,7 +234,7 @@ impl ApplyBackend for DeviceBackend {
 /// The memory that the kernels write for each of the prepared updates: weights and state, or, for a
 /// custom rule, its gradient.
 fn written(
-    means: UpdateContext<'_>,
+    context: UpdateContext<'_>,
     prepared: &[(usize, &PreparedUpdate)],
     copies: &[VariableCopies],
 ) -> Vec<(Address, Vec<Address>)> {
@@ -243,8 +243,8 @@ fn written(
             return copies.operands();
         }
         (
-            address_of(&means.sources.variables()[index], update.buffer),
-            means.variables.slot_addresses(update.position).collect(),
+            address_of(&context.sources.variables()[index], update.buffer),
+            context.variables.slot_addresses(update.position).collect(),
         )
     };
     prepared.iter().enumerate().map(operands).collect()

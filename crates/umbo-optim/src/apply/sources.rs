@@ -55,9 +55,9 @@ impl<'a> GradientSources<'a> {
         }
     }
 
-    /// Where an exchange writes the gradient of variable `index`, which is not row-sparse, and
-    /// later its new weights. If the variable is sharded, that is the first replica's gradient,
-    /// if it is as large and in host memory.
+    /// The memory to which an exchange writes the gradient of variable `index`, which is not
+    /// row-sparse, and later its new weights. If the variable is sharded, that is the first
+    /// replica's gradient, if it is as large and in host memory.
     pub(crate) fn receive_buffer(&mut self, index: usize, divides: bool) -> Result<Tensor> {
         let variable = &self.gradients.variables()[index];
         let buffer = self

@@ -213,7 +213,7 @@ impl ApplyWorkspace {
         self.exchange.shards = Some(shards).filter(|_| !sources.exchanged);
     }
 
-    /// Which variables are selected.
+    /// The positions of the variables that are selected.
     pub(crate) fn indices(&self) -> Vec<usize> {
         self.items.iter().flat_map(UpdateGroup::variables).collect()
     }
@@ -312,17 +312,17 @@ impl ApplyWorkspace {
         rule: &dyn UpdateRule,
         clipping: Clipping,
     ) -> Result<Option<usize>> {
-        let means = UpdateContext {
+        let context = UpdateContext {
             variables,
             sources,
             rule,
             clipping,
         };
-        if let Err(error) = launcher.update(self, means) {
+        if let Err(error) = launcher.update(self, context) {
             self.drop_updates(variables);
             return Err(error);
         }
-        put_weights(&self.items, means);
+        put_weights(&self.items, context);
         let mut found = None;
         for item in &mut self.items {
             let Some(PreparedUpdate {

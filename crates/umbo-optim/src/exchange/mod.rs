@@ -260,22 +260,27 @@ impl<'a> Exchange<'a> {
         &self,
         prepared: Result<()>,
         work: &mut ApplyWorkspace,
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         launcher: Launcher,
         options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
     ) -> Result<()> {
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
-        let prepared = prepared.and_then(|()| work.check_first_updates(means.sources));
+        let prepared = prepared.and_then(|()| work.check_first_updates(context.sources));
         let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
         let Some(shards) = work.exchange.shards.take() else {
             return Ok(());
         };
-        if means.rule.measures() {
-            shards.measure(&mut collective, &mut work.items, means, &mut work.exchange)?;
+        if context.rule.measures() {
+            shards.measure(
+                &mut collective,
+                &mut work.items,
+                context,
+                &mut work.exchange,
+            )?;
         }
-        shards.exchange_weights(&mut collective, work, means, launcher)
+        shards.exchange_weights(&mut collective, work, context, launcher)
     }
 
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the

@@ -35,14 +35,14 @@ impl Shards {
         &self,
         collective: &mut Collective<'_>,
         items: &mut [UpdateGroup],
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         memory: &mut ExchangeMemory,
     ) -> Result<()> {
         let mut sums = self.sums.as_slice();
         for (part, item) in self.items.iter().zip(divided(items)) {
             let own_sums;
             (own_sums, sums) = sums.split_at(Chunks::tiles(part.sharding.own().len()).count());
-            with_pass(means, item, &mut Vec::new(), false, |update, pass| {
+            with_pass(context, item, &mut Vec::new(), false, |update, pass| {
                 update
                     .scalars
                     .sums(&pass.with_tile_sums(own_sums.as_flattened()));
@@ -51,7 +51,7 @@ impl Shards {
         let totals = self.total_sums(collective, memory)?;
         for (item, sums) in items.iter_mut().filter(|item| item.divided).zip(totals) {
             if let Some(update) = &mut item.update {
-                update.scalars = means.rule.measured(update.scalars, sums);
+                update.scalars = context.rule.measured(update.scalars, sums);
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Shards {
         &self,
         collective: &mut Collective<'_>,
         work: &mut ApplyWorkspace,
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         launcher: Launcher,
     ) -> Result<()> {
         let ApplyWorkspace {
@@ -77,7 +77,7 @@ impl Shards {
         let items: Vec<&UpdateGroup> = divided(items).collect();
         let mut landed = Ok(());
         for round in 0..self.rounds {
-            self.try_update(round, &items, means, contributions, send);
+            self.try_update(round, &items, context, contributions, send);
             let mut all = self.all_gather(collective, round, send, receive)?;
             all.retain(|(rank, ..)| *rank != self.rank);
             landed = landed.and(launcher.scatter(&self.receive_buffers(&all)));
@@ -103,12 +103,12 @@ impl Shards {
         &self,
         round: usize,
         items: &[&UpdateGroup],
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         contributions: &[Mutex<Vec<Contribution<'static>>>],
         send: &mut AlignedBytes,
     ) {
         let own_ranges = self.of(self.rank, round);
-        let slots = means.variables.list().of_rule();
+        let slots = context.variables.list().of_rule();
         let mut to = send.bytes_mut();
         let mut places = Vec::new();
         let mut pieces = Pieces::default();
@@ -121,9 +121,9 @@ impl Shards {
             let contributions = &mut *contributions[range.worker()].lock();
             for (at, part) in range.parts() {
                 let ShardRange { item, range, .. } = &own_ranges[at];
-                with_pass(means, items[*item], contributions, false, |update, pass| {
+                with_pass(context, items[*item], contributions, false, |update, pass| {
                     let pass = pass.trying(&places[at], range.start, &part);
-                    means.rule.update(&update.scalars, &pass);
+                    context.rule.update(&update.scalars, &pass);
                 });
             }
         });
@@ -137,14 +137,14 @@ impl Shards {
 
 /// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the
 /// gradient, to the variables.
-pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
+pub(crate) fn put_weights(items: &[UpdateGroup], context: UpdateContext<'_>) {
     let mut others = Vec::new();
     let mut pieces = Pieces::default();
     for item in divided(items) {
         let (Some(update), Some(landed)) = (&item.update, item.gradient) else {
             continue;
         };
-        let variable = &means.sources.variables()[item.index];
+        let variable = &context.sources.variables()[item.index];
         let own_range = item.own(variable);
         for range in [0..own_range.start, own_range.end..landed.elements()] {
             pieces.push(range.len(), BLOCK, 2 * landed.dtype().size());
@@ -156,7 +156,7 @@ pub(crate) fn put_weights(items: &[UpdateGroup], means: UpdateContext<'_>) {
             let (variable, update, landed, first) = &others[at];
             let part = part.range();
             let range = first + part.start..first + part.end;
-            let weights = means.operands(update).0;
+            let weights = context.operands(update).0;
             // SAFETY: the apply has claimed the variable, and the ranges have different parts of
             // it.
             unsafe {

@@ -45,7 +45,7 @@ enum VariableSum {
 /// The sum of the contributions to one variable since the last update.
 #[derive(Debug)]
 pub struct AccumulatedSum {
-    /// Which of the variables.
+    /// The position of the variable.
     pub index: usize,
     /// If it is row-sparse: the rows that were written, ascending.
     pub rows: Option<Vec<usize>>,

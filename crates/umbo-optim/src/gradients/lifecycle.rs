@@ -1,4 +1,4 @@
-//! Which step's contributions count, and what becomes of them: a step is joined, committed or
+//! The contributions of a step, and what becomes of them: a step is joined, committed or
 //! rolled back, and an apply claims the committed contributions and consumes them.
 
 use std::mem;
@@ -114,8 +114,8 @@ impl Gradients {
     pub(crate) fn claim(&self) -> Result<Claim<'_>> {
         if !self.step.claim() {
             return Err(Error::precondition(
-                "gradients: another apply of them waits for the commit point; apply once for each \
-                 run",
+                "gradients: they are applied twice in one step; apply once for each run, and not in \
+                 the step of an epoch, which applies by itself",
             ));
         }
         Ok(Claim(self))

@@ -41,7 +41,7 @@ pub(crate) struct Replica {
     pub(crate) weight: AtomicU64,
 }
 
-/// Where a replica writes its contribution to one variable.
+/// The memory to which a replica writes its contribution to one variable.
 pub(crate) enum GradientBuffer {
     /// All elements.
     Dense(DenseBuffer),

@@ -1,4 +1,4 @@
-//! Which step used some gradients last, and what has become of its contributions.
+//! The step that used some gradients last, and what has become of its contributions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -24,14 +24,14 @@ impl VariableCopies {
     /// Memory for the copies of variable `index`, with anything in it.
     pub(crate) fn new(
         backend: &'static dyn Backend,
-        means: UpdateContext<'_>,
+        context: UpdateContext<'_>,
         index: usize,
         update: &PreparedUpdate,
     ) -> Result<VariableCopies> {
-        custom_kernel(means, update, index)?;
+        custom_kernel(context, update, index)?;
         let UpdateContext {
             variables, sources, ..
-        } = means;
+        } = context;
         let variable = &sources.variables()[index];
         variable.check_first_update()?;
         let shape = Shape::new(&[sources.elements(index)])?;
@@ -51,7 +51,7 @@ impl VariableCopies {
         })
     }
 
-    /// Where the weights and the gradient are, for the kernel that writes the latter.
+    /// The addresses of the weights and of the gradient, for the kernel that writes the latter.
     pub(crate) fn operands(&self) -> (Address, Vec<Address>) {
         (
             self.copies[0].0.place().address,
@@ -111,7 +111,7 @@ pub(crate) fn copy_out(backend: &'static dyn Backend, all: &[VariableCopies]) ->
 /// `averages`. If it fails, nothing has changed.
 pub(crate) fn compute<'u>(
     backend: &'static dyn Backend,
-    means: UpdateContext<'_>,
+    context: UpdateContext<'_>,
     prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
     all: &[VariableCopies],
     averages: &[DeviceAverage],
@@ -134,7 +134,7 @@ pub(crate) fn compute<'u>(
             .iter()
             .map(|(copy, _)| copy.place().address)
             .collect();
-        let CustomKernel { queue, rates, step } = custom_kernel(means, update, index)?;
+        let CustomKernel { queue, rates, step } = custom_kernel(context, update, index)?;
         let _entered = backend.enter()?;
         queue(&CustomUpdate {
             device: backend.id(),

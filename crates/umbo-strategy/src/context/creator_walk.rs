@@ -1,4 +1,4 @@
-//! Which variable creators count for a strategy, from the contexts that a thread is in.
+//! The variable creators that apply to a strategy, from the contexts that a thread is in.
 
 use std::ops::ControlFlow;
 

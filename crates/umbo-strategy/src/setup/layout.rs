@@ -1,4 +1,4 @@
-//! Which replicas a process has, and on which of its compute devices each of them runs.
+//! The replicas that a process has, and the compute device on which each of them runs.
 
 use umbo_base::error::{Error, Result};
 use umbo_device::{DeviceId, registry};
@@ -85,7 +85,7 @@ impl ReplicaLayout {
         Some(affinity::share(all, place, self.compute_devices.len()))
     }
 
-    /// Which of the compute devices `replica` is on.
+    /// The index of the compute device that `replica` is on.
     pub fn device_of(&self, replica: usize) -> usize {
         replica % self.compute_devices.len()
     }

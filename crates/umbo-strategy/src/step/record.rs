@@ -156,7 +156,7 @@ impl Task {
     }
 }
 
-/// Which step something is part of.
+/// The step that something is part of.
 #[derive(Clone, Default)]
 pub(crate) struct StepPosition {
     pub number: StepNumber,
@@ -214,7 +214,7 @@ pub(crate) struct StepRecord {
     pub stopping: AtomicBool,
     /// Written in every step, and so not in the line of what all threads only read.
     holdings: CachePadded<Mutex<Holdings>>,
-    /// Which thread releases what an abandoned step held: a replica's id, or the number of
+    /// The thread that releases what an abandoned step held: a replica's id, or the number of
     /// replicas for the coordinator. It counts as late until it is done.
     pub last: AtomicUsize,
     /// The variables that the replicas make.

@@ -44,7 +44,7 @@ pub struct ReductionOptions {
     pub axes: Option<Vec<i64>>,
     /// The device of the result; `None`: `CPU:0`, and for plain values where they are.
     pub destination: Option<DeviceId>,
-    /// Where to write the result; `None`: a fresh tensor.
+    /// The place for the result; `None`: a fresh tensor.
     pub output: Option<ReductionOutput>,
     /// Suppresses the hint about axes in messages, since the caller can name none.
     pub over_replicas_only: bool,

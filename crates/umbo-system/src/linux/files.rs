@@ -53,8 +53,8 @@ pub fn read_exact_at(file: &File, to: &mut [u8], offset: u64) -> io::Result<()> 
     file.read_exact_at(to, offset)
 }
 
-/// Which file or folder it is, among all of the machine. The number of one that was removed may be
-/// used again, unless somebody has it open.
+/// The identity of a file or folder, among all of the machine. The number of one that was removed
+/// may be used again, unless somebody has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,

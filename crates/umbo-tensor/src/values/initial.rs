@@ -104,7 +104,8 @@ impl Distribution {
             ));
         }
         if !dtype.is_float() && self != Distribution::Zeros {
-            let problem = format!("{dtype}; only zeros are made of it, all else is for floats");
+            let problem =
+                format!("{dtype}; zeros are its only distribution, all others are for floats");
             return Err(Error::invalid("dtype", problem));
         }
         Ok(())
@@ -141,8 +142,8 @@ fn fans(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Which random elements these are: those of the first variable of a name, of the second, and so
-/// on.
+/// The number of a draw of random elements: that of the first variable of a name, of the second,
+/// and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawKey {
     /// The name's hash.

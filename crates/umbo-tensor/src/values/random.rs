@@ -18,7 +18,7 @@ use umbo_base::error::Result;
 pub struct RandomKey {
     /// The seed of a training.
     pub seed: u64,
-    /// Which numbers of one step and example these are, such as those of a layer.
+    /// The number of one use within a step and example, such as a layer.
     pub stream: u64,
     /// The number of the step.
     pub step: u64,

@@ -30,7 +30,7 @@ impl VariableSharding {
         self.boundaries.windows(2).map(|pair| pair[0]..pair[1])
     }
 
-    /// Where the parts begin, and where the last one ends.
+    /// The positions at which the parts begin, and the end of the last one.
     pub fn boundaries(&self) -> &[usize] {
         &self.boundaries
     }

@@ -22,8 +22,8 @@ impl Aggregation {
     }
 }
 
-/// When copies of a variable on several devices would be synchronised. There are no such copies
-/// here; the mode only decides whether an optimizer changes a variable by default.
+/// The moments at which copies of a variable on several devices would be synchronised. There are
+/// no such copies here; the mode only decides whether an optimizer changes a variable by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the reference's")]
 pub enum Synchronization {

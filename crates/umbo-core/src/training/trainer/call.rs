@@ -61,8 +61,8 @@ fn with_running<R>(call: u64, body: impl FnOnce(&mut Running) -> Result<R>) -> R
     })
 }
 
-/// Where the gradient of a row of an array is added, which is zero when it is asked for first in
-/// the call, and stays where it is until the call ends.
+/// The memory to which the gradient of a row of an array is added. It is zero when it is asked for
+/// first in the call, and stays where it is until the call ends.
 ///
 /// FAILED_PRECONDITION: not in that call, or it evaluates. The errors of a wrong array or row.
 pub fn gradient_row(call: u64, array: usize, row: i64) -> Result<*mut f32> {
@@ -109,7 +109,7 @@ pub(super) struct Caller {
     pub(super) variables: Vec<Variable>,
     pub(super) gradients: Arc<Gradients>,
     pub(super) reduction: LossReduction,
-    /// Which arrays have gradients by rows.
+    /// The shape of the rows of each array that has gradients by rows.
     pub(super) shapes: Vec<Option<RowShape>>,
     /// For each replica the memory for rows, while it is in no call.
     pub(super) spare: Vec<Mutex<Option<RowGradients>>>,

@@ -67,7 +67,7 @@ impl RowGradients {
         self.shown.as_ptr()
     }
 
-    /// Where the gradient of a row of array `array` is added.
+    /// The memory to which the gradient of a row of array `array` is added.
     ///
     /// OUT_OF_RANGE: no such array or row. INVALID_ARGUMENT: an array whose gradient is dense.
     /// RESOURCE_EXHAUSTED.

@@ -25,7 +25,7 @@ pub struct RowShape {
 pub struct RowPlace {
     /// The number of the row.
     pub row: i64,
-    /// Where its gradient is added. NULL: no row is here.
+    /// The memory to which its gradient is added. NULL: no row is here.
     pub gradient: *mut f32,
 }
 
@@ -137,8 +137,8 @@ impl RowTable {
         wanted.max(least).min(self.shape.rows - self.numbers.len())
     }
 
-    /// Where the gradient of a row is added, if the call has asked for it before, or nothing has to
-    /// grow for it.
+    /// The memory to which the gradient of a row is added, if the call has asked for it before, or
+    /// nothing has to grow for it.
     #[inline]
     pub(super) fn usual(&mut self, row: i64) -> Option<*mut f32> {
         let is_row = usize::try_from(row).is_ok_and(|row| row < self.shape.rows);
@@ -166,7 +166,7 @@ impl RowTable {
         ))
     }
 
-    /// Where the gradient of a row is added, which the array has. `more` makes room.
+    /// The memory to which the gradient of a row is added, which the array has. `more` makes room.
     pub(super) fn row(
         &mut self,
         row: i64,

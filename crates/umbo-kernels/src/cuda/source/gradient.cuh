@@ -60,8 +60,8 @@ struct Variable {
     u32 contributions;
     // The number of the contributions' dtype.
     u32 gradient_dtype;
-    // Where the results of measuring it are written: LAMB's quotient of norms, or two sums. May
-    // be null.
+    // The place for the results of measuring it: LAMB's quotient of norms, or two sums. May be
+    // null.
     double *result;
     // Becomes 1 if an element of the gradient is not finite.
     u32 *not_finite;

@@ -1,4 +1,4 @@
-// Where the elements of a tensor lie.
+// The layout of a tensor's elements in memory.
 #pragma once
 #include "target.h"
 
@@ -39,7 +39,7 @@ DEVICE u64 divided_by(u64 number, u64 size, u64 factor, u32 shift) {
     return size == 1 ? number : quotient_of(number, factor, shift);
 }
 
-// Where the element with this number in row-major order lies.
+// The offset of the element with this number in row-major order.
 DEVICE u64 offset_of(GLOBAL const Runs *runs, u64 number) {
     u64 offset = 0;
     u32 axis = MAX_RANK - 1, last = MAX_RANK - runs->axes;

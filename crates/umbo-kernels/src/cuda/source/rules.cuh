@@ -1,5 +1,5 @@
-// What each update rule does to one element. The formulas and the order of the scalars are those
-// of src/kernels/update/rules.rs; the scalars are rounded to the variable's type. A rule that
+// The update rules, for one element. The formulas and the order of the scalars are those
+// of ../../update/rules.rs; the scalars are rounded to the variable's type. A rule that
 // MEASURES gets the result of its sums as the last scalar. A rule that HAS_ROWS can update some
 // rows of a table only.
 #pragma once

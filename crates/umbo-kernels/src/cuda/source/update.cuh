@@ -27,7 +27,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
         trace.value = 0;
     }
 
-    // Where the weight for an element of the sum lies.
+    // The position of the weight for an element of the sum.
     DEVICE_MEMBER u64 place(u64 element) const {
         if (!ROWS) {
             return element;
