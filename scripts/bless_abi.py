@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, those of gpu.h, which
-are not promised, to experimental.txt, the structs, as cc lays them out, to layout.txt, and all types of functions, structs
-and enums, as abidw of abigail-tools sees them, to libumbo.abi.
+are not promised, to experimental.txt, the structs, as cc lays them out, to layout.txt, the constants and the defaults of
+structs, which are compiled into programs, to constants.txt, and all types of functions, structs and enums, as abidw of
+abigail-tools sees them, to libumbo.abi.
 
-  scripts/bless_abi.py                    writes all four; without abidw it leaves libumbo.abi as it is, and says so
+  scripts/bless_abi.py                    writes all five; without abidw it leaves libumbo.abi as it is, and says so
+  scripts/bless_abi.py --constants        compares constants.txt with the headers
   scripts/bless_abi.py --compare LIBRARY  compares libumbo.abi with the headers and with the symbols and versions of a
                                           library by abidiff; exits with 77 if that is not installed
 
@@ -11,6 +13,7 @@ The types are those of the headers: abidw reads them from a library of the same 
 library itself Rust's names for them are private, and a release build has none.
 """
 import argparse
+import difflib
 import pathlib
 import re
 import shutil
@@ -22,6 +25,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include/umbo"
 LAYOUT = ROOT / "tests/abi/layout.txt"
+CONSTANTS = ROOT / "tests/abi/constants.txt"
 SYMBOLS = ROOT / "tests/abi/symbols.txt"
 EXPERIMENTAL = ROOT / "tests/abi/experimental.txt"
 DUMP = ROOT / "tests/abi/libumbo.abi"
@@ -92,6 +96,41 @@ def write_layout(text, gpu):
     LAYOUT.write_text("\n".join(filled) + "\n")
 
 
+def constants(text):
+    """Name and value of each constant and of each macro with the defaults of a struct."""
+    text = text.replace("\\\n", " ")
+    value = r"(-?\d+)(?: << (\d+))?"
+    for line in text.splitlines():
+        line = " ".join(line.split())
+        number = re.fullmatch(rf"#define (UMBO_\w+) \({value}\)|(\w+) = {value},?", line)
+        defaults = re.fullmatch(r"#define (UMBO_\w+_INIT|umbo_\w+_defaults) (.+)", line)
+        if number:
+            name, base, shift = number.groups()[:3] if number.group(1) else number.groups()[3:]
+            yield name, str(int(base) << int(shift or 0))
+        elif defaults:
+            yield defaults.groups()
+        elif re.match(r"UMBO_\w+ = ", line):
+            raise SystemExit(f"bless_abi: the value of a constant cannot be read: {line}")
+
+
+def constants_text(text, gpu):
+    """The contents of constants.txt. Constants of gpu.h are not promised, and those of all.h that it has are left out."""
+    experimental = dict(constants(gpu))
+    promised = {name: value for name, value in constants(text) if name not in experimental}
+    return "".join(f"{name} {value}\n" for name, value in sorted(promised.items()))
+
+
+def compare_constants():
+    """Whether constants.txt is what the headers say."""
+    committed, found = CONSTANTS.read_text().splitlines(), constants_text(*promised()).splitlines()
+    for line in difflib.unified_diff(committed, found, "tests/abi/constants.txt", "include/umbo/*.h", lineterm="", n=0):
+        print(line)
+    if committed != found:
+        print("A constant that changes its value breaks programs that were compiled before. If the change is meant:\n"
+              "scripts/bless_abi.py, and see \"When the C API changes\" in CONTRIBUTING.md.")
+    return 0 if committed == found else 1
+
+
 def dump(library, output):
     """Writes what abidw sees in a library."""
     subprocess.run([*ABIDW, "--out-file", output, library], check=True)
@@ -147,6 +186,7 @@ def bless(folder):
     text, gpu = promised()
     write_symbols(text, gpu)
     write_layout(text, gpu)
+    CONSTANTS.write_text(constants_text(text, gpu))
     if shutil.which("abidw"):
         shutil.copyfile(dump_of_headers(text, gpu, folder), DUMP)
     else:
@@ -157,7 +197,10 @@ def bless(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compare", metavar="LIBRARY", type=pathlib.Path, help="write nothing")
+    parser.add_argument("--constants", action="store_true", help="compare the constants; write nothing")
     arguments = parser.parse_args()
+    if arguments.constants:
+        sys.exit(compare_constants())
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         sys.exit(compare(arguments.compare.resolve(), folder) if arguments.compare else bless(folder))

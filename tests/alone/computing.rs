@@ -140,7 +140,7 @@ fn heavy_work_has_the_same_results_on_every_thread() {
     assert_eq!(error.status(), Status::FailedPrecondition);
     let text = error.to_string();
     assert!(
-        text.contains("3 threads of parallel maps: release their iterators"),
+        text.contains("threads of parallel maps (3): release their iterators"),
         "{text}"
     );
     drop(iterator);
