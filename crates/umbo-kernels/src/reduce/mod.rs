@@ -1,5 +1,6 @@
 //! Sums, means and extremes over replicas and over axes.
 
+mod addends;
 pub mod extremes;
 pub mod half_sums;
 pub mod over_axes;
