@@ -7,8 +7,8 @@
  * @brief Several processes: communicators, which join them; resolvers, which know of them.
  *
  * Each process is a *rank* and creates its communicator once: of functions of its own, or of MPI;
- * NCCL moves what lies on GPUs beside either. A communicator moves bytes and never sums: the
- * library adds contributions in rank order, so the bits of a result do not depend on what moved
+ * NCCL moves what lies on GPUs, together with either. A communicator moves bytes and never sums:
+ * the library adds contributions in rank order, so the bits of a result do not depend on what moved
  * them. A call that has failed makes all later calls UMBO_STATUS_UNAVAILABLE.
  *
  * A cluster resolver knows jobs with names, such as "worker", and their tasks, which are processes.
@@ -78,8 +78,8 @@ typedef void (*umbo_communicator_abort_fn)(const char *message, void *user_data)
  * The functions of a communicator, which move bytes and never sum.
  *
  * All ranks call each but `abort` in the same order, and it returns when it has what it needs of
- * the others. It must not wait for ever for a rank that is lost. After a failure only `abort` is
- * called. They must not use the communicator that calls them.
+ * the others. It must not wait without limit for a rank that is lost. After a failure only `abort`
+ * is called. They must not use the communicator that calls them.
  */
 typedef struct umbo_communicator_functions {
   size_t struct_size;
@@ -332,8 +332,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
 
 /**
  * Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE,
- * PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first two of them that are set
- * count.
+ * PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first pair of them that is set
+ * is used.
  *
  * @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or TF_CONFIG and a launcher
  *   disagree; the message names them.

@@ -88,15 +88,15 @@ typedef struct umbo_reduce_options {
  *
  * With axes, each component is summed along them, then the sums are added. Components may differ
  * in these dimensions: axis 0 is right for a last, partial batch. MEAN divides by the number of
- * elements that were added; the mean of none is NaN. MIN and MAX ignore components that are empty;
- * there is none of no elements at all.
+ * elements that were added; the mean of none is NaN. MIN and MAX ignore components that are empty,
+ * and fail if all are.
  *
  * A plain tensor or variable counts once for each replica if there are axes, else it is its own
  * MEAN, MIN and MAX. The mean of integers is a float, with one replica too.
  *
  * Indexed slices without axes are concatenated in replica order; an index may occur several times,
- * and MEAN divides the values by the number of components. With axes, beside tensors, and by MIN
- * and MAX, they are reduced as dense tensors. Collective.
+ * and MEAN divides the values by the number of components. With axes, by MIN and MAX, and where
+ * other components are tensors, they are reduced as dense tensors. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
     umbo_strategy *strategy, const umbo_value *value, umbo_reduce_op op,

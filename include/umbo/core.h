@@ -237,7 +237,7 @@ extern "C" {
 /** The mark that UMBO_STRUCT_SIZE() adds to the size of a struct. */
 #define UMBO_STRUCT_MARK (1431109632)
 
-/** All that there are: steps, elements, the elements that are shuffled together. */
+/** All of them: of the steps, of the elements, of the elements from which a shuffle draws. */
 #define UMBO_ALL (-11)
 
 /** Without end or bound: time-outs, intervals, repetitions, cardinalities, limits of clipping. */

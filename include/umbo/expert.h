@@ -83,7 +83,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_set_logical_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
 
 /**
- * Makes a contiguous tensor whose elements are whatever the memory held before.
+ * Makes a contiguous tensor without initialising its elements.
  *
  * @param[in] device The device that holds the elements; `device` may be NULL.
  */
@@ -290,7 +290,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
  *   changes when one before it ends.
  * @return UMBO_STATUS_OUT_OF_RANGE: no such variable.
  *
- * A loop over all of them adds those of adapters to a checkpoint, too.
+ * A loop over all of them adds the variables that adapters have made to a checkpoint, too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_variable(
     const umbo_strategy *strategy, int64_t index, umbo_variable **variable);

@@ -50,8 +50,8 @@ typedef struct umbo_gradients_options {
    * How many runs make one update; 1 or more. Apply after each run: the contributions of all of
    * them are added and divided by their total weight. With UMBO_LOSS_GLOBAL_MEAN the callback
    * divides by the examples of all of them. More than 1 takes 8 bytes for each element of the
-   * variables; of row-sparse variables only the rows that were named count. Several ranks with
-   * replicas_in_sync take 1 alone.
+   * variables; of row-sparse variables only the rows that were named count. With several ranks
+   * and replicas_in_sync it must be 1.
    */
   int64_t accumulation_steps;
   /**

@@ -4,7 +4,7 @@
 
 /**
  * @file io.h
- * @brief Files: checkpoints, from which training resumes with the same bits; arrays; positions.
+ * @brief Files: checkpoints, from which training resumes bit-identically; arrays; positions.
  *
  * Objects are added to a checkpoint by names, which differ. A program that resumes makes the same
  * objects, adds them by the same names, and restores the file (docs/checkpoints.md).
@@ -150,7 +150,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_read_string(
 /**
  * Saves everything that was added, and the strategy's step number, to a file.
  *
- * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular
+ * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: not a regular
  *   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
  *   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
  *   applied, or they were not added. What the system says (see above).
@@ -171,7 +171,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  * Restores everything that was added, and the strategy's step number, from a file. Replicas and
  * ranks may be more or fewer than when it was saved.
  *
- * @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular
+ * @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: not a regular
  *   file, or objects that do not fit; the message lists all that is missing, unexpected or of
  *   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
  *   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
@@ -223,7 +223,7 @@ typedef umbo_status (*umbo_map_name_fn)(
     const char *tensor_name, void *user_data, const char **variable_name);
 
 /**
- * Is told what became of a variable, or of a tensor of the file.
+ * Reports what became of a variable, or of a tensor of the file.
  *
  * @param[in] variable_name The variable. `variable_name` is NULL if the tensor is used for none.
  *   Valid for the call.
@@ -248,7 +248,7 @@ typedef struct umbo_load_weights_options {
   const char *const *names;
   /** For each of `names` the name of its tensor in the file. NULL: the same names. */
   const char *const *tensor_names;
-  /** With what all these names of tensors begin in the file, such as "model.". NULL: nothing. */
+  /** The beginning of all these names of tensors in the file, such as "model.". NULL: none. */
   const char *prefix;
   /** Names the variables of tensors, in place of `tensor_names` and `prefix`. NULL: none. */
   umbo_map_name_fn map_name;
@@ -263,8 +263,8 @@ typedef struct umbo_load_weights_options {
   /** 1: variables for which the file has no tensor keep their values. 0: they are refused. */
   int32_t allow_missing;
   /**
-   * Is told what was loaded, what the file does not have, and what of it is not used. NULL:
-   * nothing.
+   * Reports what was loaded, what the file lacks, and which of its tensors are not used. NULL:
+   * no report.
    */
   umbo_loaded_weight_fn report;
   /** Passed to `report`. */
@@ -292,7 +292,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights_to_memory(
  * - UMBO_STATUS_NOT_FOUND: also no variable of a name in `names`.
  * - UMBO_STATUS_INVALID_ARGUMENT: also two tensors that `map_name` gives one name.
  *
- * All that is chosen is loaded, or nothing. Other tensors of the file are left.
+ * Either all that was chosen is loaded, or nothing. Other tensors of the file are ignored.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
     umbo_checkpoint *checkpoint, const char *path, const umbo_load_weights_options *options);
@@ -325,7 +325,7 @@ typedef struct umbo_checkpoint_manager_options {
   size_t struct_size;
   /** How many of the newest, those that were saved last, are kept; at least 1. */
   int64_t max_to_keep;
-  /** How many of those with the best metric are kept beside the newest. */
+  /** How many of those with the best metric are kept in addition to the newest. */
   int64_t max_best_to_keep;
   /** 1: a larger metric is better. 0: a smaller one. */
   int32_t larger_is_better;
@@ -373,8 +373,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
 /**
  * Saves a checkpoint if one is due, and removes those that are not kept any more.
  *
- * @param[in] step What the program counts, such as steps or epochs; 0 or more. It names the file.
- * @param[in] metric What the best are the best by; NaN is never among them. NULL: none.
+ * @param[in] step The number of a step or an epoch, as the program counts them; 0 or more. It is a
+ *   part of the file's name.
+ * @param[in] metric The metric by which the best are chosen; a NaN is never among them. NULL:
+ *   none.
  * @param[in] force 1: saves in any case. 0: if one is due.
  * @param[out] saved 1: it was saved. 0: none was due. May be NULL.
  * @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has

@@ -100,8 +100,8 @@ typedef struct umbo_metric_options {
    */
   int64_t ignore_index;
   /**
-   * 1: there is an `ignore_index`, which sums, means, counts and errors do not take. 0: all
-   * labels count.
+   * 1: there is an `ignore_index`, which sums, means, counts and errors refuse. 0: all labels
+   * count.
    */
   int32_t has_ignore_index;
 } umbo_metric_options;
@@ -218,7 +218,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
  * Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
  *
  * Sums of whole numbers are exact, up to 2^53. Other sums are float64, in the order of the runs
- * and then of the replicas: the same bits for the same calls.
+ * and then of the replicas: bit-identical for the same calls.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
     const umbo_metrics *metrics, const char *name, umbo_metric_result *result);

@@ -335,8 +335,9 @@ typedef enum umbo_average UMBO_INT32 {
 typedef struct umbo_optimizer_options {
   size_t struct_size;
   /**
-   * Finite and 0 or more. AdamW and LAMB apply it beside the gradient (decoupled); other rules
-   * add weight_decay * w to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
+   * Finite and 0 or more. AdamW and LAMB apply it apart from the gradient (decoupled); other
+   * rules add weight_decay * w to the gradient (L2). UMBO_AUTO: that of the rule's options, or
+   * none.
    */
   double weight_decay;
   /**
@@ -500,11 +501,11 @@ typedef struct umbo_apply_report {
  *   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted, the last run failed, or the strategy is draining. What the schedule returned.
  *
- * If it fails, nothing changes, but that ranks which have exchanged the gradients have used them
+ * If it fails, nothing changes, except that ranks that have exchanged the gradients have used them
  * up. Outside of a run it waits for the run of another thread and acts at once. Inside a run it is
  * deferred to the run's commit point, and fails with the run, or makes the run fail; in a
- * replica's callback all replicas make the call (umbo_replica_context_merge_call()).
- * With k `accumulation_steps` every k-th apply updates; the others add to a sum.
+ * replica's callback all replicas make the call (umbo_replica_context_merge_call()). With k
+ * `accumulation_steps` every k-th apply updates; the others add to a sum.
  *
  * Collective. Ranks with different settings or progress are UMBO_STATUS_FAILED_PRECONDITION.
  */
@@ -513,7 +514,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_apply(
     umbo_apply_report *report);
 
 /**
- * Gets what the last apply did that was carried out, deferred ones included. All fields are 0
+ * Gets the report of the last apply that was carried out, deferred ones included. All fields are 0
  * before the first.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
@@ -522,7 +523,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
 /**
  * Computes the learning rate of an update.
  *
- * @param[in] step How many updates the optimizer has made before this one.
+ * @param[in] step The number of updates that the optimizer has made before this one.
  * @param[out] learning_rate Must be written; finite and 0 or more.
  * @return UMBO_OK, or why it failed: then the apply fails and changes nothing.
  *

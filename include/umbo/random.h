@@ -8,14 +8,14 @@
  *
  * The numbers of an example follow from a key alone: a seed, a stream, the step and the number of
  * the example in its batch. They are the same for any way in which the batch is split, after a
- * training was resumed, and on every machine. Fewer numbers for an example are the first of more.
- * The generator is ChaCha with 8 rounds, as for the initial values of variables.
+ * training was resumed, and on every machine. Fewer numbers for each example are the first ones
+ * of more. The generator is ChaCha with 8 rounds, as for the initial values of variables.
  *
  * Threads: all functions are *concurrent*. They fill host memory.
  *
  * Example:
  * ```c
- * // Dropout: sets a tenth of the activations to 0, and makes the others larger by as much.
+ * // Dropout: sets a tenth of the activations to 0, and scales the others up to keep their mean.
  * static umbo_status drop_out(umbo_replica_context *ctx, int64_t rows, int64_t width,
  *                             float *activations) {
  *   umbo_random_key key = UMBO_RANDOM_KEY_INIT;
@@ -66,8 +66,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_random_key(
 /**
  * Draws uniform numbers from 0 up to, but not, 1.
  *
- * @param[in] example_count How many examples, from `key->first_example` on.
- * @param[in] count How many numbers for each example.
+ * @param[in] example_count The number of examples, from `key->first_example` on.
+ * @param[in] count The count of numbers for each example.
  * @param[in] dtype UMBO_DTYPE_FLOAT32, for 24 random bits, or UMBO_DTYPE_FLOAT64, for 53.
  * @param[out] numbers Host memory for `example_count` rows of `count` numbers. `numbers` may be
  *   NULL if there are none.

@@ -58,8 +58,8 @@ typedef struct umbo_replica_context_info {
    */
   int64_t local_example_count;
   /**
-   * The number of examples of all replicas, UMBO_NONE if it is not known. Of several ranks those
-   * count that know theirs.
+   * The number of examples of all replicas, UMBO_NONE if it is not known. With several ranks it
+   * is the sum over those that know theirs.
    */
   int64_t global_example_count;
   /**

@@ -91,7 +91,7 @@ typedef struct umbo_strategy_options {
    */
   const char *parameter_device;
   /**
-   * The number of replicas of all ranks together, 1 to 1024: results have the same bits for any
+   * The number of replicas of all ranks together, 1 to 1024: results are bit-identical for any
    * number of ranks and devices. At least one for each compute device of each rank; the same on
    * all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
    * replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
@@ -131,11 +131,11 @@ typedef struct umbo_strategy_options {
    */
   const umbo_communicator *communicator;
   /**
-   * 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or
-   * to variables, elements that were not written, views that are used too late). They fail with
-   * UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings
-   * become errors, except those about the machine. Runs take longer. The environment variable
-   * UMBO_STRICT=1 makes all strategies strict.
+   * 1: look for mistakes of callbacks that are not noticed without it (writes outside of buffers
+   * or to variables, elements that were not written, views that are used too late). They fail
+   * with UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and
+   * warnings become errors, except those about the machine. Runs take longer. The environment
+   * variable UMBO_STRICT=1 makes all strategies strict.
    */
   int32_t strict;
   /**
@@ -328,8 +328,8 @@ typedef struct umbo_run_options {
  *
  * Runs of one strategy happen one at a time, in the order of the calls. A run inside a merge call
  * is a part of the step around it. A callback must not wait for a thread that runs or assigns on
- * the same strategy: both would wait for ever. A thread that has waited for 10 seconds logs for
- * what. Collective.
+ * the same strategy: they would deadlock. A thread that has waited for 10 seconds logs what it
+ * waits for. Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
     umbo_strategy *strategy, umbo_replica_fn function, const umbo_value *args, void *user_data,

@@ -286,7 +286,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_worker_devices(
 UMBO_MUST_USE static inline umbo_status umbo_strategy_parameter_devices(
     const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length);
 
-/** Calls umbo_strategy_update() for state beside a variable, outside the callbacks of replicas. */
+/** Calls umbo_strategy_update() for state of a variable, outside the callbacks of replicas. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_update_non_slot(
     umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function,
     const umbo_value *args, void *user_data, umbo_value **result);

@@ -56,11 +56,11 @@ pub struct umbo_apply_report {
 ///   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted, the last run failed, or the strategy is draining. What the schedule returned.
 ///
-/// If it fails, nothing changes, but that ranks which have exchanged the gradients have used them
+/// If it fails, nothing changes, except that ranks that have exchanged the gradients have used them
 /// up. Outside of a run it waits for the run of another thread and acts at once. Inside a run it is
 /// deferred to the run's commit point, and fails with the run, or makes the run fail; in a
-/// replica's callback all replicas make the call (umbo_replica_context_merge_call()).
-/// With k `accumulation_steps` every k-th apply updates; the others add to a sum.
+/// replica's callback all replicas make the call (umbo_replica_context_merge_call()). With k
+/// `accumulation_steps` every k-th apply updates; the others add to a sum.
 ///
 /// Collective. Ranks with different settings or progress are UMBO_STATUS_FAILED_PRECONDITION.
 #[c_call(optional_result(report), options(options))]
@@ -106,7 +106,7 @@ pub(crate) fn report_of(done: &ApplyReport) -> umbo_apply_report {
     }
 }
 
-/// Gets what the last apply did that was carried out, deferred ones included. All fields are 0
+/// Gets the report of the last apply that was carried out, deferred ones included. All fields are 0
 /// before the first.
 #[c_call(result(report), get(optimizer))]
 pub fn umbo_optimizer_last_report(

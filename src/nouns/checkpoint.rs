@@ -198,7 +198,7 @@ pub fn umbo_checkpoint_read_string(
 
 /// Saves everything that was added, and the strategy's step number, to a file.
 ///
-/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular
+/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: not a regular
 ///   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
 ///   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
 ///   applied, or they were not added. What the system says (see above).
@@ -219,7 +219,7 @@ pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_c
 /// Restores everything that was added, and the strategy's step number, from a file. Replicas and
 /// ranks may be more or fewer than when it was saved.
 ///
-/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular
+/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: not a regular
 ///   file, or objects that do not fit; the message lists all that is missing, unexpected or of
 ///   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
 ///   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a

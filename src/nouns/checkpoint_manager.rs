@@ -11,7 +11,7 @@ use umbo_core::system::names;
 pub struct umbo_checkpoint_manager_options {
     /// How many of the newest, those that were saved last, are kept; at least 1.
     pub max_to_keep: i64,
-    /// How many of those with the best metric are kept beside the newest.
+    /// How many of those with the best metric are kept in addition to the newest.
     pub max_best_to_keep: i64,
     /// 1: a larger metric is better. 0: a smaller one.
     pub larger_is_better: i32,
@@ -73,8 +73,10 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 
 /// Saves a checkpoint if one is due, and removes those that are not kept any more.
 ///
-/// @param[in] step What the program counts, such as steps or epochs; 0 or more. It names the file.
-/// @param[in] metric What the best are the best by; NaN is never among them. NULL: none.
+/// @param[in] step The number of a step or an epoch, as the program counts them; 0 or more. It is a
+///   part of the file's name.
+/// @param[in] metric The metric by which the best are chosen; a NaN is never among them. NULL:
+///   none.
 /// @param[in] force 1: saves in any case. 0: if one is due.
 /// @param[out] saved 1: it was saved. 0: none was due. May be NULL.
 /// @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has

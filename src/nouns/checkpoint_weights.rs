@@ -45,7 +45,7 @@ pub type umbo_map_name_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Is told what became of a variable, or of a tensor of the file.
+/// Reports what became of a variable, or of a tensor of the file.
 ///
 /// @param[in] variable_name The variable. `variable_name` is NULL if the tensor is used for none.
 ///   Valid for the call.
@@ -74,7 +74,7 @@ pub struct umbo_load_weights_options {
     /// For each of `names` the name of its tensor in the file. NULL: the same names.
     #[counted_by(count, optional)]
     pub tensor_names: *const *const c_char,
-    /// With what all these names of tensors begin in the file, such as "model.". NULL: nothing.
+    /// The beginning of all these names of tensors in the file, such as "model.". NULL: none.
     pub prefix: *const c_char,
     /// Names the variables of tensors, in place of `tensor_names` and `prefix`. NULL: none.
     pub map_name: umbo_map_name_fn,
@@ -86,8 +86,8 @@ pub struct umbo_load_weights_options {
     pub convert_floats: i32,
     /// 1: variables for which the file has no tensor keep their values. 0: they are refused.
     pub allow_missing: i32,
-    /// Is told what was loaded, what the file does not have, and what of it is not used. NULL:
-    /// nothing.
+    /// Reports what was loaded, what the file lacks, and which of its tensors are not used. NULL:
+    /// no report.
     pub report: umbo_loaded_weight_fn,
     /// Passed to `report`.
     pub report_user_data: *mut c_void,
@@ -101,7 +101,7 @@ pub struct umbo_load_weights_options {
 /// - UMBO_STATUS_NOT_FOUND: also no variable of a name in `names`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: also two tensors that `map_name` gives one name.
 ///
-/// All that is chosen is loaded, or nothing. Other tensors of the file are left.
+/// Either all that was chosen is loaded, or nothing. Other tensors of the file are ignored.
 #[c_call(path(path), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,

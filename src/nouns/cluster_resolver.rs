@@ -28,8 +28,8 @@ pub fn umbo_cluster_resolver_from_tf_config(
 }
 
 /// Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE,
-/// PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first two of them that are set
-/// count.
+/// PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first pair of them that is set
+/// is used.
 ///
 /// @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or TF_CONFIG and a launcher
 ///   disagree; the message names them.

@@ -71,8 +71,8 @@ pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 /// The functions of a communicator, which move bytes and never sum.
 ///
 /// All ranks call each but `abort` in the same order, and it returns when it has what it needs of
-/// the others. It must not wait for ever for a rank that is lost. After a failure only `abort` is
-/// called. They must not use the communicator that calls them.
+/// the others. It must not wait without limit for a rank that is lost. After a failure only `abort`
+/// is called. They must not use the communicator that calls them.
 #[c_struct(rank_count = 1, node_rank_count = 1)]
 pub struct umbo_communicator_functions {
     /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it

@@ -71,7 +71,7 @@ constants! { Verdict {
 #[c_struct(relative_tolerance = UMBO_AUTO as f64)]
 pub struct umbo_equivalence_options {
     /// The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0:
-    /// the same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for
+    /// bit-identical. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for
     /// float32, more for larger batches, 0.012 for float16, 0.026 for bfloat16.
     pub relative_tolerance: f64,
     /// A difference up to this never counts; 0 or more.

@@ -53,8 +53,8 @@ pub struct umbo_metric_options {
     /// With `has_ignore_index`: examples with this label do not count, whatever is predicted for
     /// them. It may be any number, as -100 or 255.
     pub ignore_index: i64,
-    /// 1: there is an `ignore_index`, which sums, means, counts and errors do not take. 0: all
-    /// labels count.
+    /// 1: there is an `ignore_index`, which sums, means, counts and errors refuse. 0: all labels
+    /// count.
     pub has_ignore_index: i32,
 }
 
@@ -313,7 +313,7 @@ pub fn umbo_metrics_add_labels(
 /// Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
 ///
 /// Sums of whole numbers are exact, up to 2^53. Other sums are float64, in the order of the runs
-/// and then of the replicas: the same bits for the same calls.
+/// and then of the replicas: bit-identical for the same calls.
 #[c_call(result(result), text(name), get(metrics))]
 pub fn umbo_metrics_result(
     metrics: *const umbo_metrics,

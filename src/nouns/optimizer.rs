@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 
 /// Computes the learning rate of an update.
 ///
-/// @param[in] step How many updates the optimizer has made before this one.
+/// @param[in] step The number of updates that the optimizer has made before this one.
 /// @param[out] learning_rate Must be written; finite and 0 or more.
 /// @return UMBO_OK, or why it failed: then the apply fails and changes nothing.
 ///

@@ -66,8 +66,8 @@ pub fn umbo_replica_context_random_key(
 
 /// Draws uniform numbers from 0 up to, but not, 1.
 ///
-/// @param[in] example_count How many examples, from `key->first_example` on.
-/// @param[in] count How many numbers for each example.
+/// @param[in] example_count The number of examples, from `key->first_example` on.
+/// @param[in] count The count of numbers for each example.
 /// @param[in] dtype UMBO_DTYPE_FLOAT32, for 24 random bits, or UMBO_DTYPE_FLOAT64, for 53.
 /// @param[out] numbers Host memory for `example_count` rows of `count` numbers. `numbers` may be
 ///   NULL if there are none.

@@ -148,8 +148,8 @@ pub struct umbo_replica_context_info {
     /// The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the
     /// arguments have no per-replica value, as elements of distributed datasets are.
     pub local_example_count: i64,
-    /// The number of examples of all replicas, UMBO_NONE if it is not known. Of several ranks those
-    /// count that know theirs.
+    /// The number of examples of all replicas, UMBO_NONE if it is not known. With several ranks it
+    /// is the sum over those that know theirs.
     pub global_example_count: i64,
     /// The number of the step, from 1; 0 in no run. A step that takes no effect and those of
     /// umbo_strategy_check_equivalence() leave their number to the next.

@@ -82,8 +82,8 @@ pub struct umbo_run_options {
 ///
 /// Runs of one strategy happen one at a time, in the order of the calls. A run inside a merge call
 /// is a part of the step around it. A callback must not wait for a thread that runs or assigns on
-/// the same strategy: both would wait for ever. A thread that has waited for 10 seconds logs for
-/// what. Collective.
+/// the same strategy: they would deadlock. A thread that has waited for 10 seconds logs what it
+/// waits for. Collective.
 #[c_call(
     owned_by(user_data, options),
     options(options),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use umbo_core::error::Result;
 use umbo_core::input::Cardinality;
 
-/// All that there are: steps, elements, the elements that are shuffled together.
+/// All of them: of the steps, of the elements, of the elements from which a shuffle draws.
 pub const UMBO_ALL: i64 = -11;
 /// Without end or bound: time-outs, intervals, repetitions, cardinalities, limits of clipping.
 pub const UMBO_INFINITE: i64 = -12;

@@ -20,7 +20,7 @@ pub struct umbo_strategy_options {
     /// The name of the device of the variables. NULL: the compute device if there is one, else
     /// CPU:0.
     pub parameter_device: *const c_char,
-    /// The number of replicas of all ranks together, 1 to 1024: results have the same bits for any
+    /// The number of replicas of all ranks together, 1 to 1024: results are bit-identical for any
     /// number of ranks and devices. At least one for each compute device of each rank; the same on
     /// all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
     /// replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
@@ -48,11 +48,11 @@ pub struct umbo_strategy_options {
     /// Joins ranks, whose replicas run in sync (cluster.h). The strategy keeps it. NULL: this
     /// process is alone.
     pub communicator: *const umbo_communicator,
-    /// 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or
-    /// to variables, elements that were not written, views that are used too late). They fail with
-    /// UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings
-    /// become errors, except those about the machine. Runs take longer. The environment variable
-    /// UMBO_STRICT=1 makes all strategies strict.
+    /// 1: look for mistakes of callbacks that are not noticed without it (writes outside of buffers
+    /// or to variables, elements that were not written, views that are used too late). They fail
+    /// with UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and
+    /// warnings become errors, except those about the machine. Runs take longer. The environment
+    /// variable UMBO_STRICT=1 makes all strategies strict.
     pub strict: i32,
     /// The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
     /// differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.

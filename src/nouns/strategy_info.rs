@@ -76,7 +76,7 @@ pub fn umbo_strategy_fingerprint(strategy: *const umbo_strategy, fingerprint: *m
 ///   changes when one before it ends.
 /// @return UMBO_STATUS_OUT_OF_RANGE: no such variable.
 ///
-/// A loop over all of them adds those of adapters to a checkpoint, too.
+/// A loop over all of them adds the variables that adapters have made to a checkpoint, too.
 #[c_call(out(variable), index(index), get(strategy))]
 pub fn umbo_strategy_variable(
     strategy: *const umbo_strategy,

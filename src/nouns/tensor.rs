@@ -29,7 +29,7 @@ pub fn umbo_tensor_create_zeros(
     tensor.write(make(made)?);
 }
 
-/// Makes a contiguous tensor whose elements are whatever the memory held before.
+/// Makes a contiguous tensor without initialising its elements.
 ///
 /// @param[in] device The device that holds the elements; `device` may be NULL.
 #[c_call(out(tensor), shape(shape, ndim), device(device), dtype(dtype))]
