@@ -5,6 +5,7 @@ pub use record::*;
 pub mod cancellation;
 pub(crate) mod dispatch;
 pub(crate) mod draining;
+mod entry;
 pub(crate) mod execution;
 pub(crate) mod lending;
 pub mod limits;
