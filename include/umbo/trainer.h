@@ -39,7 +39,7 @@ extern "C" {
 typedef struct umbo_row_place {
   /** The number of the row. */
   int64_t row;
-  /** Where its gradient is added. NULL: no row is here. */
+  /** The memory to which its gradient is added. NULL: no row is here. */
   float *gradient;
 } umbo_row_place;
 

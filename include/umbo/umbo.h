@@ -51,9 +51,9 @@
  *
  * Included by name: trainer.h (all of it made together, for weights that are arrays of floats),
  * io.h (files and checkpoints), cluster.h (several processes), diagnose.h (what time goes to),
- * expert.h (update rules of the program, other libraries' tensors, sparse values), dlpack.h,
- * tensorflow.h (for programs that follow TensorFlow's strategy call by call), gpu.h (experimental),
- * all.h (all of them). C++ programs include umbo.hpp.
+ * expert.h (update rules of the program, other libraries' tensors, sparse values, scopes, rarer
+ * datasets), dlpack.h, tensorflow.h (for programs that follow TensorFlow's strategy call by call),
+ * gpu.h (experimental), all.h (all of them). C++ programs include umbo.hpp.
  */
 
 #include <umbo/core.h>
