@@ -300,7 +300,10 @@ fn follow_tables(items: &[UpdateGroup], context: UpdateContext<'_>, pieces: &mut
     let of_table = |item: &UpdateGroup| {
         context.sources.rows(item.index)?;
         let update = item.update.as_ref()?;
-        Some((context.average(update)?, context.operands(update).0.reading()))
+        Some((
+            context.average(update)?,
+            context.operands(update).0.reading(),
+        ))
     };
     pieces.clear();
     for item in items {

@@ -135,7 +135,13 @@ impl ApplyBackend for DeviceBackend {
             } else {
                 copy_out(self.0, &copies)?;
                 on_device(self.0, |launcher| launcher.update(&updates))?;
-                compute(self.0, context, prepared.iter().copied(), &copies, &averages)?
+                compute(
+                    self.0,
+                    context,
+                    prepared.iter().copied(),
+                    &copies,
+                    &averages,
+                )?
             }
         };
         let flags = Some(NotFinite { flags, on_host });

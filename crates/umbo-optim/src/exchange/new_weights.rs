@@ -121,10 +121,16 @@ impl Shards {
             let contributions = &mut *contributions[range.worker()].lock();
             for (at, part) in range.parts() {
                 let ShardRange { item, range, .. } = &own_ranges[at];
-                with_pass(context, items[*item], contributions, false, |update, pass| {
-                    let pass = pass.trying(&places[at], range.start, &part);
-                    context.rule.update(&update.scalars, &pass);
-                });
+                with_pass(
+                    context,
+                    items[*item],
+                    contributions,
+                    false,
+                    |update, pass| {
+                        let pass = pass.trying(&places[at], range.start, &part);
+                        context.rule.update(&update.scalars, &pass);
+                    },
+                );
             }
         });
         let found = items

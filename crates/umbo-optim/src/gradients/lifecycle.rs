@@ -114,8 +114,8 @@ impl Gradients {
     pub(crate) fn claim(&self) -> Result<Claim<'_>> {
         if !self.step.claim() {
             return Err(Error::precondition(
-                "gradients: they are applied twice in one step; apply once for each run, and not in \
-                 the step of an epoch, which applies by itself",
+                "gradients: they are applied twice in one step; apply once for each run, and not \
+                 in the step of an epoch, which applies by itself",
             ));
         }
         Ok(Claim(self))

@@ -409,7 +409,7 @@ impl Optimizer {
         self.lock().variables.list().clone()
     }
 
-    /// Which of the slots has this name. NotFound, with the names that there are, if none has.
+    /// The position of the slot of this name. NotFound, with all names, if there is none.
     pub(crate) fn slot_index(&self, name: &str) -> Result<usize> {
         let state = self.lock();
         state.variables.list().index_of(name, self.rule.name())
