@@ -23,7 +23,7 @@ fn dropped_action_leaves_the_contributions() {
     action.prepare().unwrap();
     // Meanwhile neither the contributions nor the variable's state can be used twice.
     let message = refusal(apply(&optimizer, &gradients), Status::FailedPrecondition);
-    assert!(message.contains("another apply"), "{message}");
+    assert!(message.contains("applied twice"), "{message}");
     let others = crate::setup::gradients(1, &[&variable], Sum);
     step(&others, 1, &[Some(&[1.0f32])], &[1.0]);
     let message = refusal(apply(&optimizer, &others), Status::FailedPrecondition);
