@@ -161,7 +161,9 @@ fn is_left_behind(name: &str) -> bool {
 /// The patches of `c_examples/loops`, each with the program that it changes.
 fn is_patch_of_a_loop(file: &Path) -> bool {
     let is_patch = file.extension().is_some_and(|end| end == "diff");
-    let is_of_a_program = ["c", "cpp"].iter().any(|end| file.with_extension(end).exists());
+    let is_of_a_program = ["c", "cpp"]
+        .iter()
+        .any(|end| file.with_extension(end).exists());
     is_patch && is_of_a_program && file.parent().unwrap().ends_with("loops")
 }
 

@@ -37,9 +37,10 @@ const LISTS: [&str; 23] = [
 
 /// Files that name some of the rules: the modules, those that update single rows, and those that a
 /// peer has.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "crates/umbo-optim/src/rules/mod.rs",
     "include/umbo/adapters/torch/optimizer.hpp",
+    "tests/engines/test_torch_tutorials.cpp",
     "tests/engines/torch_loops.hpp",
     "tests/judges/optax_aliases.py",
     "tests/judges/torch_optimizers.py",

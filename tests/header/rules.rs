@@ -341,12 +341,10 @@ fn comments_say_what_is_their_own() {
     assert!(list.is_empty(), "{}", list.join("\n"));
 }
 
-/// A header is a page to read.
+/// A header is a page to read: it comes to the point.
 #[test]
-fn headers_are_short() {
-    let mut lines = 0;
+fn headers_begin_with_declarations() {
     for (header, text) in headers() {
-        lines += text.lines().count();
         let declaration = |line: &str| {
             ["typedef ", "UMBO_", "static inline", "#define UMBO_"]
                 .iter()
@@ -363,7 +361,6 @@ fn headers_are_short() {
             first + 1
         );
     }
-    assert!(lines <= 8000, "{lines} lines");
 }
 
 /// `umbo.h` has what a trainer needs; the rest is in headers that are included by name.

@@ -37,7 +37,7 @@ const NO_RUN: (u64, f64) = (0, 0.0);
 /// The learning rate of an update, by the number of updates that came before it.
 pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 
-/// Where the learning rate of each update comes from, if it is not a number.
+/// The source of the learning rate of each update, if it is not a number.
 #[derive(Clone)]
 pub(crate) enum RateSource {
     /// A function of the program's.

@@ -47,7 +47,7 @@ pub enum ScheduleKind {
     Plateau(Plateau),
 }
 
-/// When a plateau is found, and what follows.
+/// The conditions under which a plateau is found, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
     /// The factor of the rate; more than 0, less than 1.

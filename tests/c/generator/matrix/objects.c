@@ -87,6 +87,7 @@ static void make_objects(struct objects *good) {
     umbo_strategy_options strategy_options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
     umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_optimizer_options optimizer_options = UMBO_OPTIMIZER_OPTIONS_INIT;
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
     good->communicator = make_communicator();
@@ -121,6 +122,8 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_gradients_create(good->strategy, 1, &good->table, UMBO_LOSS_SUM,
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
+    optimizer_options.average = UMBO_AVERAGE_MEAN;
+    CHECK_OK(umbo_optimizer_configure(good->optimizer, &optimizer_options));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &none, NULL, &good->no_elements));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
