@@ -18,7 +18,7 @@ static inline umbo_status umbo_rows_gradient_row(
     return umbo_rows_new_gradient_row(rows, array, row, gradient);
   }
   all = &rows->places[array];
-  at = ((uint64_t)row * all->multiplier) >> all->shift;
+  at = (UMBO_ENUM_VALUE(uint64_t, row) * all->multiplier) >> all->shift;
   for (;; at = (at + 1) & all->mask) {
     place = &all->places[at];
     if (place->gradient == NULL) {
