@@ -21,7 +21,7 @@ endfunction()
 at_most("lib*/libumbo.a" 45000)
 at_most("bin/umbo" 6500)
 # Three sets of instructions for each frequent loop are most of it.
-at_most("lib*/libumbo.so.${VERSION}" 9000)
+at_most("lib*/libumbo.so.${VERSION}" 9200)
 set(library "${FOUND}")
 get_filename_component(directory "${library}" DIRECTORY)
 set(debug_file "${directory}/.debug/libumbo.so.${VERSION}.debug")

@@ -73,6 +73,11 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("says what UMBO_CHECK_STEPS cannot do"),
     ),
     (
+        "crates/umbo-device/src/page_lock.rs",
+        "at each step stay",
+        Warns("tells of the memory that the system lets a process lock, and of speed alone"),
+    ),
+    (
         "crates/umbo-core/src/training/trainer/mod.rs",
         "the training that was restored had",
         Warns("tells of options that may be meant, when the training is restored"),
