@@ -285,7 +285,7 @@ fn benchmarks_are_drawn() {
             "update",
             &memory,
             &[
-                "float32, gradient float32, copy none, clip false, variables 1",
+                "float32, gradient float32, copy none, clip false, average false, variables 1",
                 "adamw, replicas 2",
             ],
         ),
