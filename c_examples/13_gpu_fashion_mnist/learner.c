@@ -143,8 +143,9 @@ static void create_strategy(learner *l, int64_t device_count, const char *const 
   l->replicas = (int)info.local_replica_count;
   for (int i = 0; i < l->replicas; ++i) {
     static const int64_t sums[1] = {3};
-    const char *device = learner_device(l, i);
+    const char *device = NULL;
     umbo_view view;
+    UMBO_CHECK(umbo_strategy_compute_device(l->strategy, i, &device));
     UMBO_CHECK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT64, 1, sums, device, &l->totals[i]));
     UMBO_CHECK(umbo_tensor_mutable_view(l->totals[i], &view));
     l->totals_at[i] = view.mutable_data;
