@@ -1,10 +1,6 @@
 //! The base of all crates of Umbo: errors, names that C reads, too, logs and spans.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
 
 /// Declares an enum with a list of all its variants, `ALL`.
 #[macro_export]

@@ -27,11 +27,6 @@
 //! the gradient's own scale, and the constant need not be known.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[macro_use]
 extern crate umbo_base;
 

@@ -17,11 +17,6 @@
 //! - [`diagnose`]: step reports, advice, the trace. [`system`]: the operating system.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[macro_use]
 extern crate umbo_base;
 

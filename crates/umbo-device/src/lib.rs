@@ -1,8 +1,4 @@
 //! Devices: their names, their number, and the memory and threads of each.
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
 #![expect(
     unsafe_code,
     reason = "system calls, the CUDA driver, and work that is lent to other threads"

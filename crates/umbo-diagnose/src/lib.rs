@@ -15,11 +15,6 @@
 //! strategies nor tensors.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 pub mod advice;
 pub mod environment;
 mod first_runs;

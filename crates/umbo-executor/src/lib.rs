@@ -5,10 +5,6 @@
 //! that may wait. [`computing`] shares heavy work that does not wait. [`fork`] detects whether this
 //! process is a child in which the library does not work. [`wait`] defines how a thread waits for
 //! others, and [`sync`] has the primitives for it. [`shutdown`] ends idle threads.
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
 #![expect(
     unsafe_code,
     reason = "the processor's floating-point mode is set, and work is lent to other threads"

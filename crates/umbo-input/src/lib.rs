@@ -19,11 +19,6 @@
 //! so that a pass allocates nothing after its first elements.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[macro_use]
 extern crate umbo_base;
 

@@ -11,10 +11,6 @@
 //! - [`reduce`]: sums and means over replicas and axes.
 //! - [`rows`]: slices along dimension 0, selected by number.
 //! - [`update`]: the update of a variable from the gradients of all replicas, and norms.
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
 #![expect(
     unsafe_code,
     reason = "loops over memory that was checked before they begin"

@@ -19,11 +19,6 @@
     clippy::wildcard_enum_match_arm,
     reason = "whoever adds a kind of metric is told by the compiler where it has to be treated"
 )]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[macro_use]
 extern crate umbo_base;
 

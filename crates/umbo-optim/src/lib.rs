@@ -1,10 +1,5 @@
 #![doc = include_str!("README.md")]
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[macro_use]
 extern crate umbo_base;
 

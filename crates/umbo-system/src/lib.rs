@@ -10,11 +10,6 @@
 //! above this one.
 
 #![deny(unsafe_code)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
-
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]

@@ -29,10 +29,6 @@
 //! Elements are always initialised for the compiler: memory that is not zeroed holds unspecified
 //! bytes, all of which are valid elements (see
 //! [`Storage::uninitialized`](storage::Storage::uninitialized)).
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "these pages are for those who change the core: they are made with private items"
-)]
 #![expect(unsafe_code, reason = "who may use memory when is not said in types")]
 
 #[macro_use]
