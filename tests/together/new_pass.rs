@@ -233,7 +233,8 @@ impl Scene {
         let current = Arc::new(Mutex::new(None));
         let begun = Arc::new(AtomicU64::new(0));
         let step: Arc<ReplicaFunction> = {
-            let (current, begun) = (Arc::clone(&current), Arc::clone(&begun));
+            let current = Arc::clone(&current);
+            let begun = Arc::clone(&begun);
             Arc::new(move |context: &ReplicaContext| {
                 if context.replica() != 0 {
                     return Ok(None);
@@ -319,8 +320,10 @@ impl Scene {
 fn epochs_begin_and_end_passes_as_the_header_says() {
     let shardings = [Sharding::Data, Sharding::Off];
     for row in pairwise(&[DATA.len(), shardings.len(), 2, 2, 2]) {
-        let (data, sharding) = (DATA[row[0]], shardings[row[1]]);
-        let (size, replicas) = (1 + row[2], 1 + row[3]);
+        let data = DATA[row[0]];
+        let sharding = shardings[row[1]];
+        let size = 1 + row[2];
+        let replicas = 1 + row[3];
         let read_ahead = [0, 2][row[4]];
         // Ranks with data of their own do not know how long those of the others are.
         let is_known = matches!(data, Data::Known(_)) && (size == 1 || sharding == Sharding::Data);

@@ -116,7 +116,8 @@ impl Session<'_> {
         /// `CU_MEMHOSTREGISTER_PORTABLE`, without which other contexts do not know it as locked.
         const PORTABLE: u32 = 1;
         let context = self.current()?;
-        let (start, length) = (at as u64, bytes as u64);
+        let start = at as u64;
+        let length = bytes as u64;
         if at.is_null() || bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }

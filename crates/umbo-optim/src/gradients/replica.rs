@@ -86,7 +86,8 @@ impl DenseBuffer {
         let mirror = match (memory_of(tensor.device()) == home, mirrors) {
             (true, _) => None,
             (false, Some(mirrors)) => {
-                let (dtype, layout) = (tensor.dtype(), Layout::row_major(tensor.shape()));
+                let dtype = tensor.dtype();
+                let layout = Layout::row_major(tensor.shape());
                 let (_, start) = tensor.storage();
                 Some(Tensor::from_storage(
                     Arc::clone(mirrors),

@@ -166,7 +166,8 @@ impl NamedSchedule {
         } = self;
         if let ScheduleKind::OneCycle { initial } = self.kind {
             // As PyTorch has it: the peak is update W − 1, and the end is update T − 1.
-            let (peak, end) = ((warmup - 1) as f64, (updates - 1) as f64);
+            let peak = (warmup - 1) as f64;
+            let end = (updates - 1) as f64;
             let now = (before as f64).min(end);
             return match now <= peak {
                 true => half_wave(initial, 1.0, now / peak),

@@ -114,7 +114,8 @@ impl RowGradients {
     pub(super) fn end(&mut self) -> Result<()> {
         for (index, table) in self.tables.iter().enumerate() {
             if let Some(table) = table {
-                let (replica, step) = (self.replica, self.step);
+                let replica = self.replica;
+                let step = self.step;
                 self.gradients
                     .number_rows(replica, step, index, table.numbers())?;
             }

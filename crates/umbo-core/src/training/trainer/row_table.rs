@@ -97,8 +97,8 @@ pub(super) struct RowTable {
     most: usize,
 }
 
-// SAFETY: its pointers lead to its own memory, and to that of gradients, which is written by
-// whoever has the table.
+// SAFETY: its pointers lead to its own memory, and to that of gradients, which only the thread that
+// owns the table writes.
 unsafe impl Send for RowTable {}
 
 impl RowTable {
@@ -214,7 +214,7 @@ impl RowTable {
     #[inline]
     fn insert(&mut self, row: i64, place: usize) -> *mut f32 {
         let gradient = self.room.next;
-        // SAFETY: there is room for this row, which is written by whoever has the table.
+        // SAFETY: there is room for this row, which only the thread that owns the table writes.
         unsafe { gradient.write_bytes(0, self.shape.length) };
         self.room.next = gradient.wrapping_add(self.shape.length);
         self.room.rows -= 1;
