@@ -31,8 +31,8 @@ const char *gpu_find(void);
 const char *gpu_blas_file(void);
 
 /* In the callback of a replica on a GPU, whose context is current there. tf32: products on tensor cores, whose factors
- * have 10 bits after the point; otherwise float32 throughout ("pedantic" to cuBLAS). In both the same bits in each run on
- * a kind of card: a handle has one stream, and cuBLAS may not use atomic additions, its default. */
+ * have 10 bits after the point; otherwise float32 throughout ("pedantic" to cuBLAS). In both modes runs on one kind of
+ * card are bit-identical: a handle has one stream, and cuBLAS may not use atomic additions, its default. */
 umbo_status gpu_open(gpu *g, void *stream, int tf32);
 
 /* In a callback of the same replica, after gpu_open(), also if that failed. */

@@ -93,10 +93,10 @@ typedef struct umbo_nccl_options {
  * this rank only, before anything is exchanged. Call again: the other ranks are waiting.
  *
  * Gradients of variables on GPUs then go from GPU to GPU if all ranks have theirs there, and are
- * summed in rank order, with the same bits. After a timeout or an error of NCCL every call is
- * UMBO_STATUS_UNAVAILABLE. Only threads that call this library call NCCL. The release of the last
- * handle may wait for the ranks of this machine. This was run with a stand-in for NCCL, never on
- * GPUs.
+ * summed in rank order: all ranks have bit-identical results. After a timeout or an error of NCCL
+ * every call is UMBO_STATUS_UNAVAILABLE. Only threads that call this library call NCCL. The
+ * release of the last handle may wait for the ranks of this machine. This was run with a stand-in
+ * for NCCL, never on GPUs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_nccl(
     umbo_communicator *base, const char *device, const umbo_nccl_options *options,

@@ -247,7 +247,7 @@ typedef struct umbo_trainer_options {
   int64_t replicas;
   /**
    * The number of parts into which each batch is split, whatever the number of processors:
-   * results have the same bits on any number of them. 0: one for each replica.
+   * results are bit-identical on any number of them. 0: one for each replica.
    */
   int64_t replicas_in_sync;
   /** The seed of the orders of rows. */

@@ -79,7 +79,7 @@ pub struct umbo_trainer_options {
     /// `replicas_in_sync` it changes no bit of the result.
     pub replicas: i64,
     /// The number of parts into which each batch is split, whatever the number of processors:
-    /// results have the same bits on any number of them. 0: one for each replica.
+    /// results are bit-identical on any number of them. 0: one for each replica.
     pub replicas_in_sync: i64,
     /// The seed of the orders of rows.
     pub seed: u64,

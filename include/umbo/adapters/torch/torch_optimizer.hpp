@@ -163,7 +163,7 @@ public:
         for (const auto &group : theirs_->param_groups()) factors_.push_back(rate_ == 0 ? 1 : rate_of(group) / rate_);
     }
 
-    // For schedulers, and for whoever sets the learning rate in its parameter groups.
+    // Torch's optimizer, for schedulers, and for code that sets the learning rates of parameter groups.
     Rule &torch() noexcept { return *theirs_; }
     operator Rule &() noexcept { return *theirs_; }
 
