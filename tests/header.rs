@@ -18,7 +18,7 @@ mod matrix;
 mod number_tables;
 #[path = "c/generator/numbers.rs"]
 mod numbers;
-#[path = "header/rules.rs"]
+#[path = "header/rules/mod.rs"]
 mod rules;
 #[path = "c/generator/sequences.rs"]
 mod sequences;

@@ -1,50 +1,14 @@
 /* Moving averages of weights: as a state, in the place of the weights, saved, and refused. */
 #include <math.h>
 
-#include "check.h"
+#include "one_weight.h"
 
 enum { STEPS = 6 };
-
-typedef struct {
-    umbo_strategy *strategy;
-    umbo_variable *weight;
-    umbo_gradients *gradients;
-    umbo_optimizer *optimizer;
-} training;
-
-static umbo_status give_gradient(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                                 umbo_value **result) {
-    const training *self = (const training *)user_data;
-    umbo_view gradient;
-    (void)args;
-    (void)result;
-    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    *(float *)gradient.mutable_data = 1;
-    return umbo_gradients_submit_weighted(self->gradients, context, 1);
-}
 
 static umbo_optimizer_options averaging(umbo_average kind) {
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     options.average = kind;
     return options;
-}
-
-static training begin(umbo_strategy *strategy, const umbo_optimizer_options *options) {
-    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-    training self = {NULL, NULL, NULL, NULL};
-    self.strategy = strategy;
-    self.weight = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    CHECK_OK(umbo_gradients_create(strategy, 1, &self.weight, UMBO_LOSS_MEAN, NULL, &self.gradients));
-    sgd.learning_rate = 1;
-    CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &self.optimizer));
-    CHECK_OK(umbo_optimizer_configure(self.optimizer, options));
-    return self;
-}
-
-static void end(training *self) {
-    umbo_optimizer_release(self->optimizer);
-    umbo_gradients_release(self->gradients);
-    umbo_variable_release(self->weight);
 }
 
 /* The weight is -1, -2, -3 and so on. */
@@ -78,7 +42,7 @@ static void values(umbo_strategy *strategy) {
     of_kind[2].average_warmup = 1;
     of_kind[2].average_interval = 2;
     for (kind = 0; kind < 3; kind++) {
-        training self = begin(strategy, &of_kind[kind]);
+        training self = begin(strategy, 1, &of_kind[kind]);
         double average = 0;
         for (t = 1; t <= STEPS; t++) {
             step(&self);
@@ -119,7 +83,7 @@ static umbo_status look(void *user_data) {
 
 static void in_place_of_weights(umbo_strategy *strategy) {
     const umbo_optimizer_options none = averaging(UMBO_AVERAGE_NONE), mean = averaging(UMBO_AVERAGE_MEAN);
-    training self = begin(strategy, &mean);
+    training self = begin(strategy, 1, &mean);
     int t;
     for (t = 0; t < 3; t++) step(&self);
     CHECK_STATUS(umbo_optimizer_with_average(self.optimizer, look, &self), UMBO_STATUS_ABORTED);
@@ -130,7 +94,7 @@ static void in_place_of_weights(umbo_strategy *strategy) {
     CHECK_MESSAGE("average");
     end(&self);
 
-    self = begin(strategy, &none);
+    self = begin(strategy, 1, &none);
     CHECK_STATUS(umbo_optimizer_with_average(self.optimizer, look, &self), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("keeps no average");
     step(&self);
@@ -147,7 +111,7 @@ static void refuse(const training *self, const umbo_optimizer_options *options, 
 static void refused(umbo_strategy *strategy) {
     const umbo_optimizer_options exponential = averaging(UMBO_AVERAGE_EXPONENTIAL);
     umbo_optimizer_options options = averaging(UMBO_AVERAGE_NONE);
-    training self = begin(strategy, &options);
+    training self = begin(strategy, 1, &options);
     options = exponential;
     options.average_decay = 1;
     refuse(&self, &options, "average_decay");

@@ -1,42 +1,7 @@
 /* Learning rate schedules with a name, through C: rates, a plateau, a checkpoint, and what is refused. */
 #include <math.h>
 
-#include "check.h"
-
-typedef struct {
-    umbo_strategy *strategy;
-    umbo_variable *weight;
-    umbo_gradients *gradients;
-    umbo_optimizer *optimizer;
-} training;
-
-static umbo_status give_gradient(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                                 umbo_value **result) {
-    const training *self = (const training *)user_data;
-    umbo_view gradient;
-    (void)args;
-    (void)result;
-    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    *(float *)gradient.mutable_data = 1;
-    return umbo_gradients_submit_weighted(self->gradients, context, 1);
-}
-
-static training begin(umbo_strategy *strategy) {
-    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-    training self = {NULL, NULL, NULL, NULL};
-    self.strategy = strategy;
-    self.weight = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    self.gradients = make_mean_gradients(strategy, self.weight, 0);
-    sgd.learning_rate = 0.5;
-    CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &self.optimizer));
-    return self;
-}
-
-static void end(training *self) {
-    umbo_optimizer_release(self->optimizer);
-    umbo_gradients_release(self->gradients);
-    umbo_variable_release(self->weight);
-}
+#include "one_weight.h"
 
 /* The learning rate of the next update. */
 static double step(const training *self) {
@@ -73,7 +38,7 @@ static void rates(umbo_strategy *strategy) {
     all[3].interval = 2;
     all[4] = of_kind(UMBO_SCHEDULE_ONE_CYCLE, 2, 5);
     for (at = 0; at < SCHEDULES; at++) {
-        training self = begin(strategy);
+        training self = begin(strategy, 0.5, NULL);
         CHECK_OK(umbo_optimizer_set_named_schedule(self.optimizer, &all[at]));
         for (t = 0; t < STEPS; t++) CHECK(fabs(step(&self) - expected[at][t]) < 1e-12);
         end(&self);
@@ -83,7 +48,7 @@ static void rates(umbo_strategy *strategy) {
 /* The loss does not fall: after `patience` values the rate does, and a checkpoint knows. */
 static void plateau(umbo_strategy *strategy) {
     umbo_schedule_options options = of_kind(UMBO_SCHEDULE_PLATEAU, 0, 0);
-    training self = begin(strategy), other = begin(strategy);
+    training self = begin(strategy, 0.5, NULL), other = begin(strategy, 0.5, NULL);
     umbo_checkpoint *checkpoint = NULL;
     const char *path = "schedule.safetensors";
     CHECK_STATUS(umbo_optimizer_observe(self.optimizer, 1), UMBO_STATUS_FAILED_PRECONDITION);
@@ -120,7 +85,7 @@ static void refuse(const training *self, const umbo_schedule_options *options, c
 
 static void refused(umbo_strategy *strategy) {
     umbo_schedule_options options = of_kind(UMBO_SCHEDULE_COSINE, 4, 4);
-    training self = begin(strategy);
+    training self = begin(strategy, 0.5, NULL);
     refuse(&self, &options, "options.updates");
     options = of_kind(UMBO_SCHEDULE_CONSTANT, -1, 0);
     refuse(&self, &options, "options.warmup_updates");
