@@ -295,11 +295,17 @@ typedef struct umbo_trainer_options {
    * arrays with a `row_length`.
    */
   umbo_dtype gradient_dtype;
+  /**
+   * The decay of an exponential moving average of the weights, with its warm-up, which
+   * umbo_trainer_evaluate() takes for the weights; less than 1. 0: none.
+   */
+  double average_decay;
 } umbo_trainer_options;
 
 #define umbo_trainer_options_defaults \
   UMBO_STRUCT_SIZE(umbo_trainer_options), NULL, UMBO_AUTO, NULL, 0, 0, UMBO_AUTO, UMBO_INFINITE, \
-    1, UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL, UMBO_DTYPE_NONE
+    1, UMBO_LOSS_SUM, 0, 0, 0, 1, 0, NULL, UMBO_INFINITE, NULL, NULL, NULL, NULL, UMBO_DTYPE_NONE, \
+    0.0
 #define UMBO_TRAINER_OPTIONS_INIT { umbo_trainer_options_defaults }
 
 /**
@@ -468,7 +474,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
  * @param[out] loss The mean loss of a row. `loss` may be NULL.
  * @return As umbo_trainer_epoch().
  *
- * Its steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
+ * With `average_decay` the arrays have the averages of the weights as values during the call. Its
+ * steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
  * without it. umbo_strategy_metric_result() has the totals of metrics that `learn` adds to
  * (`rows->context`), such as an accuracy.
  */

@@ -4,7 +4,9 @@ use crate::machinery::prelude::*;
 use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
 use crate::nouns::update_rule::rule_named;
 use umbo_core::device::DeviceId;
-use umbo_core::optimizer::{Optimizer, Settings, VariableGroup};
+use umbo_core::optimizer::{
+    AverageKind, Averaging, Optimizer, PlateauState, Settings, VariableGroup,
+};
 use umbo_core::strategy::variables::NewVariable;
 use umbo_core::strategy::variables::in_place::create_in_place;
 use umbo_core::strategy::{Options, replicas_on_all_processors};
@@ -112,6 +114,9 @@ pub struct umbo_trainer_options {
     /// bytes are written and read; arrays, sums and the optimizer's state keep their type. Not for
     /// arrays with a `row_length`.
     pub gradient_dtype: umbo_dtype,
+    /// The decay of an exponential moving average of the weights, with its warm-up, which
+    /// umbo_trainer_evaluate() takes for the weights; less than 1. 0: none.
+    pub average_decay: f64,
 }
 
 /// Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
@@ -421,7 +426,12 @@ impl GivenOptimizer {
     }
 
     fn get(&self, strategy: &Strategy) -> Result<Arc<Optimizer>> {
-        let fields = &["learning_rate", "weight_decay", "global_clip_norm"];
+        let fields = &[
+            "learning_rate",
+            "weight_decay",
+            "global_clip_norm",
+            "average_decay",
+        ];
         match self {
             GivenOptimizer::Made(optimizer) if optimizer.strategy() == strategy.id() => {
                 Ok(Arc::clone(optimizer))
@@ -438,7 +448,11 @@ impl GivenOptimizer {
                 made.configure(given.settings).map_err(of_options(fields))?;
                 let schedule = given.schedule;
                 if !schedule.is_constant() {
-                    made.set_schedule(Arc::new(move |before| Ok(rate * schedule.factor(before))));
+                    // A function, since a trainer saves its schedule by itself.
+                    let schedule = schedule.named(rate);
+                    made.set_schedule(Arc::new(move |before| {
+                        Ok(schedule.rate(before, &PlateauState::default()))
+                    }));
                 }
                 Ok(made)
             }
@@ -480,6 +494,18 @@ fn schedule_from(options: &umbo_trainer_options) -> Result<RateSchedule> {
     Ok(schedule)
 }
 
+/// The moving average of the weights that the options say.
+fn averaging_from(options: &umbo_trainer_options) -> Option<Averaging> {
+    (options.average_decay != 0.0).then_some(Averaging {
+        kind: AverageKind::Exponential {
+            decay: options.average_decay,
+            warmup: true,
+        },
+        start: 0,
+        interval: 1,
+    })
+}
+
 fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
     let weight_decay = unless(options.weight_decay, UMBO_AUTO, "options.weight_decay")?;
     let clip_norm = unless(
@@ -495,6 +521,7 @@ fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
         let settings = Settings {
             weight_decay,
             global_clip_norm: clip_norm,
+            averaging: averaging_from(options),
             ..Settings::default()
         };
         return Ok(GivenOptimizer::Rule(Box::new(RuleOptions {
@@ -512,6 +539,7 @@ fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
         ("options.warmup_updates", options.warmup_updates != 0),
         ("options.weight_decay", weight_decay.is_some()),
         ("options.global_clip_norm", clip_norm.is_some()),
+        ("options.average_decay", options.average_decay != 0.0),
     ];
     match others.iter().find(|(_, is_given)| *is_given) {
         None => Ok(GivenOptimizer::Made(optimizer)),

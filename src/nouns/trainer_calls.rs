@@ -82,7 +82,8 @@ pub fn umbo_trainer_step(
 /// @param[out] loss The mean loss of a row. `loss` may be NULL.
 /// @return As umbo_trainer_epoch().
 ///
-/// Its steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
+/// With `average_decay` the arrays have the averages of the weights as values during the call. Its
+/// steps are not counted: what later steps draw by umbo_replica_context_random_key() is as
 /// without it. umbo_strategy_metric_result() has the totals of metrics that `learn` adds to
 /// (`rows->context`), such as an accuracy.
 #[c_call(

@@ -92,6 +92,8 @@ static void options_alone(void) {
     REFUSED(replicas, 2000, "options.replicas: 2000");
     REFUSED_WITH(replicas_in_sync, 2, replicas, 3, "options.replicas_in_sync: 2");
     REFUSED(gradient_dtype, UMBO_DTYPE_FLOAT64, "options.gradient_dtype: float64; valid are float32");
+    REFUSED(average_decay, 1, "options.average_decay: 1; must be at least 0 and less than 1");
+    REFUSED(average_decay, -0.5, "options.average_decay: -0.5");
     REFUSED(gradient_dtype, (umbo_dtype)7, "options.gradient_dtype: 7");
     REFUSED(shuffle, 2, "options.shuffle: 2");
     REFUSED(progress, -1, "options.progress: -1");

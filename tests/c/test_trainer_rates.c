@@ -183,9 +183,44 @@ static void chooses(void) {
     umbo_trainer_release(trainer);
 }
 
+static umbo_status look(const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss) {
+    CHECK(gradient == NULL && rows->training == 0);
+    *loss = (double)weights[0] * (double)rows->count;
+    (void)user_data;
+    return UMBO_OK;
+}
+
+/* An evaluation has the averages for weights, also after a restart; the arrays have the weights afterwards. */
+static void averages(void) {
+    float weights[FEATURES] = {0}, one = 1;
+    double average = 0, found = 0;
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    options.learning_rate = 1;
+    options.replicas = 1;
+    options.average_decay = 0.9;
+    umbo_trainer *trainer = trainer_with(weights, &options);
+    CHECK_OK(umbo_trainer_evaluate(trainer, 4, 2, look, NULL, &found));
+    CHECK(near(found, 0)); /* nothing was updated */
+    for (int step = 1; step <= 6; ++step) {
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_given, &one, NULL));
+        /* The i-th move has the decay (1 + i) / (10 + i) here. */
+        average = step == 1 ? -1 : (step * average + 9.0 * -step) / (9.0 + step);
+        CHECK_OK(umbo_trainer_evaluate(trainer, 4, 2, look, NULL, &found));
+        CHECK(near(found, average) && near((double)weights[0], -step));
+        if (step != 3) continue;
+        CHECK_OK(umbo_trainer_save(trainer, "test_trainer_averages.umbo"));
+        umbo_trainer_release(trainer);
+        trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_restore(trainer, "test_trainer_averages.umbo"));
+        CHECK(remove("test_trainer_averages.umbo") == 0);
+    }
+    umbo_trainer_release(trainer);
+}
+
 int main(void) {
     make_table();
     schedules();
+    averages();
     other_schedules();
     rates_of_the_program();
     threads_of_a_replica();

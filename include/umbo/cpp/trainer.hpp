@@ -58,6 +58,7 @@ struct trainer_options {
     umbo::strategy strategy = {};   // empty: the trainer makes one
     umbo::optimizer optimizer = {}; // empty: the trainer makes one
     umbo::dtype gradient_dtype = umbo::dtype::none; // float16, bfloat16: `rows::half_gradient`
+    double average_decay = 0; // more: evaluations take a moving average of the weights
 };
 
 // The rows of a batch that a replica has. Lent: usable until the callable returns, on its thread.
@@ -159,6 +160,7 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     raw.strategy = how.strategy.get();
     raw.optimizer = how.optimizer.get();
     raw.gradient_dtype = to_c(how.gradient_dtype);
+    raw.average_decay = how.average_decay;
     return raw;
 }
 

@@ -28,6 +28,12 @@ impl Optimizer {
         result
     }
 
+    /// Whether it keeps averages, and the variables do not have them as values already.
+    pub fn has_average_to_show(&self) -> bool {
+        let state = self.lock();
+        state.settings.averaging.is_some() && !state.shows_average
+    }
+
     /// Fails while the variables have averages in the place of their weights. `advice` says
     /// when it can be done.
     pub(crate) fn check_weights(&self, shows_average: bool, advice: &str) -> Result<()> {

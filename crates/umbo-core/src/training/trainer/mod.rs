@@ -226,19 +226,25 @@ impl Trainer {
     }
 
     /// Calls `learn` for all rows once, in batches and in their order, without gradients. Returns
-    /// the mean loss of a row.
+    /// the mean loss of a row. If the optimizer keeps averages of the weights, the variables have
+    /// these as values meanwhile.
     pub fn evaluate(&self, rows: i64, batch: i64, learn: &Arc<Learn>) -> Result<f64> {
         let _turn = self.take_turn()?;
         check_batch(rows, batch)?;
+        let parts = self.parts();
         let pass = Pass {
-            parts: &self.parts(),
+            parts: &parts,
             dataset: &numbers_dataset(rows)?.batch(batch, false)?,
             is_training: false,
             interrupts: None,
             max_steps: None,
         };
         let mut part = PartOfEpoch::of(rows, batch, 0);
-        let ran = self.run_pass(&pass, &mut part, learn);
+        let mut evaluate = || self.run_pass(&pass, &mut part, learn);
+        let ran = match parts.optimizer.has_average_to_show() {
+            true => parts.optimizer.with_average(evaluate),
+            false => evaluate(),
+        };
         // What is drawn by the number of the step stays that of a training without evaluations.
         if let Ok(mut between) = pass.parts.strategy.lock_between_steps() {
             let steps = between.steps().saturating_sub(part.steps);

@@ -1,11 +1,10 @@
 //! The learning rate over a training: it rises at first, stays, and falls.
 
-use std::f64::consts::PI;
-
 use std::fmt;
 
 use umbo_base::error::{Error, Result};
 use umbo_checkpoint::{Checkpoint, Number};
+use umbo_optim::{NamedSchedule, ScheduleKind};
 
 /// How the learning rate falls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,19 +96,18 @@ impl RateSchedule {
         self.decay == Decay::Constant && self.warmup == 0
     }
 
-    /// The factor of the full rate in the update after `before` others.
-    pub fn factor(&self, before: u64) -> f64 {
-        if before < self.warmup {
-            return (before + 1) as f64 / self.warmup as f64;
-        }
-        let part = || {
-            let done = (before - self.warmup) as f64 / (self.updates - self.warmup) as f64;
-            done.min(1.0)
-        };
-        match self.decay {
-            Decay::Constant => 1.0,
-            Decay::Linear => 1.0 - part(),
-            Decay::Cosine => (1.0 + (PI * part()).cos()) / 2.0,
+    /// The schedule of an optimizer whose full rate is `learning_rate`.
+    pub fn named(&self, learning_rate: f64) -> NamedSchedule {
+        NamedSchedule {
+            kind: match self.decay {
+                Decay::Constant => ScheduleKind::Constant,
+                Decay::Linear => ScheduleKind::Linear,
+                Decay::Cosine => ScheduleKind::Cosine,
+            },
+            learning_rate,
+            warmup: self.warmup,
+            updates: self.updates,
+            final_factor: 0.0,
         }
     }
 }
@@ -136,6 +134,7 @@ impl fmt::Display for RateSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use umbo_optim::PlateauState;
 
     fn factors(decay: Decay, warmup: u64, updates: u64) -> Vec<f64> {
         let schedule = RateSchedule {
@@ -144,7 +143,8 @@ mod tests {
             updates,
         };
         schedule.check().unwrap();
-        let factors = (0..updates.max(5) + 2).map(|before| schedule.factor(before));
+        let factors = (0..updates.max(5) + 2)
+            .map(|before| schedule.named(1.0).rate(before, &PlateauState::default()));
         factors
             .map(|factor| (factor * 1000.0).round() / 1000.0)
             .collect()
