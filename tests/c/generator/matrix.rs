@@ -220,6 +220,14 @@ const PRELUDES: &[(&str, &str)] = &[
         "umbo_optimizer_add_group",
         "good.optimizer = good.fresh_optimizer;",
     ),
+    (
+        "umbo_optimizer_with_average",
+        "good.optimizer = good.settled_optimizer;",
+    ),
+    (
+        "umbo_optimizer_observe",
+        "good.optimizer = good.settled_optimizer;",
+    ),
     // Replicas write at the same time, so there is nothing to write.
     ("umbo_tensor_upload", "good.tensor = good.no_elements;"),
     (

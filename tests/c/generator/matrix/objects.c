@@ -74,6 +74,19 @@ static umbo_trainer *make_trainer_of_rows(umbo_strategy *strategy) {
     return trainer;
 }
 
+/* An optimizer with an average of the weights, and a schedule that observes values. */
+static umbo_optimizer *make_settled_optimizer(umbo_strategy *strategy) {
+    umbo_optimizer *optimizer = NULL;
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    umbo_schedule_options schedule = UMBO_SCHEDULE_OPTIONS_INIT;
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
+    options.average = UMBO_AVERAGE_MEAN;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    schedule.kind = UMBO_SCHEDULE_PLATEAU;
+    CHECK_OK(umbo_optimizer_set_named_schedule(optimizer, &schedule));
+    return optimizer;
+}
+
 static void make_objects(struct objects *good) {
     const int64_t row_index = 0, none = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
@@ -87,7 +100,6 @@ static void make_objects(struct objects *good) {
     umbo_strategy_options strategy_options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
     umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_optimizer_options optimizer_options = UMBO_OPTIMIZER_OPTIONS_INIT;
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
     good->communicator = make_communicator();
@@ -122,9 +134,8 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_gradients_create(good->strategy, 1, &good->table, UMBO_LOSS_SUM,
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
-    optimizer_options.average = UMBO_AVERAGE_MEAN;
-    CHECK_OK(umbo_optimizer_configure(good->optimizer, &optimizer_options));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
+    good->settled_optimizer = make_settled_optimizer(good->strategy);
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &none, NULL, &good->no_elements));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
     good->metrics = make_metrics(good->strategy);
@@ -150,6 +161,8 @@ static void make_objects(struct objects *good) {
                                              good, NULL, &good->equivalence));
     CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, NULL, good, NULL, NULL));
+    CHECK_OK(umbo_optimizer_apply(good->settled_optimizer, good->gradients, NULL, NULL));
     CHECK_OK(umbo_strategy_run(good->strategy, remember_context, NULL, good, NULL, NULL));
 }
 
@@ -160,6 +173,7 @@ static void make_objects(struct objects *good) {
 static void release_objects(struct objects *good, size_t gone) {
     RELEASE(trainer, trainer);
     RELEASE(optimizer, fresh_optimizer);
+    RELEASE(optimizer, settled_optimizer);
     RELEASE(tensor, no_elements);
     RELEASE(element_spec, structure_spec);
     RELEASE(gradients, sparse_gradients);
