@@ -40,6 +40,7 @@ cargo test --release --locked --workspace --test cases
 cd "$folder/work"
 run() { echo "==== $*"; FAKE_CUDA_DEVICES=2 LD_LIBRARY_PATH=$folder:$build/lib "$build/tests/$@"; }
 run gpu/umbo_c_gpu
+run gpu/umbo_c_gpu_rule
 run gpu/umbo_c_gpu_ranks
 run c/umbo_c_storm --seconds 4 --gpus 0
 run c/umbo_c_storm --seconds 4 --gpus 7

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../c/check.h"
+#include "compared.hpp"
 
 namespace {
 
@@ -74,29 +75,6 @@ std::vector<float> numbers_of(Net net) {
         if (each->size() != 0) all.insert(all.end(), each->host(), each->host() + each->size());
     }
     return all;
-}
-
-float furthest(const std::vector<float> &a, const std::vector<float> &b) {
-    CHECK(a.size() == b.size() && !a.empty());
-    float found = 0;
-    for (std::size_t at = 0; at < a.size(); ++at) found = std::fmax(found, std::fabs(a[at] - b[at]));
-    return found;
-}
-
-template <class Action>
-std::pair<umbo::status, std::string> refusal_of(Action action) {
-    try {
-        action();
-    } catch (const umbo::error &error) {
-        return {error.status(), error.what()};
-    }
-    return {umbo::status::ok, ""};
-}
-
-bool is_refused(const std::pair<umbo::status, std::string> &found, umbo::status with, const char *naming) {
-    const bool right = found.first == with && found.second.find(naming) != std::string::npos;
-    if (!right) std::fprintf(stderr, "expected '%s' and found: %s\n", naming, found.second.c_str());
-    return right;
 }
 
 // So many steps of dlib's own trainer.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../c/check.h"
+#include "compared.hpp"
 #include "ggml_alone.hpp"
 #include "ggml_rule.hpp"
 
@@ -98,30 +99,6 @@ std::vector<float> under_umbo(const umbo::strategy &strategy, const examples &al
     ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
     for (std::int64_t epoch = 0; epoch < epochs; ++epoch) CHECK(loop.epoch().first.ndata == all.rows);
     return model->central().numbers();
-}
-
-float furthest(const std::vector<float> &a, const std::vector<float> &b) {
-    CHECK(a.size() == b.size());
-    float found = 0;
-    for (std::size_t at = 0; at < a.size(); ++at) found = std::fmax(found, std::fabs(a[at] - b[at]));
-    return found;
-}
-
-// What an action throws, as a status and its message.
-template <class Action>
-std::pair<umbo::status, std::string> refusal_of(Action action) {
-    try {
-        action();
-    } catch (const umbo::error &error) {
-        return {error.status(), error.what()};
-    }
-    return {umbo::status::ok, ""};
-}
-
-bool is_refused(const std::pair<umbo::status, std::string> &found, umbo::status with, const char *naming) {
-    const bool right = found.first == with && found.second.find(naming) != std::string::npos;
-    if (!right) std::fprintf(stderr, "expected '%s' and found: %s\n", naming, found.second.c_str());
-    return right;
 }
 
 // With ggml's own formula one replica comes to the weights of ggml_opt, bit by bit: gradients are the same.

@@ -18,6 +18,7 @@
 #undef CHECK // of LibTorch's log
 #include "../c/check.h"
 #include "../ranks/ranks.h"
+#include "compared.hpp"
 
 namespace {
 

@@ -46,23 +46,6 @@ inline void batches_of_loaders() {
     CHECK(is_near(train_over(2, *single, as_it_is), of_two, 1e-5));
 }
 
-// What an action throws, as a status and its message.
-template <class Action>
-std::pair<umbo::status, std::string> refusal_of(Action action) {
-    try {
-        action();
-    } catch (const umbo::error &error) {
-        return {error.status(), error.what()};
-    }
-    return {umbo::status::ok, ""};
-}
-
-inline bool is_refused(const std::pair<umbo::status, std::string> &found, umbo::status with, const char *naming) {
-    const bool right = found.first == with && found.second.find(naming) != std::string::npos;
-    if (!right) std::fprintf(stderr, "expected '%s' and found: %s\n", naming, found.second.c_str());
-    return right;
-}
-
 inline void batches_that_are_refused() {
     using umbo::adapters::batch_of;
     CHECK(is_refused(refusal_of([] { batch_of({{"data", torch::ones({2})}, {"target", torch::Tensor()}}); }),
