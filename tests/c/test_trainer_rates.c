@@ -139,16 +139,18 @@ static void threads_of_a_replica(void) {
     }
 }
 
-/* For steps with so little to do a trainer chooses one replica, and the result is that of one from the beginning. */
+/* For steps with so little to do a trainer chooses one replica, and the result is that of one from the beginning, with the
+ * optimizer's averages and what is accumulated. */
 static void chooses(void) {
     float weights[2][FEATURES] = {{0}, {0}};
-    double loss[2] = {0, 0};
+    double loss[2] = {0, 0}, averaged[2] = {0, 0};
     int64_t processors = 1;
     notes n = no_notes();
     umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
     CHECK_OK(umbo_processor_count(&processors));
     options.rule = "adam";
     options.accumulation_steps = 3;
+    options.average_decay = 0.75;
     options.replicas_in_sync = processors < 4 ? 4 : processors;
     for (int run = 0; run < 2; ++run) {
         options.replicas = run == 0 ? UMBO_AUTO : 1;
@@ -159,6 +161,7 @@ static void chooses(void) {
             CHECK_OK(umbo_trainer_epoch(trainer, ROWS, 3, learn, &n, &loss[run]));
             CHECK_OK(umbo_trainer_step(trainer, epoch, 2, learn, &n, NULL));
         }
+        CHECK_OK(umbo_trainer_evaluate(trainer, ROWS, 4, learn, &n, &averaged[run]));
         CHECK(progress_of(trainer).step_count == 90 && progress_of(trainer).epoch_count == 10);
         CHECK_OK(umbo_trainer_strategy(trainer, &strategy));
         CHECK_OK(umbo_strategy_get_info(strategy, &info));
@@ -167,7 +170,8 @@ static void chooses(void) {
         umbo_strategy_release(strategy);
         umbo_trainer_release(trainer);
     }
-    CHECK(loss[0] == loss[1] && memcmp(weights[0], weights[1], sizeof(weights[0])) == 0);
+    CHECK(loss[0] == loss[1] && averaged[0] == averaged[1] && averaged[0] > 0);
+    CHECK(memcmp(weights[0], weights[1], sizeof(weights[0])) == 0);
     /* A part that the program gets settles the choice. */
     umbo_gradients *gradients = NULL;
     options.replicas = UMBO_AUTO;
