@@ -654,11 +654,12 @@ typedef struct umbo_variable_progress {
   /** How often it was updated. With 0 there is no state that could be read. */
   int64_t update_count;
   /**
-   * Adam, AdamW, LAMB: the power of beta1. Custom rules, and Adagrad with `learning_rate_decay`:
-   * the number of updates. Momentum with dampening: 1 once it was updated. Other rules: 0.
+   * Rules that correct their moments: the power of beta1, of NAdam the product of its momenta.
+   * Custom rules, and Adagrad with `learning_rate_decay`: the number of updates. Momentum with
+   * dampening: 1 once it was updated. Other rules: 0.
    */
   double first_running;
-  /** Adam, AdamW, LAMB: the power of beta2. Other rules: 0. */
+  /** Rules that correct their moments: the power of beta2. Other rules: 0. */
   double second_running;
 } umbo_variable_progress;
 

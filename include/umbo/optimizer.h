@@ -99,6 +99,30 @@ typedef struct umbo_adamw_options {
   UMBO_STRUCT_SIZE(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01, 0
 #define UMBO_ADAMW_OPTIONS_INIT { umbo_adamw_options_defaults }
 
+/** Options of NAdam. */
+typedef struct umbo_nadam_options {
+  size_t struct_size;
+  /** Finite and 0 or more. */
+  double learning_rate;
+  /** The decay of the first moment; in [0, 1). */
+  double beta1;
+  /** The decay of the second moment; in [0, 1). */
+  double beta2;
+  /** Added to the root of the second moment; more than 0. */
+  double epsilon;
+  /** How fast the momentum rises from about half of beta1 to beta1; finite and 0 or more. */
+  double momentum_decay;
+  /**
+   * 1: the weight decay of umbo_optimizer_options is applied apart from the gradient, as AdamW
+   * does. 0: it is added to the gradient.
+   */
+  int32_t decoupled_weight_decay;
+} umbo_nadam_options;
+
+#define umbo_nadam_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_nadam_options), 0.002, 0.9, 0.999, 1e-8, 0.004, 0
+#define UMBO_NADAM_OPTIONS_INIT { umbo_nadam_options_defaults }
+
 /** Options of LAMB. */
 typedef struct umbo_lamb_options {
   size_t struct_size;
@@ -219,6 +243,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adam(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adamw(
     const umbo_strategy *strategy, const umbo_adamw_options *options, umbo_optimizer **optimizer);
+
+/**
+ * Makes an optimizer: NAdam, Adam with Nesterov's momentum. Its states are "m" and "v".
+ *
+ * In update t (1, 2, ...) of a variable:
+ *
+ * ```text
+ * p(t) = beta1 * (1 - 0.5 * 0.96^(t * momentum_decay))
+ * q(t) = 1 - p(1) * p(2) * ... * p(t)
+ * m = beta1 * m + (1 - beta1) * g
+ * v = beta2 * v + (1 - beta2) * g * g            v' = v / (1 - beta2^t)
+ * u = (1 - p(t)) / q(t) * g + p(t + 1) / q(t + 1) * m
+ * w = w - learning_rate * u / (sqrt(v') + epsilon)
+ * ```
+ *
+ * With `decoupled_weight_decay` first w = (1 - learning_rate * weight_decay) * w. Source: Dozat,
+ * 2016.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_nadam(
+    const umbo_strategy *strategy, const umbo_nadam_options *options, umbo_optimizer **optimizer);
 
 /**
  * Makes an optimizer: LAMB. Its states are "m" and "v".

@@ -9,10 +9,11 @@ use umbo_core::optimizer::rules::VariableProgress;
 pub struct umbo_variable_progress {
     /// How often it was updated. With 0 there is no state that could be read.
     pub update_count: i64,
-    /// Adam, AdamW, LAMB: the power of beta1. Custom rules, and Adagrad with `learning_rate_decay`:
-    /// the number of updates. Momentum with dampening: 1 once it was updated. Other rules: 0.
+    /// Rules that correct their moments: the power of beta1, of NAdam the product of its momenta.
+    /// Custom rules, and Adagrad with `learning_rate_decay`: the number of updates. Momentum with
+    /// dampening: 1 once it was updated. Other rules: 0.
     pub first_running: f64,
-    /// Adam, AdamW, LAMB: the power of beta2. Other rules: 0.
+    /// Rules that correct their moments: the power of beta2. Other rules: 0.
     pub second_running: f64,
 }
 

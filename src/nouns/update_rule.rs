@@ -1,10 +1,12 @@
 //! Update rules: one function for each that makes an optimizer.
 
 use crate::machinery::prelude::*;
+use umbo_core::optimizer::rules::WeightDecay;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::ftrl::Ftrl;
 use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::nadam::NAdam;
 use umbo_core::optimizer::rules::rmsprop::RmsProp;
 use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{Optimizer, UpdateRule};
@@ -66,6 +68,30 @@ pub struct umbo_adamw_options {
     pub weight_decay: f64,
     /// 1: the largest second moment so far takes the place of the second moment (AMSGrad).
     pub amsgrad: i32,
+}
+
+/// Options of NAdam.
+#[c_struct(
+    learning_rate = 0.002,
+    beta1 = 0.9,
+    beta2 = 0.999,
+    epsilon = 1e-8,
+    momentum_decay = 0.004
+)]
+pub struct umbo_nadam_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the first moment; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the second moment; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// How fast the momentum rises from about half of beta1 to beta1; finite and 0 or more.
+    pub momentum_decay: f64,
+    /// 1: the weight decay of umbo_optimizer_options is applied apart from the gradient, as AdamW
+    /// does. 0: it is added to the gradient.
+    pub decoupled_weight_decay: i32,
 }
 
 /// Options of LAMB.
@@ -132,6 +158,14 @@ pub struct umbo_ftrl_options {
     pub initial_accumulator: f64,
 }
 
+/// How a rule applies the weight decay, by its option `decoupled_weight_decay`.
+fn weight_decay(decoupled: i32) -> Result<WeightDecay> {
+    Ok(match flag(decoupled, "options.decoupled_weight_decay")? {
+        true => WeightDecay::Decoupled,
+        false => WeightDecay::L2,
+    })
+}
+
 fn made<R: UpdateRule + 'static>(
     strategy: *const umbo_strategy,
     rule: R,
@@ -145,6 +179,7 @@ fn made<R: UpdateRule + 'static>(
 pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
     let adam = umbo_adam_options::default();
     let adamw = umbo_adamw_options::default();
+    let nadam = umbo_nadam_options::default();
     let lamb = umbo_lamb_options::default();
     let momentum = umbo_momentum_options::default();
     let adagrad = umbo_adagrad_options::default();
@@ -163,6 +198,11 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
         "adamw" => {
             let rule = Adam::adamw(adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)?;
             (Box::new(rule), adamw.learning_rate)
+        }
+        "nadam" => {
+            let momentum_decay = nadam.momentum_decay;
+            let rule = NAdam::new(nadam.beta1, nadam.beta2, nadam.epsilon, momentum_decay)?;
+            (Box::new(rule), nadam.learning_rate)
         }
         "lamb" => {
             let rule = Adam::lamb(lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay)?;
@@ -183,8 +223,8 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
         _ => {
             return Err(invalid!(
                 "options.rule",
-                "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, lamb, adagrad, rmsprop \
-                 and ftrl (options.optimizer takes any other)"
+                "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, nadam, lamb, adagrad, \
+                 rmsprop and ftrl (options.optimizer takes any other)"
             ));
         }
     })
@@ -263,6 +303,37 @@ pub fn umbo_optimizer_create_adamw(
         options.weight_decay,
     )?;
     let rule = rule.amsgrad(amsgrad);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: NAdam, Adam with Nesterov's momentum. Its states are "m" and "v".
+///
+/// In update t (1, 2, ...) of a variable:
+///
+/// ```text
+/// p(t) = beta1 * (1 - 0.5 * 0.96^(t * momentum_decay))
+/// q(t) = 1 - p(1) * p(2) * ... * p(t)
+/// m = beta1 * m + (1 - beta1) * g
+/// v = beta2 * v + (1 - beta2) * g * g            v' = v / (1 - beta2^t)
+/// u = (1 - p(t)) / q(t) * g + p(t + 1) / q(t + 1) * m
+/// w = w - learning_rate * u / (sqrt(v') + epsilon)
+/// ```
+///
+/// With `decoupled_weight_decay` first w = (1 - learning_rate * weight_decay) * w. Source: Dozat,
+/// 2016.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_nadam(
+    strategy: *const umbo_strategy,
+    options: *const umbo_nadam_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = NAdam::new(
+        options.beta1,
+        options.beta2,
+        options.epsilon,
+        options.momentum_decay,
+    )?;
+    let rule = rule.with_weight_decay(weight_decay(options.decoupled_weight_decay)?);
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 

@@ -5,7 +5,7 @@
 #include "check.h"
 #include "floating_point.h"
 
-enum { REPLICAS = 3, SIZE = 96, RULES = 8, MOST = 1 << 17, MOST_PARTS = 256 };
+enum { REPLICAS = 3, SIZE = 96, RULES = 9, MOST = 1 << 18, MOST_PARTS = 512 };
 
 /* What has come out: the bytes, one part behind the other. */
 struct outcome {
@@ -160,6 +160,7 @@ static umbo_optimizer *optimizer_of(umbo_strategy *strategy, int rule) {
     if (rule == 5) CHECK_OK(umbo_optimizer_create_adagrad(strategy, NULL, &optimizer));
     if (rule == 6) CHECK_OK(umbo_optimizer_create_rmsprop(strategy, NULL, &optimizer));
     if (rule == 7) CHECK_OK(umbo_optimizer_create_ftrl(strategy, NULL, &optimizer));
+    if (rule == 8) CHECK_OK(umbo_optimizer_create_nadam(strategy, NULL, &optimizer));
     if (rule % 3 == 0) options.global_clip_norm = 0.3;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     if (rule % 4 == 0) CHECK_OK(umbo_optimizer_set_schedule(optimizer, tenth, NULL, NULL));

@@ -45,6 +45,7 @@ CREATE(sgd)
 CREATE(momentum)
 CREATE(adam)
 CREATE(adamw)
+CREATE(nadam)
 CREATE(lamb)
 CREATE(adagrad)
 CREATE(rmsprop)
@@ -52,6 +53,8 @@ CREATE(ftrl)
 
 /* One step of gradient 2 from weight 1, with each rule's default options. */
 static void rules(umbo_strategy *strategy) {
+    /* NAdam's momentum in the first update and the second. */
+    const double p1 = 0.9 * (1 - 0.5 * pow(0.96, 0.004)), p2 = 0.9 * (1 - 0.5 * pow(0.96, 0.008));
     const struct {
         umbo_status (*create)(umbo_strategy *, umbo_optimizer **);
         const char *state;
@@ -61,6 +64,7 @@ static void rules(umbo_strategy *strategy) {
         {create_momentum, "momentum", 1 - 0.01 * 2},
         {create_adam, "m", 1 - 0.001},
         {create_adamw, "m", 1 - 0.001 * 0.01 - 0.001},
+        {create_nadam, "m", 1 - 0.002 * ((1 - p1) / (1 - p1) + p2 / (1 - p1 * p2) * 0.1)},
         {create_lamb, "v", 1 - 0.001 * 1},
         {create_adagrad, "accumulator", 1 - 0.01},
         {create_rmsprop, "v", 1 - 0.01 * 2 / sqrt(0.01 * 4)},

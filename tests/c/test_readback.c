@@ -63,6 +63,9 @@ RULE_TEST(adam, UMBO_ADAM_OPTIONS_INIT, ZERO_MOMENTS, OTHER_MOMENTS given.amsgra
 RULE_TEST(adamw, UMBO_ADAMW_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
           , OTHER_MOMENTS given.weight_decay = 0.0625; given.amsgrad = 1;
           , MOMENTS(adamw) READS(adamw, weight_decay); READS(adamw, amsgrad);)
+RULE_TEST(nadam, UMBO_NADAM_OPTIONS_INIT, ZERO_MOMENTS given.momentum_decay = 0;
+          , OTHER_MOMENTS given.momentum_decay = 0.5; given.decoupled_weight_decay = 1;
+          , MOMENTS(nadam) READS(nadam, momentum_decay); READS(nadam, decoupled_weight_decay);)
 RULE_TEST(lamb, UMBO_LAMB_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
           , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(lamb) READS(lamb, weight_decay);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
@@ -378,6 +381,7 @@ int main(void) {
     momentum_reads_back(strategy);
     adam_reads_back(strategy);
     adamw_reads_back(strategy);
+    nadam_reads_back(strategy);
     lamb_reads_back(strategy);
     adagrad_reads_back(strategy);
     rmsprop_reads_back(strategy);

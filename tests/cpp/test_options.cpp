@@ -29,6 +29,11 @@ void optimizers() {
     const adamw of_adamw = UMBO_ADAMW_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adamw_options{}), of_adamw, &adamw::learning_rate, &adamw::beta1,
                &adamw::beta2, &adamw::epsilon, &adamw::weight_decay, &adamw::amsgrad));
+    using nadam = umbo_nadam_options;
+    const nadam of_nadam = UMBO_NADAM_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::nadam_options{}), of_nadam, &nadam::learning_rate, &nadam::beta1,
+               &nadam::beta2, &nadam::epsilon, &nadam::momentum_decay,
+               &nadam::decoupled_weight_decay));
     using lamb = umbo_lamb_options;
     const lamb of_lamb = UMBO_LAMB_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::lamb_options{}), of_lamb, &lamb::learning_rate, &lamb::beta1,

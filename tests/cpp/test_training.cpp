@@ -240,7 +240,8 @@ void training(const umbo::strategy &strategy) {
         CHECK(optimizer.apply(gradients).total_weight == 3);
     }
     for (const auto &optimizer :
-         {umbo::optimizer::adamw(strategy), umbo::optimizer::lamb(strategy),
+         {umbo::optimizer::adamw(strategy), umbo::optimizer::nadam(strategy),
+          umbo::optimizer::lamb(strategy),
           umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;

@@ -33,6 +33,7 @@ RULE(sgd)
 RULE(momentum)
 RULE(adam)
 RULE(adamw)
+RULE(nadam)
 RULE(lamb)
 RULE(adagrad)
 RULE(rmsprop)
@@ -154,6 +155,7 @@ int main(void) {
       {"rmsprop", rmsprop, 2, float32, 0, 0},
       {"adam", adam, 2, float32, 0, 0},
       {"adamw", adamw, 2, float32, 0, 0},
+      {"nadam", nadam, 2, float32, 0, 0},
       {"lamb", lamb, 2, float32, 0, 0},
       {"ftrl", ftrl, 2, float32, 0, 0},
       {"adamw of 1", adamw, 1, float32, 0, 0},

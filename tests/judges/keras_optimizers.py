@@ -29,13 +29,13 @@ NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "nesterov": "
          "beta": "beta", "initial_accumulator_value": "initial_accumulator", "l1_regularization_strength": "l1",
          "l2_regularization_strength": "l2"}
 CLASSES = {"sgd": optimizers.SGD, "momentum": optimizers.SGD, "adam": optimizers.Adam, "adamw": optimizers.AdamW,
-           "lamb": optimizers.Lamb, "adagrad": optimizers.Adagrad, "rmsprop": optimizers.RMSprop,
+           "nadam": optimizers.Nadam, "lamb": optimizers.Lamb, "adagrad": optimizers.Adagrad, "rmsprop": optimizers.RMSprop,
            "ftrl": optimizers.Ftrl}
 # Where Keras keeps what Umbo keeps.
 STATES = {"momentum": {"momentum": "momentums"}, "adagrad": {"accumulator": "_accumulators"},
           "rmsprop": {"v": "_velocities", "mean": "_average_gradients", "momentum": "_momentums"},
           "ftrl": {"z": "_linears", "n": "_accumulators"},
-          **dict.fromkeys(("adam", "adamw"), {"m": "_momentums", "v": "_velocities", "v_max": "_velocity_hats"}),
+          **dict.fromkeys(("adam", "adamw", "nadam"), {"m": "_momentums", "v": "_velocities", "v_max": "_velocity_hats"}),
           "lamb": {"m": "_momentums", "v": "_velocities"}}
 # The rules, and what is set besides the defaults. Keras rounds some numbers to float32, so these are float32's.
 RATE, MOMENTUM = 2.0**-7, 0.875
@@ -48,6 +48,7 @@ RULES = {
     "Adam": ("adam", BETAS),
     "AMSGrad": ("adam", BETAS | {"amsgrad": True}),
     "AdamW": ("adamw", BETAS | {"weight_decay": 2.0**-8}),
+    "Nadam": ("nadam", BETAS),
     "Lamb": ("lamb", BETAS),
     "Adagrad": ("adagrad", {"learning_rate": RATE, "epsilon": TINY, "initial_accumulator_value": 0.125}),
     "RMSprop": ("rmsprop", RMS),
@@ -64,6 +65,8 @@ def translated(rule, config):
     options = {NAMES[name]: value for name, value in config.items() if name in NAMES and value is not None}
     if rule == "sgd":
         options = {"learning_rate": options["learning_rate"]}
+    if rule == "nadam":
+        options["momentum_decay"] = 1.0  # Keras' constant
     if rule == "ftrl":
         options["l2"] = options.get("l2", 0) * 2  # Keras multiplies by 2
     options = {name: int(value) if isinstance(value, bool) else value for name, value in options.items()}
@@ -186,7 +189,7 @@ def substituted():
 
 def own_tests():
     """Keras' tests of optimizers that Umbo has."""
-    for module in ("sgd", "adam", "adamw", "lamb", "adagrad", "rmsprop", "ftrl", "optimizer", "optimizer_sparse"):
+    for module in ("sgd", "adam", "adamw", "nadam", "lamb", "adagrad", "rmsprop", "ftrl", "optimizer", "optimizer_sparse"):
         tests = importlib.import_module(f"keras.src.optimizers.{module}_test")
         for name, test in vars(tests).items():
             if isinstance(test, type) and name.endswith("Test") and test.__module__ == tests.__name__:

@@ -21,9 +21,10 @@ DTYPES = {torch.float64: 1e-12, torch.float32: STEPS * 2.0**-23}
 OPTIONS = {"lr": "learning_rate", "eps": "epsilon", "alpha": "rho", "initial_accumulator_value": "initial_accumulator",
            "lr_decay": "learning_rate_decay",
            "betas": ("beta1", "beta2"), "foreach": None, "fused": None, "differentiable": None, "capturable": None}
+FLAGS = {"amsgrad", "centered", "nesterov", "decoupled_weight_decay"}
 # Those in umbo_optimizer_options.
 SETTINGS = {"weight_decay", "maximize"}
-RULES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "RMSprop": "rmsprop",
+RULES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "nadam", "Adagrad": "adagrad", "RMSprop": "rmsprop",
          "SparseAdam": "adam"}
 STATES = {"exp_avg": "m", "exp_avg_sq": "v", "max_exp_avg_sq": "v_max", "sum": "accumulator", "square_avg": "v",
           "grad_avg": "mean", "momentum_buffer": "momentum"}
@@ -46,7 +47,7 @@ def translated(name, kwargs):
         elif isinstance(ours := OPTIONS.get(key, key), tuple):
             options |= zip(ours, value)
         elif ours:
-            options[ours] = int(value) if ours in ("amsgrad", "centered", "nesterov") else value
+            options[ours] = int(value) if ours in FLAGS else value
     return rule, options, settings
 
 
@@ -61,7 +62,16 @@ def numpy_of(dtype):
 
 
 def run_input(info, dtype, given):
-    """The same training by both."""
+    """The same training by both. PyTorch keeps numbers such as NAdam's product of momenta in its default type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        compare_input(info, dtype, given)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def compare_input(info, dtype, given):
     initial, generator = start(numpy_of(dtype))
     parameters = [torch.nn.Parameter(torch.from_numpy(array.copy()) if array.shape else torch.tensor(array.item(), dtype=dtype))
                   for array in initial]

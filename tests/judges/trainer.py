@@ -1,4 +1,5 @@
 """Umbo's optimizers over arrays, for judges that bring gradients of their own."""
+import math
 import pathlib
 import sys
 
@@ -112,6 +113,10 @@ class Stepper:
         running = [0.0, 0.0]
         if self.rule in ("adam", "adamw", "lamb"):
             running = [self.options.beta1**updates, self.options.beta2**updates]
+        if self.rule == "nadam":
+            momenta = [self.options.beta1 * (1 - 0.5 * 0.96**(update * self.options.momentum_decay))
+                       for update in range(1, updates + 1)]
+            running = [math.prod(momenta), self.options.beta2**updates]
         progress = options_of("umbo_variable_progress", {"update_count": updates})
         progress.first_running, progress.second_running = running
         check(lib.umbo_optimizer_set_variable_progress(trainer.optimizer, variable, progress))

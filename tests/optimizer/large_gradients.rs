@@ -50,8 +50,8 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
             "ftrl" => before[element] - RATE * direction,
             // Second moments are infinite, and what is left is the weight decay.
             "adamw" | "amsgradw" => before[element] * (1.0 - RATE * WEIGHT_DECAY),
-            "adam" | "amsgrad" | "adagrad" | "adagrad_decaying" | "rmsprop"
-            | "rmsprop_centered" => before[element],
+            "adam" | "amsgrad" | "nadam" | "nadam_decoupled" | "adagrad" | "adagrad_decaying"
+            | "rmsprop" | "rmsprop_centered" => before[element],
             // These have steps of earlier rounds, or norms of the whole variable.
             "rmsprop_momentum" | "rmsprop_both" | "lamb" => continue,
             other => panic!("no rule {other}"),

@@ -40,7 +40,7 @@ impl Plain {
         match self.rule {
             "sgd" => vec![],
             "momentum" | "nesterov" | "dampened" => vec!["momentum"],
-            "adam" | "adamw" | "lamb" => vec!["m", "v"],
+            "adam" | "adamw" | "nadam" | "nadam_decoupled" | "lamb" => vec!["m", "v"],
             "amsgrad" | "amsgradw" => vec!["m", "v", "v_max"],
             "adagrad" | "adagrad_decaying" => vec!["accumulator"],
             "rmsprop" => vec!["v"],
@@ -86,8 +86,8 @@ impl Plain {
         }
     }
 
-    /// One update of some elements, which leaves the others alone. `decay` is decoupled for AdamW
-    /// and LAMB, and L2 for the others.
+    /// One update of some elements, which leaves the others alone. What `decay` is,
+    /// [`is_decoupled`] says.
     pub fn update_where(
         &mut self,
         is_touched: impl Fn(usize) -> bool,
@@ -106,7 +106,7 @@ impl Plain {
         {
             let w = &mut self.weights[index];
             let [a, b, c] = self.state.each_mut().map(|state| &mut state[index]);
-            let decoupled = matches!(self.rule, "adamw" | "amsgradw" | "lamb");
+            let decoupled = is_decoupled(self.rule);
             let g = if decoupled { g } else { g + decay * *w };
             match self.rule {
                 "sgd" => *w -= rate * g,
@@ -137,6 +137,21 @@ impl Plain {
                         "adamw" => *w -= rate * decay * *w + rate * direction,
                         _ => *w -= rate * direction,
                     }
+                }
+                "nadam" | "nadam_decoupled" => {
+                    *a = BETA1 * *a + (1.0 - BETA1) * g;
+                    *b = BETA2 * *b + (1.0 - BETA2) * g * g;
+                    let momentum = |update: i32| {
+                        let power = 0.96f64.powf(f64::from(update) * MOMENTUM_DECAY);
+                        BETA1 * (1.0 - power / 2.0)
+                    };
+                    let now: f64 = (1..=self.updates).map(momentum).product();
+                    let next = now * momentum(self.updates + 1);
+                    let of_gradient = (1.0 - momentum(self.updates)) / (1.0 - now) * g;
+                    let of_moment = momentum(self.updates + 1) / (1.0 - next) * *a;
+                    let divisor = (*b / correction2).sqrt() + EPSILON;
+                    let decay = if decoupled { rate * decay * *w } else { 0.0 };
+                    *w -= decay + rate * (of_gradient + of_moment) / divisor;
                 }
                 "amsgrad" | "amsgradw" => {
                     *a = BETA1 * *a + (1.0 - BETA1) * g;

@@ -14,8 +14,8 @@ use umbo_core::tensor::{Element, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
 
 pub use umbo_core::optimizer::rules::catalogue::{
-    ACCUMULATOR, BETA, BETA1, BETA2, DAMPENING, EPSILON, L1, L2, MOMENTUM, NAMES as RULES,
-    RATE_DECAY, RHO, WEIGHT_DECAY,
+    ACCUMULATOR, BETA, BETA1, BETA2, DAMPENING, EPSILON, L1, L2, MOMENTUM, MOMENTUM_DECAY,
+    NAMES as RULES, RATE_DECAY, RHO, WEIGHT_DECAY,
 };
 
 pub const STRATEGY: u64 = 7;
@@ -101,6 +101,11 @@ pub fn row_gradients(
 /// The rule of the library's list with this name.
 pub fn rule(name: &str) -> Box<dyn UpdateRule> {
     catalogue::make(name).unwrap_or_else(|| panic!("no rule {name}"))
+}
+
+/// Whether a rule applies the weight decay apart from the gradient.
+pub fn is_decoupled(name: &str) -> bool {
+    matches!(name, "adamw" | "amsgradw" | "nadam_decoupled" | "lamb")
 }
 
 /// The weight decay of a rule where nobody says another.

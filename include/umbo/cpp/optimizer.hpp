@@ -69,6 +69,10 @@ public:
         return made(&umbo_optimizer_create_adamw, of, detail::raw_options(how));
     }
 
+    static returned<optimizer> nadam(const strategy &of, const nadam_options &how = {}) {
+        return made(&umbo_optimizer_create_nadam, of, detail::raw_options(how));
+    }
+
     static returned<optimizer> lamb(const strategy &of, const lamb_options &how = {}) {
         return made(&umbo_optimizer_create_lamb, of, detail::raw_options(how));
     }

@@ -40,6 +40,15 @@ struct adamw_options {
     bool amsgrad = false;
 };
 
+struct nadam_options {
+    double learning_rate = 0.002;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double momentum_decay = 0.004;
+    bool decoupled_weight_decay = false;
+};
+
 struct lamb_options {
     double learning_rate = 0.001;
     double beta1 = 0.9;
@@ -291,6 +300,17 @@ inline umbo_adamw_options raw_options(const adamw_options &how) noexcept {
     raw.epsilon = how.epsilon;
     raw.weight_decay = how.weight_decay;
     raw.amsgrad = how.amsgrad ? 1 : 0;
+    return raw;
+}
+
+inline umbo_nadam_options raw_options(const nadam_options &how) noexcept {
+    umbo_nadam_options raw = UMBO_NADAM_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.epsilon = how.epsilon;
+    raw.momentum_decay = how.momentum_decay;
+    raw.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
     return raw;
 }
 

@@ -254,6 +254,14 @@ rules! { w g:
         b = momentum * b + g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon);
         w = w - learning_rate * b;
     } as rare;
+    /// NAdam: `rate` is the factor of the moment, `rate_now` that of the gradient, and `kept` as in
+    /// AdamW, or 1 without decoupled weight decay.
+    NAdam = "nadam"
+        (beta1, beta2, rest1, rest2, rate, rate_now, correction2, epsilon, kept) [m, v] {
+        m = beta1 * m + rest1 * g;
+        v = beta2 * v + rest2 * (g * g);
+        w = kept * w - (rate * m + rate_now * g) / (sqrt(v) * correction2 + epsilon);
+    };
     /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and
     /// `rate` = learning_rate * norm(w) / norm(u). Until the norms are measured, their quotient
     /// counts as 1.

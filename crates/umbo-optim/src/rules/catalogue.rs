@@ -5,9 +5,10 @@ use super::adagrad::Adagrad;
 use super::adam::Adam;
 use super::ftrl::Ftrl;
 use super::momentum::Momentum;
+use super::nadam::NAdam;
 use super::rmsprop::RmsProp;
 use super::sgd::Sgd;
-use super::{Result, UpdateRule};
+use super::{Result, UpdateRule, WeightDecay};
 
 /// The momentum of rules that have one.
 pub const MOMENTUM: f64 = 0.9;
@@ -21,6 +22,8 @@ pub const BETA2: f64 = 0.999;
 pub const EPSILON: f64 = 1e-8;
 /// The weight decay of rules that have one of their own.
 pub const WEIGHT_DECAY: f64 = 0.25;
+/// The decay of NAdam's momentum.
+pub const MOMENTUM_DECAY: f64 = 0.25;
 /// The decay of RMSprop's averages.
 pub const RHO: f64 = 0.9;
 /// The first sum of squares of Adagrad and FTRL.
@@ -47,7 +50,7 @@ pub struct NamedRule {
 }
 
 /// All rules, each with its variants behind it.
-pub const RULES: [NamedRule; 16] = [
+pub const RULES: [NamedRule; 18] = [
     rule("sgd", || Box::new(Sgd)),
     rule("momentum", || known(Momentum::new(MOMENTUM, false))),
     rule("nesterov", || known(Momentum::new(MOMENTUM, true))),
@@ -77,6 +80,13 @@ pub const RULES: [NamedRule; 16] = [
     }),
     variant("amsgradw", || {
         known(Adam::adamw(BETA1, BETA2, EPSILON, WEIGHT_DECAY).map(|rule| rule.amsgrad(true)))
+    }),
+    rule("nadam", || {
+        known(NAdam::new(BETA1, BETA2, EPSILON, MOMENTUM_DECAY))
+    }),
+    variant("nadam_decoupled", || {
+        let rule = NAdam::new(BETA1, BETA2, EPSILON, MOMENTUM_DECAY);
+        known(rule.map(|rule| rule.with_weight_decay(WeightDecay::Decoupled)))
     }),
     rule("lamb", || {
         known(Adam::lamb(BETA1, BETA2, EPSILON, WEIGHT_DECAY))

@@ -7,6 +7,7 @@ pub mod custom;
 pub(crate) mod custom_kernels;
 pub mod ftrl;
 pub mod momentum;
+pub mod nadam;
 pub mod rmsprop;
 pub mod sgd;
 
@@ -103,6 +104,17 @@ pub enum WeightDecay {
     /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the
     /// gradient and the state do not contain it, and the rule itself shrinks the weight.
     Decoupled,
+}
+
+impl WeightDecay {
+    /// The factor of the weights before the step of a rule that applies a decoupled weight decay
+    /// this way, as AdamW does; 1 with L2, since the optimizer applies that.
+    pub(crate) fn kept(self, rates: &Rates) -> f64 {
+        match self {
+            WeightDecay::L2 => 1.0,
+            WeightDecay::Decoupled => 1.0 - rates.learning_rate * rates.weight_decay,
+        }
+    }
 }
 
 /// A rule of gradient descent: its state, and its formula for one element.

@@ -89,6 +89,18 @@ struct AmsGradW {
     }
 };
 
+struct NAdam {
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[0] * slots[0] + s[2] * gradient;
+        slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
+        return s[8] * weight -
+               (s[4] * slots[0] + s[5] * gradient) / (root(slots[1]) * s[6] + s[7]);
+    }
+};
+
 struct Adagrad {
     enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
