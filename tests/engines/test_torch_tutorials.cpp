@@ -333,9 +333,113 @@ void dropout_as_a_function() {
     CHECK(outside && torch::equal(umbo::adapters::dropout(all.x, 0.5, false), all.x));
 }
 
+// A module with a normalisation, made with arguments or without, that may be cloned.
+struct normalImpl : torch::nn::Cloneable<normalImpl> {
+    explicit normalImpl(std::int64_t hidden = 8) : width(hidden) { reset(); }
+    void reset() override {
+        first = register_module("first", torch::nn::Linear(6, width));
+        norm = register_module("norm", torch::nn::BatchNorm1d(width));
+        second = register_module("second", torch::nn::Linear(width, 3));
+    }
+    torch::Tensor forward(const torch::Tensor &x) { return second(torch::relu(norm(first(x)))); }
+    std::int64_t width;
+    torch::nn::Linear first{nullptr}, second{nullptr};
+    torch::nn::BatchNorm1d norm{nullptr};
+};
+TORCH_MODULE(normal);
+
+torch::Tensor cost_of(normalImpl &net, const part &of) { return F::cross_entropy(net.forward(of["x"]), of["y"]); }
+
+// A module of the program's follows the training, keeps its modes, and torch's generator draws as without Umbo.
+void modules_of_the_program() {
+    const data all;
+    torch::manual_seed(5);
+    normal alone(12), net(12);
+    {
+        const torch::NoGradGuard no_grad;
+        const auto from = net->parameters(), to = alone->parameters();
+        for (std::size_t at = 0; at < to.size(); ++at) to[at].copy_(from[at]);
+    }
+    torch::manual_seed(6);
+    const auto drawn = torch::rand({4});
+    for (const int count : {1, 2}) {
+        normal trained(12);
+        {
+            const torch::NoGradGuard no_grad;
+            const auto from = net->parameters(), to = trained->parameters();
+            for (std::size_t at = 0; at < to.size(); ++at) to[at].copy_(from[at]);
+        }
+        torch::manual_seed(6);
+        torch_optimizer sgd(umbo::adapters::torch_strategy(count), trained, torch::optim::SGDOptions(0.1));
+        CHECK(torch::equal(torch::rand({4}), drawn));
+        trained->norm->eval(); // a submodule that is frozen in its statistics
+        for (int step = 0; step < 3; ++step) {
+            sgd.zero_grad();
+            const auto loss = sgd.train(all.batch(), cost_of);
+            loss.backward();
+            sgd.step();
+            CHECK(trained->is_training() && !trained->norm->is_training() && loss.item<double>() > 0);
+        }
+        CHECK(torch::equal(trained->norm->running_mean, torch::zeros({12})));
+        trained->train();
+        sgd.train(all.batch(), cost_of);
+        sgd.step();
+        CHECK(!torch::equal(trained->norm->running_mean, torch::zeros({12})));
+        CHECK(near_in(trained->buffers(), sgd.model().central()->buffers(), 0) && !trained->is_training());
+        // An evaluation leaves the modes as they are.
+        trained->first->train();
+        sgd.strategy().run(sgd.model().evaluation("sum", [](normalImpl &module, const part &of) {
+            CHECK(!module.first->is_training());
+            return module.forward(of["x"]).sum();
+        }), sgd.strategy().split(all.batch()));
+        CHECK(trained->first->is_training() && !trained->is_training());
+        if (count == 2) continue;
+        torch::optim::SGD rule(alone->parameters(), torch::optim::SGDOptions(0.1));
+        for (int step = 0; step < 4; ++step) {
+            if (step < 3) alone->norm->eval();
+            else alone->train();
+            rule.zero_grad();
+            F::cross_entropy(alone->forward(all.x), all.y).backward();
+            rule.step();
+        }
+        CHECK(near_in(trained->parameters(), alone->parameters(), 1e-5) && near_in(trained->buffers(), alone->buffers(), 1e-5));
+    }
+}
+
+void modules_that_are_refused() {
+    const auto refused = [](auto make, const char *naming) {
+        try {
+            make();
+        } catch (const umbo::error &failed) {
+            return failed.status() == umbo::status::invalid_argument && std::string(failed.what()).find(naming) != std::string::npos;
+        }
+        return false;
+    };
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    const auto sgd = torch::optim::SGDOptions(0.1);
+    CHECK(refused([&] { torch_optimizer(strategy, std::shared_ptr<NetImpl>(), sgd); }, "module is null"));
+    CHECK(refused([&] { torch_model<normalImpl>(strategy, std::make_shared<normalImpl>(12), [] { return std::make_shared<normalImpl>(8); }); },
+                  "of other shapes"));
+    const auto extended = std::make_shared<NetImpl>();
+    extended->register_module("third", torch::nn::Linear(1, 1));
+    CHECK(refused([&] { torch_optimizer(strategy, extended, sgd); }, "of other names"));
+    // Steps without an update between them.
+    torch_optimizer twice(strategy, std::make_shared<NetImpl>(), sgd);
+    twice.train(data().batch(), loss_of);
+    bool failed = false;
+    try {
+        twice.train(data().batch(), loss_of);
+    } catch (const umbo::error &error) {
+        failed = error.status() == umbo::status::failed_precondition;
+    }
+    CHECK(failed);
+}
+
 } // namespace
 
 int main() {
+    modules_of_the_program();
+    modules_that_are_refused();
     schedulers();
     files_of_optimizers();
     dropout_as_a_function();

@@ -18,7 +18,8 @@ inline void batches_of_loaders() {
         const auto adam = umbo::adapters::optimizer_of(model, torch::optim::AdamOptions(1e-2));
         for (auto &batch : batches) {
             const auto mean = model.train(as_batch(model, batch), loss);
-            CHECK(mean.scalar_type() == torch::kDouble && mean.template item<double>() > 0);
+            const torch::Tensor scalar = mean;
+            CHECK(scalar.scalar_type() == torch::kDouble && scalar.item<double>() == mean.template item<double>() && mean.item() > 0);
             adam.apply(model.gradients());
         }
         return model->second->weight.detach().clone();

@@ -2,6 +2,7 @@
 #ifndef UMBO_ADAPTERS_TORCH_MODEL_HPP
 #define UMBO_ADAPTERS_TORCH_MODEL_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,7 +16,9 @@
 
 #include <umbo/adapters/torch/batch.hpp>
 #include <umbo/adapters/torch/dropout.hpp>
+#include <umbo/adapters/torch/loss.hpp>
 #include <umbo/adapters/torch/modules.hpp>
+#include <umbo/adapters/torch/replica_module.hpp>
 
 namespace umbo {
 namespace adapters {
@@ -37,17 +40,33 @@ class torch_model {
 public:
     // `make()` makes a module, as a shared pointer. It is called once for each replica of this process; the first
     // one's parameters and buffers are the initial values, with several ranks those of rank 0. All floating-point
-    // parameters can be trained: `requires_grad` says which are, in each step.
+    // parameters can be trained: `requires_grad` says which are, in each step. What torch's generator draws for the modules of
+    // other replicas is taken back, so that later draws do not depend on the number of replicas.
     //
     // The module of a replica lies on the replica's device, wherever `make` makes it; initial values may be on any.
-    // Throws UNIMPLEMENTED if a replica computes on a GPU that this program's torch does not know. Warns once if the module has torch's own dropout and there
-    // are several replicas.
-    template <class Make>
+    // Throws UNIMPLEMENTED if a replica computes on a GPU that this program's torch does not know. Warns once if the module has
+    // torch's own dropout and there are several replicas.
+    template <class Make, class = std::enable_if_t<std::is_invocable_v<Make &>>>
     torch_model(const umbo::strategy &on, Make make, torch_options options = {})
-        : on_(on), options_(std::move(options)),
+        : torch_model(on, nullptr, std::move(make), std::move(options)) {}
+
+    // Trains a module that the program has made and keeps: it becomes that of replica 0, and `central()`. After each `train`, and
+    // each step of a `torch_optimizer`, it shows the parameters and buffers as they are then, in host memory; with replicas on
+    // GPUs that is a copy each time. Steps compute in the modes, training or evaluation, that it and its submodules are in, and
+    // leave them so.
+    //
+    // The other replicas' modules are clones if it is a `torch::nn::Cloneable`, else made by its default constructor. A module
+    // that has neither needs `make`. Throws INVALID_ARGUMENT if the module is null, or they have other parameters or buffers.
+    torch_model(const umbo::strategy &on, const std::shared_ptr<Module> &module, torch_options options = {})
+        : torch_model(on, module, torch_detail::another<Module>(module), std::move(options)) {}
+
+    template <class Make, class = std::enable_if_t<std::is_invocable_v<Make &>>>
+    torch_model(const umbo::strategy &on, const std::shared_ptr<Module> &module, Make make, torch_options options = {})
+        : on_(on), options_(std::move(options)), given_(module != nullptr),
           replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(std::move(make)) {
         torch_detail::require_devices(on);
-        for (auto &own : replicas_) take_apart(own, make_());
+        replicas_.front() = replica(given_ ? module : make_());
+        make_other_replicas();
         torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
@@ -107,6 +126,7 @@ public:
     template <class Loss, class... Others>
     auto step(Loss loss, torch_model<Others> &...others) {
         follow_central();
+        (others.follow_central(), ...);
         require_others({static_cast<const void *>(&others)...});
         return [this, loss, used = std::tuple<torch_model<Others> *...>(&others...)](replica_context &context,
                                                                                    const value &batch) {
@@ -134,6 +154,7 @@ public:
                 const torch_detail::replica_place place(position);
                 const torch_detail::on_replica in_its_stream(position, place);
                 replica &own = replica_of(context);
+                const torch_detail::mode_guard as_before(*own.module);
                 attach(own, context, place, false);
                 named(position, [&] {
                     const std::vector<at::Tensor> found = measure(*own.module, part(batch));
@@ -148,19 +169,26 @@ public:
     }
 
     // One step on a batch: an element of a distributed dataset, or a global batch, such as `batch_of` gives, which is split
-    // over the replicas here. Returns the mean loss of the global batch, as a torch scalar of type double.
+    // over the replicas here. Returns the mean loss of the global batch, whose gradients are there already.
     template <class Loss, class... Others>
-    at::Tensor train(const value &batch, Loss loss, torch_model<Others> &...others) {
+    torch_loss train(const value &batch, Loss loss, torch_model<Others> &...others) {
         on_.run(step(loss, others...), common_detail::split_over(on_, batch));
-        const auto found = on_.metric_result("loss");
-        return at::scalar_tensor(found.mean, at::TensorOptions(at::kDouble));
+        show();
+        (others.show(), ...);
+        return torch_loss(on_.metric_result("loss").mean);
     }
 
     // The same for what a `torch::data` loader gives.
     template <class Batch, class Loss, class... Others,
               class = std::enable_if_t<!std::is_convertible_v<const Batch &, value>>>
-    at::Tensor train(const Batch &batch, Loss loss, torch_model<Others> &...others) {
+    torch_loss train(const Batch &batch, Loss loss, torch_model<Others> &...others) {
         return train(batch_of(batch), loss, others...);
+    }
+
+    // The same for tensors, as of `batch_of`.
+    template <class Loss, class... Others>
+    torch_loss train(const std::vector<std::pair<std::string, at::Tensor>> &fields, Loss loss, torch_model<Others> &...others) {
+        return train(batch_of(fields), loss, others...);
     }
 
     // Replica 0's module on the parameters and buffers as they are now, to look at, to compute with or to
@@ -168,6 +196,64 @@ public:
     // module back to its device. It is in evaluation mode; steps set the mode that they need. Its parameters are not to be
     // written: `assign` and `load` do that.
     std::shared_ptr<Module> central() {
+        place_centrally();
+        replicas_.front().module->eval();
+        return replicas_.front().module;
+    }
+
+    // Lets the module that the program has given, if it has, show the parameters and buffers as they are now: after an
+    // `umbo::optimizer` has changed those on GPUs. Its modes stay.
+    void show() {
+        if (given_) place_centrally();
+    }
+
+    // The module of `central()`: a program's `net->forward(x)` stays as it is.
+    std::shared_ptr<Module> operator->() { return central(); }
+
+    // The parameters of `central()`, in the order of `parameters()`: those of the module, each once.
+    const std::vector<at::Tensor> &central_parameters() const noexcept { return replicas_.front().parameters; }
+
+    // Parameters and buffers as `from` has them.
+    void assign(const std::shared_ptr<Module> &from) {
+        const replica given(from);
+        given.require_like(replicas_.front(), "from: it has");
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            parameters_[index].assign(share(in_host_memory(given.parameters[index])));
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            buffers_[index].assign(share(in_host_memory(given.buffers[index])));
+        }
+        show();
+    }
+
+    // What torch::save wrote.
+    void load(const std::string &path) {
+        std::shared_ptr<Module> from;
+        {
+            const torch_detail::generator_guard draws_as_before;
+            from = make_();
+        }
+        torch::load(from, path);
+        assign(from);
+    }
+
+private:
+    template <class Other>
+    friend class torch_model;
+
+    using replica = torch_detail::replica_module<Module>;
+
+    // The modules of other replicas than the first.
+    void make_other_replicas() {
+        const torch_detail::generator_guard draws_as_before;
+        for (std::size_t number = 1; number < replicas_.size(); ++number) {
+            replicas_[number] = replica(make_());
+            replicas_[number].require_like(replicas_.front(), "make: the replicas' modules have");
+        }
+    }
+
+    // Replica 0's module on the parameters and buffers as they are now, in host memory.
+    void place_centrally() {
         replica &own = replicas_.front();
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
@@ -182,49 +268,7 @@ public:
             move_buffer(own.buffers[index], c10::Device(c10::DeviceType::CPU));
             own.buffers[index].copy_(downloaded(buffers_[index], buffers_[index].view()));
         }
-        own.module->eval();
-        return own.module;
     }
-
-    // The module of `central()`: a program's `net->forward(x)` stays as it is.
-    std::shared_ptr<Module> operator->() { return central(); }
-
-    // The parameters of `central()`, in the order of `parameters()`: those of the module, each once.
-    const std::vector<at::Tensor> &central_parameters() const noexcept { return replicas_.front().parameters; }
-
-    // Parameters and buffers as `from` has them.
-    void assign(const std::shared_ptr<Module> &from) {
-        replica given;
-        take_apart(given, from);
-        if (given.names != replicas_.front().names || given.buffer_names != replicas_.front().buffer_names) {
-            throw error(status::invalid_argument, "from: its parameters or buffers have other names");
-        }
-        for (std::size_t index = 0; index < parameters_.size(); ++index) {
-            parameters_[index].assign(share(in_host_memory(given.parameters[index])));
-        }
-        for (std::size_t index = 0; index < buffers_.size(); ++index) {
-            buffers_[index].assign(share(in_host_memory(given.buffers[index])));
-        }
-    }
-
-    // What torch::save wrote.
-    void load(const std::string &path) {
-        auto from = make_();
-        torch::load(from, path);
-        assign(from);
-    }
-
-private:
-    template <class Other>
-    friend class torch_model;
-
-    struct replica {
-        std::shared_ptr<Module> module;
-        std::vector<std::string> names, buffer_names;
-        std::vector<at::Tensor> parameters, buffers;
-        // For each parameter whether it belongs to a module that keeps statistics.
-        std::vector<bool> normalises;
-    };
 
     replica &replica_of(const replica_context &context) {
         return replicas_[static_cast<std::size_t>(context.local_replica_id())];
@@ -338,42 +382,15 @@ private:
         context.assign_all(buffers_, views);
     }
 
-    // All replicas train what replica 0 does.
+    // All replicas train what replica 0 does, in the modes of a module that is the program's.
     void follow_central() {
         const replica &first = replicas_.front();
+        if (given_) modes_ = torch_detail::modes_of(*first.module);
         for (replica &own : replicas_) {
             for (std::size_t index = 0; index < own.parameters.size(); ++index) {
                 const bool trained = first.parameters[index].requires_grad();
                 if (own.parameters[index].requires_grad() != trained) own.parameters[index].requires_grad_(trained);
             }
-        }
-    }
-
-    // A module's own tensors, each once: one that is registered twice is listed twice.
-    static void take_apart(replica &own, std::shared_ptr<Module> module) {
-        own.module = std::move(module);
-        std::unordered_set<const void *> seen, statistical;
-        for (const auto &each : own.module->modules()) {
-            if (!torch_detail::keeps_statistics(*each)) continue;
-            for (const auto &parameter : each->parameters(false)) statistical.insert(parameter.unsafeGetTensorImpl());
-        }
-        const auto is_new = [&](const at::Tensor &tensor) {
-            return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
-        };
-        for (const auto &each : own.module->named_parameters()) {
-            if (!is_new(each.value())) continue;
-            own.names.push_back(each.key());
-            own.parameters.push_back(each.value());
-            own.normalises.push_back(statistical.count(each.value().unsafeGetTensorImpl()) != 0);
-        }
-        for (const auto &each : own.module->named_buffers()) {
-            if (!is_new(each.value())) continue;
-            own.buffer_names.push_back(each.key());
-            own.buffers.push_back(each.value());
-        }
-        std::uint64_t layer = 0;
-        for (const auto &each : own.module->modules()) {
-            if (auto *dropout = dynamic_cast<torch_detail::keyed_layer *>(each.get())) dropout->layer = layer++;
         }
     }
 
@@ -404,7 +421,9 @@ private:
     void attach(replica &own, const replica_context &context, const torch_detail::replica_place &place, bool training) {
         // Autocast keeps casts of parameters, which updates have changed in place.
         at::autocast::clear_cache();
-        if (own.module->is_training() != training) own.module->train(training);
+        if (!training) torch_detail::set_modes(*own.module, std::vector<bool>(own.module->modules().size(), false));
+        else if (given_) torch_detail::set_modes(*own.module, modes_);
+        else if (!own.module->is_training()) own.module->train();
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
             const variable &from = parameters_[index];
@@ -451,6 +470,9 @@ private:
 
     umbo::strategy on_;
     torch_options options_;
+    // Whether replica 0's module is the program's, and the modes that it and its submodules had when the step began.
+    bool given_;
+    std::vector<bool> modes_;
     std::vector<replica> replicas_;
     shared_function<std::shared_ptr<Module>()> make_;
     std::vector<variable> parameters_, buffers_;

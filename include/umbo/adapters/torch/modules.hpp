@@ -2,7 +2,13 @@
 #ifndef UMBO_ADAPTERS_TORCH_MODULES_HPP
 #define UMBO_ADAPTERS_TORCH_MODULES_HPP
 
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include <umbo/adapters/torch/tensor.hpp>
 
@@ -49,6 +55,69 @@ inline void warn_of_shared_generator(const strategy &on, const torch::nn::Module
         TORCH_WARN_ONCE("umbo: '", named.key(), "' drops out by torch's generator, which all replicas share: results ",
                         "differ from run to run. umbo::adapters::keyed_dropout draws by example.");
         return;
+    }
+}
+
+// The modes of a module and of its submodules: whether each is in training mode, in the order of `modules()`.
+inline std::vector<bool> modes_of(const torch::nn::Module &module) {
+    std::vector<bool> modes;
+    for (const auto &each : module.modules()) modes.push_back(each->is_training());
+    return modes;
+}
+
+// The same modes for a module that is made alike.
+inline void set_modes(torch::nn::Module &module, const std::vector<bool> &modes) {
+    if (modes_of(module) == modes) return;
+    std::size_t number = 0;
+    // A module comes before its submodules, to which `train` hands its mode down.
+    for (const auto &each : module.modules()) {
+        if (number < modes.size()) each->train(modes[number++]);
+    }
+}
+
+// Leaves a module in the modes that it was in.
+class mode_guard {
+public:
+    explicit mode_guard(torch::nn::Module &module) : module_(module), before_(modes_of(module)) {}
+    ~mode_guard() { set_modes(module_, before_); }
+    mode_guard(const mode_guard &) = delete;
+    mode_guard &operator=(const mode_guard &) = delete;
+
+private:
+    torch::nn::Module &module_;
+    std::vector<bool> before_;
+};
+
+// Takes back what torch's generator for CPUs draws while it lives.
+class generator_guard {
+public:
+    generator_guard() : generator_(at::detail::getDefaultCPUGenerator()) {
+        const std::lock_guard<std::mutex> alone(generator_.mutex());
+        before_ = generator_.get_state();
+    }
+    ~generator_guard() {
+        const std::lock_guard<std::mutex> alone(generator_.mutex());
+        generator_.set_state(before_);
+    }
+    generator_guard(const generator_guard &) = delete;
+    generator_guard &operator=(const generator_guard &) = delete;
+
+private:
+    at::Generator generator_;
+    at::Tensor before_;
+};
+
+// What makes modules like this one, for other replicas. Throws INVALID_ARGUMENT if it is null.
+template <class Module>
+std::function<std::shared_ptr<Module>()> another(const std::shared_ptr<Module> &module) {
+    if (module == nullptr) throw error(status::invalid_argument, "torch_model: module is null");
+    if constexpr (std::is_base_of_v<torch::nn::Cloneable<Module>, Module>) {
+        return [module] { return std::dynamic_pointer_cast<Module>(module->clone()); };
+    } else {
+        static_assert(std::is_default_constructible_v<Module>,
+                      "the module is neither a torch::nn::Cloneable nor made without arguments: give torch_model a function that "
+                      "makes one, torch_model(strategy, module, make)");
+        return [] { return std::make_shared<Module>(); };
     }
 }
 

@@ -142,25 +142,51 @@ inline void from_torch(const torch::optim::RMSpropParamState &from, const torch:
 } // namespace torch_detail
 
 // Umbo's optimizer for a model, with a rule of torch's beside it that computes nothing: torch's schedulers set the rule's
-// learning rates, which `step` follows, and torch saves and loads what Umbo keeps.
+// learning rates, which `step` follows, and torch saves and loads what Umbo keeps. It takes the place of a torch::optim::SGD, say:
 //
-//     umbo::adapters::torch_optimizer sgd(net, torch::optim::SGDOptions(0.01).momentum(0.5));
+//     auto net = std::make_shared<Net>();
+//     umbo::adapters::torch_optimizer sgd(umbo::adapters::torch_strategy(2), net, torch::optim::SGDOptions(0.01).momentum(0.5));
 //     torch::optim::StepLR scheduler(sgd, 1, 0.7);
 //     ...
-//     net.train(batch, loss);
+//     sgd.zero_grad();
+//     auto loss = sgd.train(batch, [](Net &net, const part &of) { return torch::nll_loss(net.forward(of["data"]), of["target"]); });
+//     loss.backward();
 //     sgd.step();
 //     scheduler.step();
 //     sgd.save("sgd.pt"); // as torch::save(sgd, "sgd.pt") of a torch::optim::SGD
-template <class Rule, class Options>
+template <class Rule, class Options, class Module>
 class torch_optimizer {
 public:
+    using groups = std::vector<torch::optim::OptimizerParamGroup>;
+
     // As `optimizer_of`. The model has to live as long.
-    template <class Module>
-    torch_optimizer(torch_model<Module> &model, const Options &options, const std::vector<torch::optim::OptimizerParamGroup> &groups = {})
-        : ours_(optimizer_of(model, options, groups)), gradients_(model.gradients()), variables_(model.parameters()),
-          tensors_(model.central_parameters()), options_(options),
-          theirs_(groups.empty() ? std::make_unique<Rule>(tensors_, options) : std::make_unique<Rule>(groups, options)), rate_(options.lr()) {
-        for (const auto &group : theirs_->param_groups()) factors_.push_back(rate_ == 0 ? 1 : rate_of(group) / rate_);
+    torch_optimizer(torch_model<Module> &model, const Options &options, const groups &each = {})
+        : torch_optimizer(nullptr, model, options, each) {}
+
+    // With a model of its own, `torch_model(on, module, how)`, for a module that the program keeps: `model()` gives it.
+    torch_optimizer(const strategy &on, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
+                    torch_options how = {})
+        : torch_optimizer(std::make_unique<torch_model<Module>>(on, module, std::move(how)), options, each) {}
+
+    torch_optimizer(const strategy &on, const torch::nn::ModuleHolder<Module> &module, const Options &options, const groups &each = {},
+                    torch_options how = {})
+        : torch_optimizer(on, module.ptr(), options, each, std::move(how)) {}
+
+    torch_model<Module> &model() noexcept { return model_; }
+    const umbo::strategy &strategy() const noexcept { return model_.strategy(); }
+
+    // Nothing: `step` has used the gradients up. Without it the next `train` is an error.
+    void zero_grad() const noexcept {}
+
+    // `torch_model::train`, with the models of other optimizers.
+    template <class Batch, class Loss, class... Others>
+    torch_loss train(const Batch &batch, Loss loss, Others &...others) {
+        return model_.train(batch, std::move(loss), others.model()...);
+    }
+
+    template <class Loss, class... Others>
+    torch_loss train(const std::vector<std::pair<std::string, at::Tensor>> &fields, Loss loss, Others &...others) {
+        return model_.train(fields, std::move(loss), others.model()...);
     }
 
     // Torch's optimizer, for schedulers, and for code that sets the learning rates of parameter groups.
@@ -173,14 +199,15 @@ public:
     // by another factor in one parameter group than in the others.
     void step() {
         follow_rates();
-        ours_.apply(gradients_);
+        ours_.apply(model_.gradients());
+        model_.show();
     }
 
     // What the rule keeps for each parameter, and its settings, in a file that `torch::load(rule, path)` reads.
     void save(const std::string &path) {
         auto &states = theirs_->state();
         for (std::size_t index = 0; index < tensors_.size(); ++index) {
-            const torch_detail::kept_state kept(ours_, variables_[index]);
+            const torch_detail::kept_state kept(ours_, model_.parameters()[index]);
             auto state = kept.updates() == 0 ? nullptr : torch_detail::to_torch(kept, options_);
             if (state != nullptr) states[torch_detail::key_in(states, tensors_[index])] = std::move(state);
         }
@@ -209,13 +236,24 @@ public:
             const auto found = states.find(torch_detail::key_in(states, tensors_[index]));
             if (found == states.end()) continue;
             using State = typename decltype(torch_detail::to_torch(std::declval<const torch_detail::kept_state &>(), options_))::element_type;
-            const torch_detail::kept_state kept(ours_, variables_[index]);
+            const torch_detail::kept_state kept(ours_, model_.parameters()[index]);
             torch_detail::from_torch(static_cast<const State &>(*found->second), options_, kept);
         }
         follow_rates();
     }
 
 private:
+    torch_optimizer(std::unique_ptr<torch_model<Module>> own, const Options &options, const groups &each)
+        : torch_optimizer(nullptr, *own, options, each) {
+        own_ = std::move(own);
+    }
+
+    torch_optimizer(std::nullptr_t, torch_model<Module> &model, const Options &options, const groups &each)
+        : model_(model), ours_(optimizer_of(model, options, each)), tensors_(model.central_parameters()), options_(options),
+          theirs_(each.empty() ? std::make_unique<Rule>(tensors_, options) : std::make_unique<Rule>(each, options)), rate_(options.lr()) {
+        for (const auto &group : theirs_->param_groups()) factors_.push_back(rate_ == 0 ? 1 : rate_of(group) / rate_);
+    }
+
     static double rate_of(const torch::optim::OptimizerParamGroup &group) { return static_cast<const Options &>(group.options()).lr(); }
 
     void follow_rates() {
@@ -234,9 +272,9 @@ private:
         rate_ = now;
     }
 
+    std::unique_ptr<torch_model<Module>> own_;
+    torch_model<Module> &model_;
     umbo::optimizer ours_;
-    umbo::gradients gradients_;
-    std::vector<variable> variables_;
     std::vector<at::Tensor> tensors_;
     Options options_;
     std::unique_ptr<Rule> theirs_;
@@ -247,7 +285,15 @@ private:
 
 template <class Module, class Options, class... Rest>
 torch_optimizer(torch_model<Module> &, const Options &, const Rest &...)
-    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options>;
+    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
+
+template <class Module, class Options, class... Rest>
+torch_optimizer(const strategy &, const std::shared_ptr<Module> &, const Options &, const Rest &...)
+    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
+
+template <class Module, class Options, class... Rest>
+torch_optimizer(const strategy &, const torch::nn::ModuleHolder<Module> &, const Options &, const Rest &...)
+    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
 
 } // namespace adapters
 } // namespace umbo
