@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use umbo_core::equivalence;
+use umbo_core::equivalence::{self, OwnedCallback};
 use umbo_core::error::Result;
 use umbo_core::input::PassIterator;
 use umbo_core::observe::switch::CHECK;
 use umbo_core::optimizer::Gradients;
-use umbo_core::strategy::{FunctionFor, Strategy};
+use umbo_core::strategy::Strategy;
+use umbo_core::strategy::step::limits::Limits;
 use umbo_core::values::{BatchContents, Value};
 
 struct FirstBatchRegistry {
@@ -59,14 +60,16 @@ pub(crate) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
 
 /// Checks a step that is about to be run, if asked for, and if its arguments begin a pass or are
 /// the first batch that the callback gets, as those of [`split_for`](umbo_core::input::split_for)
-/// are. `callback` is the address of the program's function, of which `function` is a call.
+/// are. `address` is that of the program's function, of which `callback` is a call. The time that
+/// the check takes is added to the deadline in `limits`.
 pub(crate) fn check_run(
     strategy: &Strategy,
-    function: &FunctionFor<'_>,
-    callback: usize,
+    callback: &OwnedCallback,
+    limits: &mut Limits,
+    address: usize,
     args: Option<&Value>,
 ) -> Result<()> {
-    let Some(args) = args.filter(|_| CHECK.is_on()) else {
+    let Some(args) = args else {
         return Ok(());
     };
     let mut noted = FIRST_BATCH.lock();
@@ -77,7 +80,7 @@ pub(crate) fn check_run(
     let element = begins
         .then(|| noted.elements.remove(&strategy.id()))
         .flatten();
-    let key = (strategy.id(), callback);
+    let key = (strategy.id(), address);
     if element.is_none() {
         let contents = args.batch_contents();
         if contents == BatchContents::None || noted.checked.contains(&key) {
@@ -99,8 +102,8 @@ pub(crate) fn check_run(
     drop(noted);
     let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
     let checked = match *gradients.iter().filter(of_strategy).collect::<Vec<_>>() {
-        [] => equivalence::check_first(strategy, function, args, None),
-        [gradients] => equivalence::check_first(strategy, function, args, Some(gradients)),
+        [] => equivalence::check_first(strategy, callback, limits, args, None),
+        [gradients] => equivalence::check_first(strategy, callback, limits, args, Some(gradients)),
         ref several => {
             let why = format!(
                 "the strategy has {} umbo_gradients, and a run does not say which of them its \

@@ -5,9 +5,11 @@ use std::time::Instant;
 use crate::machinery::first_batch::check_run;
 use crate::machinery::handle::ReservedHandle;
 use crate::machinery::prelude::*;
+use umbo_core::equivalence::OwnedCallback;
+use umbo_core::observe::switch::CHECK;
 use umbo_core::strategy::step::cancellation::Cancellation;
 use umbo_core::strategy::step::run::Limits;
-use umbo_core::strategy::{ReplicaContext, RunUserData, Strategy};
+use umbo_core::strategy::{ReplicaContext, Strategy};
 
 /// A training step: called on each replica.
 ///
@@ -111,17 +113,29 @@ pub(crate) fn run(
     function: ReplicaFn,
     user_data: UserData,
     args: Option<Value>,
-    limits: Limits,
+    mut limits: Limits,
 ) -> Result<Option<Value>> {
     let call = replica_function(function, user_data.pointer());
-    check_run(strategy, &call, function as usize, args.as_ref())?;
-    // A run that may be given up owns what its callbacks use.
-    if limits.is_bounded() || strategy.is_in_bounded_step() {
-        let user_data: RunUserData = Box::new(user_data);
-        strategy.run_within(Arc::new(call), args, limits, Some(user_data))
-    } else {
-        strategy.run(&call, args)
+    let is_checked = CHECK.is_on();
+    if !(is_checked || limits.is_bounded() || strategy.is_in_bounded_step()) {
+        return strategy.run(&call, args);
     }
+    // A run that may be given up owns what its callbacks use.
+    let callback = OwnedCallback {
+        function: Arc::new(call),
+        user_data: Some(Arc::new(user_data)),
+    };
+    if is_checked {
+        check_run(
+            strategy,
+            &callback,
+            &mut limits,
+            function as usize,
+            args.as_ref(),
+        )?;
+    }
+    let user_data = callback.run_user_data();
+    strategy.run_within(callback.function, args, limits, user_data)
 }
 
 /// A function of the program's, with its user data, as the core calls it.

@@ -1,11 +1,9 @@
 //! Training loops.
 
-use std::any::Any;
-
 use crate::machinery::prelude::*;
-use umbo_core::equivalence;
+use umbo_core::equivalence::{self, OwnedCallback};
 use umbo_core::observe::switch::CHECK;
-use umbo_core::strategy::FunctionFor;
+use umbo_core::strategy::step::limits::Limits;
 use umbo_core::training::Epoch;
 
 /// How far an epoch is. Later versions may append fields.
@@ -164,38 +162,35 @@ pub fn umbo_train_epoch(
         evaluates: false,
         reset: flag(options.reset_iterator, "options.reset_iterator")?,
     };
-    let checked = |function: &FunctionFor<'_>, element: &Value| {
+    let checked = |callback: &OwnedCallback, limits: &mut Limits, element: &Value| {
         let gradients = epoch.update.as_ref().map(|(_, gradients)| gradients);
         match CHECK.is_on() {
-            true => equivalence::check_first(&strategy, function, element, gradients),
+            true => equivalence::check_first(&strategy, callback, limits, element, gradients),
             false => Ok(()),
         }
     };
-    let function = replica_function(step, user_data.pointer());
-    let user_data: Arc<dyn Any + Send + Sync> = Arc::new(user_data);
-    let done = epoch.run(
-        Arc::new(function),
-        Some(user_data),
-        &checked,
-        &mut |done, applied| {
-            let Some(progress) = options.progress else {
-                return Ok(());
-            };
-            let applied = applied.map(report_of);
-            let state = umbo_progress {
-                struct_size: size_of::<umbo_progress>(),
-                step_count: done.steps as i64,
-                example_count: done.examples as i64,
-                update_count: done.applied as i64,
-                skipped_count: done.skipped as i64,
-                seconds: done.seconds,
-                last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
-                metrics: options.metrics,
-            };
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
-        },
-    );
+    let callback = OwnedCallback {
+        function: Arc::new(replica_function(step, user_data.pointer())),
+        user_data: Some(Arc::new(user_data)),
+    };
+    let done = epoch.run(&callback, &checked, &mut |done, applied| {
+        let Some(progress) = options.progress else {
+            return Ok(());
+        };
+        let applied = applied.map(report_of);
+        let state = umbo_progress {
+            struct_size: size_of::<umbo_progress>(),
+            step_count: done.steps as i64,
+            example_count: done.examples as i64,
+            update_count: done.applied as i64,
+            skipped_count: done.skipped as i64,
+            seconds: done.seconds,
+            last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
+            metrics: options.metrics,
+        };
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
+    });
     let done = done.map_err(of_options(&["metrics"]))?;
     report.write(umbo_train_epoch_report {
         struct_size: struct_size::<umbo_train_epoch_report>(),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo_core::device::DeviceId;
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo_core::metrics::Metrics;
 use umbo_core::metrics::kind::MetricKind;
@@ -119,14 +120,18 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         )?;
         Ok(None)
     });
-    let counted = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| {
-        match report.steps {
-            200 => before = crate::allocator::of_all_threads(),
-            400 => allocations = Some(crate::allocator::of_all_threads() - before),
-            _ => {}
-        }
-        Ok(())
-    });
+    let counted = epoch.run(
+        &OwnedCallback::of(step),
+        &|_, _, _| Ok(()),
+        &mut |report, _| {
+            match report.steps {
+                200 => before = crate::allocator::of_all_threads(),
+                400 => allocations = Some(crate::allocator::of_all_threads() - before),
+                _ => {}
+            }
+            Ok(())
+        },
+    );
     assert_eq!(counted.unwrap().steps, 400);
     assert_eq!(
         strategy.metric("loss").unwrap().weight,

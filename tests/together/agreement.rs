@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use umbo_core::collectives::Assignment;
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::equivalence::check;
 use umbo_core::error::{Error, Status};
 use umbo_core::input::{DistributeOptions, distribute_dataset};
@@ -291,10 +292,14 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, case: &str) {
     };
     let mut of_steps = Vec::new();
     let mut run = |step: &Arc<ReplicaFunction>| {
-        epoch.run(Arc::clone(step), None, &|_, _| Ok(()), &mut |_, _| {
-            of_steps.push(metric("x"));
-            Ok(())
-        })
+        epoch.run(
+            &OwnedCallback::of(Arc::clone(step)),
+            &|_, _, _| Ok(()),
+            &mut |_, _| {
+                of_steps.push(metric("x"));
+                Ok(())
+            },
+        )
     };
     assert_eq!(run(&step).unwrap_err().status(), Status::NotFound, "{case}");
     assert_eq!(

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo_core::collectives::Assignment;
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::input::{
     Dataset, DistributeOptions, File, FilesOptions, MapOptions, PassIterator, Sharding,
@@ -292,7 +293,7 @@ impl Program {
             evaluates: false,
             ..over
         };
-        let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
+        let report = epoch.run(&OwnedCallback::of(step), &|_, _, _| Ok(()), &mut |_, _| {
             self.log.count();
             Ok(())
         })?;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo_core::checkpoint::{Checkpoint, SavedIterator};
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, MapOptions, PassIterator, ShuffleOptions,
@@ -262,7 +263,7 @@ impl Training {
             evaluates: false,
             ..epoch_over(&self.strategy, &self.iterator)
         };
-        let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
+        let report = epoch.run(&OwnedCallback::of(step), &|_, _, _| Ok(()), &mut |_, _| {
             counted(std::mem::take(&mut *got.lock().unwrap()))
         })?;
         assert!(report.pass_ended);

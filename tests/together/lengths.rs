@@ -5,6 +5,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, PassIterator, Sharding,
@@ -62,9 +63,11 @@ fn batches(strategy: &Strategy, count: i32, options: &DistributeOptions) -> Pass
 fn run(epoch: &Epoch<'_>, progress: impl Fn(u64) -> Result<()>) -> Result<EpochReport> {
     let step: Arc<ReplicaFunction> = Arc::new(|_: &ReplicaContext| Ok(None));
     let begun = Instant::now();
-    let done = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| {
-        progress(report.steps)
-    });
+    let done = epoch.run(
+        &OwnedCallback::of(step),
+        &|_, _, _| Ok(()),
+        &mut |report, _| progress(report.steps),
+    );
     assert!(begun.elapsed() < SOON, "{done:?}");
     done
 }
@@ -231,7 +234,7 @@ fn a_progress_function_that_fails_after_the_last_step_fails_the_flush_on_all() {
         };
         let begun = Instant::now();
         let error = epoch
-            .run(submit, None, &|_, _| Ok(()), &mut progress)
+            .run(&OwnedCallback::of(submit), &|_, _, _| Ok(()), &mut progress)
             .unwrap_err();
         assert!(begun.elapsed() < SOON, "{error}");
         let text = error.to_string();

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Result, Status};
 use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, Sharding, distribute_dataset,
@@ -81,7 +82,11 @@ fn a_limit_of_one_rank_ends_its_skip_and_the_epoch_of_all() {
                     Ok(None)
                 });
                 let run = |epoch: Epoch<'_>| {
-                    epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| Ok(()))
+                    epoch.run(
+                        &OwnedCallback::of(Arc::clone(&step)),
+                        &|_, _, _| Ok(()),
+                        &mut |_, _| Ok(()),
+                    )
                 };
                 let cancellation = (rank == limited).then(|| token.clone());
                 let error = run(Epoch {

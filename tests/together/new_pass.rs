@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result};
 use umbo_core::input::{Dataset, DistributeOptions, PassIterator, Sharding, distribute_dataset};
 use umbo_core::metrics::Metrics;
@@ -263,7 +264,7 @@ impl Scene {
                 false => Ok(()),
             }
         };
-        let done = epoch.run(step, None, &|_, _| Ok(()), &mut progress);
+        let done = epoch.run(&OwnedCallback::of(step), &|_, _, _| Ok(()), &mut progress);
         let report = done.map_or_else(
             |error| {
                 assert!(error.to_string().contains("as planned"), "{error}");

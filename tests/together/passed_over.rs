@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use umbo_core::collectives::Assignment;
+use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
 use umbo_core::strategy::variables::{assign, read};
@@ -79,7 +80,11 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         let step: Arc<ReplicaFunction> = Arc::new(step);
                         let epoch = epoch_over(&strategy, &iterator);
                         let run = || {
-                            epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| Ok(()))
+                            epoch.run(
+                                &OwnedCallback::of(Arc::clone(&step)),
+                                &|_, _, _| Ok(()),
+                                &mut |_, _| Ok(()),
+                            )
                         };
                         let error = run().unwrap_err();
                         assert_eq!(error.status(), Status::NotFound, "{case}: {error}");
@@ -151,10 +156,14 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                     Ok(None)
                 });
                 let mut run = || {
-                    epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| {
-                        seen.push(vec![std::mem::take(&mut *got.lock().unwrap())]);
-                        Ok(())
-                    })
+                    epoch.run(
+                        &OwnedCallback::of(Arc::clone(&step)),
+                        &|_, _, _| Ok(()),
+                        &mut |_, _| {
+                            seen.push(vec![std::mem::take(&mut *got.lock().unwrap())]);
+                            Ok(())
+                        },
+                    )
                 };
                 let error = run().unwrap_err().to_string();
                 assert!(error.contains("step 3 of the epoch"), "{error}");

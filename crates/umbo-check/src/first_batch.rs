@@ -6,12 +6,15 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-use super::{CheckOptions, Report, check};
+use super::callback::{OwnedCallback, TrialCallback, TrialLimits};
+use super::dry_run::DryRun;
+use super::{CheckOptions, Report, check_by};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;
 use umbo_optim::Gradients;
-use umbo_strategy::{FunctionFor, Strategy, context::strict_callbacks};
+use umbo_strategy::step::limits::Limits;
+use umbo_strategy::{Strategy, context::strict_callbacks};
 use umbo_tensor::collectives;
 use umbo_tensor::values::Value;
 
@@ -26,20 +29,35 @@ enum FirstBatchVerdict {
 /// The verdicts that have been logged, with the ids of the strategies.
 static LOGGED: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
-/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier
-/// pass had the same. The level is information if the equivalence holds, and warning if not. If
-/// there was no check, the log says why. The step writes `gradients`, or none, like a step that
-/// only evaluates.
+/// Checks a step, which is about to run, on `element`, which is distributed, and logs the verdict,
+/// unless an earlier pass had the same. The level is information if the equivalence holds, and
+/// warning if not. If there was no check, the log says why. The step writes `gradients`, or none,
+/// like a step that only evaluates.
 ///
-/// Fails if the strategy is strict and the equivalence does not hold. The check commits nothing,
-/// and gradients and metrics are as they were before.
+/// Fails if the strategy is strict and the equivalence does not hold. Each run of the check has the
+/// limits of the step; if they end one, the step is at its end, too, and this is its error. The
+/// time that the check took is added to the deadline in `limits`. The check commits nothing, and
+/// gradients and metrics are as they were before.
 pub fn check_first(
     strategy: &Strategy,
-    function: &FunctionFor<'_>,
+    callback: &OwnedCallback,
+    limits: &mut Limits,
     element: &Value,
     gradients: Option<&Arc<Gradients>>,
 ) -> Result<()> {
-    match compare(strategy, function, element, gradients) {
+    let trial = TrialLimits::of(limits);
+    let compared = compare(
+        strategy,
+        TrialCallback::Limited(callback, &trial),
+        element,
+        gradients,
+    );
+    let (is_stopped, left) = (trial.is_stopped(), trial.limits_of(1));
+    *limits = left;
+    match compared {
+        Err(error) if is_stopped => {
+            return Err(error.within("UMBO_CHECK_STEPS: a run of the check"));
+        }
         Ok(report) if report.equivalent => say(
             strategy,
             Level::Info,
@@ -81,7 +99,7 @@ fn say(strategy: &Strategy, level: Level, verdict: FirstBatchVerdict, text: &str
 
 fn compare(
     strategy: &Strategy,
-    function: &FunctionFor<'_>,
+    callback: TrialCallback<'_>,
     element: &Value,
     gradients: Option<&Arc<Gradients>>,
 ) -> Result<Report> {
@@ -94,7 +112,15 @@ fn compare(
     }
     let batch = whole(element, strategy.num_replicas())?;
     let options = CheckOptions::default();
-    let check = |gradients| check(strategy, function, &batch, gradients, &options);
+    let check = |gradients| {
+        let dry_run = DryRun {
+            strategy,
+            callback,
+            batch: &batch,
+            gradients,
+        };
+        check_by(&dry_run, &options)
+    };
     let report = check(gradients)?;
     // If the step does not use the gradients, the check is repeated without them.
     if gradients.is_none() || report.submits {

@@ -2,11 +2,12 @@
 //! the step.
 //!
 //! [`check()`] runs a callback several times over differently split parts of one batch, and rolls
-//! each run back (`dry_run`). From what the replicas wrote, and from their weights, it determines
-//! whether an update would be the same (`evidence`; `vectors` defines when numbers count as equal).
-//! If not, it finds the mistake that explains the observations (`gradients`, `example_weights`,
-//! `metrics`, `cells`). `report` describes the result. If a callback writes into variables, their
-//! values are restored and the write is reported (`watched`, `written_variables`).
+//! each run back (`dry_run`, `observer`; `callback`: the limits that end a run). From what the
+//! replicas wrote, and from their weights, it determines whether an update would be the same
+//! (`evidence`; `vectors` defines when numbers count as equal). If not, it finds the mistake that
+//! explains the observations (`gradients`, `example_weights`, `metrics`, `cells`). `report`
+//! describes the result. If a callback writes into variables, their values are restored and the
+//! write is reported (`watched`, `written_variables`).
 //!
 //! # How one replica is simulated
 //!
@@ -30,6 +31,7 @@
 #[macro_use]
 extern crate umbo_base;
 
+mod callback;
 mod case;
 mod cells;
 mod dry_run;
@@ -38,6 +40,7 @@ mod example_weights;
 mod first_batch;
 mod gradients;
 mod metrics;
+mod observer;
 mod options;
 mod report;
 mod variable_snapshot;
@@ -46,17 +49,19 @@ mod written_variables;
 
 use std::sync::Arc;
 
+pub use callback::OwnedCallback;
 pub use first_batch::{check_first, not_checked};
 pub use options::CheckOptions;
 pub use report::{Finding, Report, Subject, Verdict};
 
+use callback::TrialCallback;
 use dry_run::DryRun;
 use evidence::Evidence;
 use umbo_base::error::{Error, Result};
 use umbo_input as input;
 use umbo_optim::Gradients;
 use umbo_strategy::context::require_cross_replica;
-use umbo_strategy::{ReplicaContext, Strategy};
+use umbo_strategy::{FunctionFor, Strategy};
 use umbo_tensor::values::Value;
 
 /// The fewest examples that can be split into parts of different sizes.
@@ -81,11 +86,28 @@ const FEWEST_EXAMPLES: usize = 3;
 /// is split as a distributed dataset splits it.
 pub fn check(
     strategy: &Strategy,
-    function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
+    function: &FunctionFor<'_>,
     batch: &Value,
     gradients: Option<&Arc<Gradients>>,
     options: &CheckOptions,
 ) -> Result<Report> {
+    let dry_run = DryRun {
+        strategy,
+        callback: TrialCallback::Borrowed(function),
+        batch,
+        gradients,
+    };
+    check_by(&dry_run, options)
+}
+
+/// [`check()`] by such runs.
+fn check_by(dry_run: &DryRun<'_>, options: &CheckOptions) -> Result<Report> {
+    let DryRun {
+        strategy,
+        batch,
+        gradients,
+        ..
+    } = *dry_run;
     if strategy.step_around().is_some() {
         return Err(Error::precondition(
             "inside of a run a step is open, which the check would have to roll back; check \
@@ -120,13 +142,7 @@ pub fn check(
         );
         return Err(Error::invalid("batch", problem));
     }
-    let dry_run = DryRun {
-        strategy,
-        function,
-        batch,
-        gradients,
-    };
-    let collected = Evidence::collect(&dry_run, rows, options)
+    let collected = Evidence::collect(dry_run, rows, options)
         .and_then(|evidence| Ok((judge(&evidence)?, evidence)));
     // These findings need a closer look, because rounding must not be reported as a difference.
     let differs = |finding: &Finding| match finding.verdict {
@@ -140,7 +156,7 @@ pub fn check(
     let ((mut findings, mut evidence), look_closer) =
         strategy.any_rank(&purpose, "the number of its rows", rows, collected, differ)?;
     if look_closer {
-        evidence.measure_examples(&dry_run)?;
+        evidence.measure_examples(dry_run)?;
         findings = judge(&evidence)?;
     }
     let mut report = Report::new(strategy.num_replicas(), &evidence.sizes, findings);

@@ -1,19 +1,19 @@
 //! A pass over a dataset. It takes an element, runs a step and applies the gradients, until the
 //! pass ends.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use umbo_base::error::{Error, Result};
+use umbo_check::OwnedCallback;
 use umbo_input::{LentElement, PassIterator};
 use umbo_metrics::Metrics;
 use umbo_optim::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
 use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::context::require_cross_replica;
 use umbo_strategy::step::run::Limits;
-use umbo_strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
+use umbo_strategy::{ReplicaContext, Strategy};
 use umbo_tensor::values::Value;
 
 /// Added to the error of a step that had no effect.
@@ -65,12 +65,12 @@ pub struct EpochReport {
 /// apply.
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
-/// The function that is called with the step and the first element of a pass, before the step runs
-/// on it.
-pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
+/// The function that is called with the step, the limits of the epoch and the first element of a
+/// pass, before the step runs on it. It may postpone the deadline.
+pub type BeforeFirstStep<'a> = dyn Fn(&OwnedCallback, &mut Limits, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has
+    /// Runs the epoch. `callback` is the step. Its data are kept until its last callback has
     /// returned. If `first` fails, the step that follows it fails with the same error.
     ///
     /// The update is a part of its step. If any part of a step fails, all state is as after the
@@ -81,8 +81,7 @@ impl Epoch<'_> {
     /// together.
     pub fn run(
         &self,
-        function: Arc<ReplicaFunction>,
-        user_data: Option<Arc<dyn Any + Send + Sync>>,
+        callback: &OwnedCallback,
         first: &BeforeFirstStep<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
@@ -93,7 +92,7 @@ impl Epoch<'_> {
                 .map_err(|error| self.fail_for_all(error, 0))?;
         }
         let metrics = Arc::default();
-        let done = self.run_steps(function, user_data, first, progress, &metrics);
+        let done = self.run_steps(callback, first, progress, &metrics);
         self.strategy.show_epoch(&metrics);
         done
     }
@@ -101,12 +100,12 @@ impl Epoch<'_> {
     /// Takes the next element. An iterator that is at its end before the first step, as after a
     /// loop over its elements, begins a new pass: the epoch would have no steps. One of which an
     /// epoch that failed has taken the last element is not: that epoch is continued, and ends.
-    fn next_element(&self, is_first: bool) -> Result<Option<LentElement>> {
+    fn next_element(&self, is_first: bool, limits: &Limits) -> Result<Option<LentElement>> {
         let take = || {
             if is_first && self.reset && self.iterator.has_ended()? {
                 self.iterator.reset()?;
             }
-            self.iterator.lend(&self.limits)
+            self.iterator.lend(limits)
         };
         take().map_err(|error| self.end_for_all(error))
     }
@@ -142,20 +141,16 @@ impl Epoch<'_> {
 
     fn run_steps(
         &self,
-        function: Arc<ReplicaFunction>,
-        user_data: Option<Arc<dyn Any + Send + Sync>>,
+        callback: &OwnedCallback,
         first: &BeforeFirstStep<'_>,
         progress: &mut Progress<'_>,
         metrics: &Arc<EpochMetrics>,
     ) -> Result<EpochReport> {
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let step = with_update(
-            Arc::clone(&function),
-            self.update.clone(),
-            Arc::clone(&seen),
-            Arc::clone(metrics),
-        );
+        let mut limits = self.limits.clone();
+        let update = self.update.clone();
+        let step = with_update(callback, update, Arc::clone(&seen), Arc::clone(metrics));
         let mut report = EpochReport::default();
         while self.max_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
@@ -163,10 +158,10 @@ impl Epoch<'_> {
             let at = |event: &str| format!("step {number} {pass}: {event}");
             // With several ranks, each rank learns in the run that one is out of time.
             let is_alone = self.strategy.ranks().is_alone();
-            if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
+            if let Some(why) = limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self.next_element(report.steps == 0);
+            let next = self.next_element(report.steps == 0, &limits);
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 self.end_pass(&mut report)
                     .map_err(|error| error.within(at("the next element")))?;
@@ -174,7 +169,8 @@ impl Epoch<'_> {
             };
             let checked = match self.iterator.begins() {
                 // If this fails, it is called again when its element comes again.
-                true => first(&*function, &lent.element).map(|()| self.iterator.record_begun()),
+                true => first(callback, &mut limits, &lent.element)
+                    .map(|()| self.iterator.record_begun()),
                 false => Ok(()),
             };
             let (cause, done) = match checked {
@@ -182,7 +178,7 @@ impl Epoch<'_> {
                     let element = lent.element.clone();
                     (
                         "failed and changed nothing",
-                        self.run_step(&step, element, user_data.clone()),
+                        self.run_step(&step, element, &limits),
                     )
                 }
                 failed => ("did not begin", failed),
@@ -266,20 +262,14 @@ impl Epoch<'_> {
         Ok(())
     }
 
-    fn run_step(
-        &self,
-        step: &Arc<ReplicaFunction>,
-        element: Value,
-        user_data: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Result<()> {
-        if !self.limits.is_bounded() {
-            return self.strategy.run(&**step, Some(element)).map(drop);
+    fn run_step(&self, step: &OwnedCallback, element: Value, limits: &Limits) -> Result<()> {
+        if !limits.is_bounded() {
+            return self.strategy.run(&*step.function, Some(element)).map(drop);
         }
-        let user_data = user_data.map(|user_data| Box::new(user_data) as RunUserData);
-        let step = Arc::clone(step);
-        let limits = self.limits.clone();
+        let function = Arc::clone(&step.function);
+        let user_data = step.run_user_data();
         self.strategy
-            .run_within(step, Some(element), limits, user_data)
+            .run_within(function, Some(element), limits.clone(), user_data)
             .map(drop)
     }
 
@@ -316,12 +306,13 @@ impl EpochReport {
 /// The step, followed by the update at its commit point. The examples of the step are stored in
 /// `seen`, and its measurements are added to `metrics`.
 fn with_update(
-    function: Arc<ReplicaFunction>,
+    callback: &OwnedCallback,
     update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
     seen: Arc<AtomicU64>,
     metrics: Arc<EpochMetrics>,
-) -> Arc<ReplicaFunction> {
-    Arc::new(move |context: &ReplicaContext| {
+) -> OwnedCallback {
+    let function = Arc::clone(&callback.function);
+    let with_update = move |context: &ReplicaContext| {
         if context.replica() == 0 {
             // This is the number of examples of the replicas of all ranks.
             seen.store(
@@ -335,7 +326,11 @@ fn with_update(
             update_at_commit(context, update)?;
         }
         Ok(None)
-    })
+    };
+    OwnedCallback {
+        function: Arc::new(with_update),
+        user_data: callback.user_data.clone(),
+    }
 }
 
 /// Defers the update to the end of the step. Each replica calls this; that of replica 0 suffices,

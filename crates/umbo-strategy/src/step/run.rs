@@ -78,6 +78,22 @@ impl Strategy {
         self.run_step(task)
     }
 
+    /// As [`Strategy::try_out`], with the limits of the run that the trial stands for: it ends by
+    /// them as [`Strategy::run_within`] does.
+    pub fn try_out_within(
+        &self,
+        function: Arc<ReplicaFunction>,
+        arguments: Option<Value>,
+        watcher: Arc<dyn TrialObserver>,
+        limits: Limits,
+        user_data: Option<RunUserData>,
+    ) -> Result<Option<Value>> {
+        let mut task = Task::new(self, Callback::Owned(function), arguments);
+        task.place.watcher = Some(watcher);
+        (task.place.limits, task.user_data) = (limits, user_data);
+        self.run_step(task)
+    }
+
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
     /// left behind. If there are limits every replica runs on a thread of its own. Inside of a
     /// merge call the limits are those of the run around it, and none may be given. `user_data`

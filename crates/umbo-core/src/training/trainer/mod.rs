@@ -39,13 +39,13 @@ use step_rows::{MOST_ROWS, StepRows};
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
-use umbo_check as equivalence;
+use umbo_check::{self as equivalence, OwnedCallback};
 use umbo_device::DeviceId;
 use umbo_input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo_optim::LossReduction;
+use umbo_strategy::ReplicaContext;
 use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
-use umbo_strategy::{FunctionFor, ReplicaContext};
 use umbo_tensor::values::Value;
 use umbo_tensor::{DType, Shape, Tensor};
 
@@ -270,12 +270,14 @@ impl Trainer {
         let steps = &mut *parts.steps.lock();
         let batch = StepRows::batch(&mut steps.rows, strategy, first, rows)?;
         let measured = &steps.measured;
+        let mut limits = self.limits();
         if CHECK.is_on() && !is_checked.get() {
             let function = parts.function(learn, true, false, &Arc::default());
-            equivalence::check_first(strategy, &*function, &batch, Some(parts.gradients()))?;
+            let callback = OwnedCallback::of(function);
+            let gradients = Some(parts.gradients());
+            equivalence::check_first(strategy, &callback, &mut limits, &batch, gradients)?;
             is_checked.set(true);
         }
-        let limits = self.limits();
         match limits.is_bounded() {
             false => {
                 let function = |context: &ReplicaContext| {
@@ -397,23 +399,25 @@ impl Trainer {
             evaluates: !is_training,
         };
         let measured = Arc::default();
-        let function = parts.function(learn, is_training, false, &measured);
+        let callback = OwnedCallback::of(parts.function(learn, is_training, false, &measured));
         let gradients = is_training.then_some(parts.gradients());
-        let first = |function: &FunctionFor<'_>, element: &Value| match CHECK.is_on() {
-            true => {
-                let checked = equivalence::check_first(strategy, function, element, gradients);
-                measured.take_metric("loss");
-                checked
-            }
-            false => Ok(()),
-        };
+        let first =
+            |callback: &OwnedCallback, limits: &mut Limits, element: &Value| match CHECK.is_on() {
+                true => {
+                    let checked =
+                        equivalence::check_first(strategy, callback, limits, element, gradients);
+                    measured.take_metric("loss");
+                    checked
+                }
+                false => Ok(()),
+            };
         let name = match is_training {
             true => "epoch",
             false => "evaluation",
         };
         let shows = self.options.shows_progress && strategy.rank() == 0;
         let mut line = shows.then(|| RateLine::new(name, part));
-        let ran = epoch.run(function, None, &first, &mut |_, _| {
+        let ran = epoch.run(&callback, &first, &mut |_, _| {
             part.add(measured.take_metric("loss").unwrap_or_default());
             if is_training {
                 self.parts.write().1.count();
