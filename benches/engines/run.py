@@ -130,7 +130,7 @@ def main():
     output = pathlib.Path(options.output)
     document.ready(output, "engines", machine)
     participants.BUILD.mkdir(parents=True, exist_ok=True)  # for the logs
-    participants.choose_kernels(options.prefix)
+    blas_said = participants.choose_kernels(options.prefix)
     build(options.prefix, "None" if options.quick else "Release")
     load = os.getloadavg()[0]
     lines = [
@@ -148,7 +148,7 @@ def main():
         versions += [version] if version else []
     lines += [
         "",
-        f"On {document.processor()}, {count} processors, with {'; '.join(versions)}, {datetime.date.today()}; "
+        f"On {document.processor()}, {count} processors, with {'; '.join([*versions, blas_said])}, {datetime.date.today()}; "
         f"{medians_of(options.rounds)}; load average before: {load:.1f}.",
     ]
     lines += [f"Not measured: {problem}." for problem in problems]

@@ -93,6 +93,7 @@ def section(rows, versions, problems, busy, rounds):
     lines = [
         f"- Date: {datetime.date.today().isoformat()}, {platform.system()} {platform.release().partition('-')[0]}, {rounds} rounds",
         f"- Versions: {'; '.join(versions)}",
+        f"- Arrays of reduce and Adam: {ELEMENTS >> 20} Mi elements, {ELEMENTS * 4 >> 20} MiB each",
         f"- Other programs used {shares} of the processors' time right before and after",
         "",
         table(rows),
@@ -144,7 +145,9 @@ Written by `make bench-peers`, which keeps the tables of other machines and writ
 processors. Umbo and each peer are processes of their own and take turns; of all rounds medians are shown, and in
 brackets quartiles. Ratios are taken within rounds. `make bench-check` measures again, and fails where a percent of a
 probe has fallen by more than a tenth of what stands here for the machine.
-Tables of days before the last change of the code are older than the code."""
+Tables of days before the last change of the code are older than the code. A table whose versions name no OpenBLAS was
+made without a look at its kernels: they may be those of an older processor, for all programs of the table alike.
+A cache of 256 MiB or more holds arrays of 16 Mi elements: there `PEER_ELEMENTS=134217728` measures memory."""
 
 MEANING_HEADING = "What is measured"
 

@@ -55,11 +55,15 @@ def build_native(prefix):
 
 
 def choose_kernels(prefix):
-    """Has the programs that start later compute with OpenBLAS's kernels for this processor, and says which they are."""
+    """Has the programs that start later compute with OpenBLAS's kernels for this processor. What they compute with, in words."""
     choose = ROOT / "scripts" / "with_kernels.sh"
     command = [choose, pathlib.Path(prefix) / "bin" / "umbo", "sh", "-c", 'printf %s "${OPENBLAS_CORETYPE:-}"']
-    if kernels := subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout:
-        os.environ["OPENBLAS_CORETYPE"] = kernels
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    if ended.stdout:
+        os.environ["OPENBLAS_CORETYPE"] = ended.stdout
+    said = ended.stderr.strip()
+    print(said, file=sys.stderr)
+    return said.partition("; ")[0]
 
 
 class Participant:

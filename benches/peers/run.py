@@ -177,7 +177,7 @@ def main():
     wanted = [each for each in COMPARISONS if options.only in each.name]
     bench = participants.Bench(pathlib.Path(options.prefix) / "bin" / "umbo")
     participants.build_native(options.prefix)
-    participants.choose_kernels(options.prefix)
+    blas = participants.choose_kernels(options.prefix)
     names = {"Umbo": None} | {row[1]: None for each in wanted for row in each.rows}
     busy = [quiet.busy_share()]
     refuse_if_busy(busy, options)
@@ -199,7 +199,7 @@ def main():
     if options.check:
         return check(rows, known)
     versions = list(dict.fromkeys(each.version for each in started.values()))
-    text = document.section(rows, versions, problems, busy, options.rounds)
+    text = document.section(rows, [*versions, blas], problems, busy, options.rounds)
     output.write_text(document.with_section(before, text))
     print(f"written: {options.output}", file=sys.stderr)
 
