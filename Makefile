@@ -341,7 +341,7 @@ adoption: ## Count the lines that Umbo takes in programs without it, and measure
 	@$(call section,Programs before and after Umbo)
 	@$(if $(SMALL),cp docs/adoption.md $(DOCUMENTS))
 	@benches/adoption/run.py --prefix "$(CURDIR)/$(PREFIX)" --build "$(CURDIR)/$(WORK)/adoption" --rounds $(ROUNDS) \
-	  --output $(DOCUMENTS)/adoption.md $(if $(SMALL),--small)
+	  --output $(DOCUMENTS)/adoption.md $(if $(SMALL),--small) $(if $(ONLY),--only $(ONLY))
 
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
 	@scripts/setup.sh build

@@ -2,13 +2,15 @@
 """Counts the lines that Umbo takes in the programs of c_examples/loops, and measures these before and after; writes the tables of
 docs/adoption.md, and the one of README.md.
 
-    benches/adoption/run.py [--prefix FOLDER | --include FOLDER --library FILE] [--check] [--only NAME] [--rounds N]
+    benches/adoption/run.py [--prefix FOLDER | --include FOLDER --library FILE] [--check] [--only NAME|c|libtorch] [--rounds N]
                             [--output FILE] [--busy] [--small]
 
 Each program is compiled as it is and with its patch. Both have to learn the same, and with replicas_in_sync the weights have to
 be bit-identical for 1 to 8 replicas; --check does that alone, and compares the lines with docs/adoption.md. Then both run in
 turns: a ratio is taken within a round. A machine on which other programs run is refused, unless --busy is given: then the
 table of this machine is not written. --small is one short run of each, on any machine.
+--only c and --only libtorch are the programs of one table. Without LibTorch those of its table are left out, and the table
+stays as it is.
 """
 
 import argparse
@@ -19,18 +21,17 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "peers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "peers"))
 
+import libtorch
+from common import HERE, LOOPS, ROOT, changed_lines, done, fail, patched
 from document import processor, ready, with_machine
+from participants import choose_kernels
 from quiet import MOST, busy_share
 from spread import Spread, medians_of, orders
 
-ROOT = HERE.parents[1]
-LOOPS = ROOT / "c_examples" / "loops"
 DOCUMENT = ROOT / "docs" / "adoption.md"
 # _Thread_local, OpenMP and POSIX's clock.
 FLAGS = "-std=gnu11 -O3 -fopenmp -Wall -Wextra -Werror"
@@ -44,7 +45,9 @@ LOSS_OF_ZEROS = 0.693147
 
 
 class Program:
-    """A loop, with the numbers of steps or epochs and the sizes for a check in a second and for measurements."""
+    """A loop in C, with the numbers of steps or epochs and the sizes for a check in a second and for measurements."""
+
+    extension = "c"
 
     def __init__(self, name, what, shape, check, measured, serial, learned=False):
         # What learns, by which rule; and the same for README.md, with what its threads do.
@@ -52,6 +55,9 @@ class Program:
         self.check, self.measured = check, measured
         # The part of the program that one thread does, in words; whether only the loss that is learned agrees.
         self.serial, self.learned = serial, learned
+
+    def title(self, setting):
+        return f"{self.name}, size {setting[1]}"
 
     def same(self, before, after):
         if not self.learned:
@@ -65,27 +71,9 @@ PROGRAMS = [
     Program("network", "a perceptron, momentum", "perceptron, copied to threads", (3, 128), [(12, 128), (4, 1024)], "the sum, the update"),
     Program("skipgram", "word vectors, SGD", "word vectors, racing threads", (1, 16), [(12, 32), (6, 128)], "nothing", learned=True),
 ]
-
-
-def fail(text):
-    sys.exit(f"adoption: {text}")
-
-
-def changed_lines(patch):
-    """Lines that a patch adds and removes, and how many of both are pairs: a line in place of another."""
-    added = removed = pairs = 0
-    for run in re.findall(r"(?:^[-+].*\n)+", patch.split("\n@@", 1)[1], re.MULTILINE):
-        plus = sum(line.startswith("+") for line in run.splitlines())
-        minus = len(run.splitlines()) - plus
-        added, removed, pairs = added + plus, removed + minus, pairs + min(plus, minus)
-    return added, removed, pairs
-
-
-def done(command, **options):
-    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
-    if ended.returncode != 0:
-        fail(f"{shlex.join(map(str, command))}: status {ended.returncode}\n{ended.stdout}{ended.stderr}")
-    return ended.stdout
+# The tables of docs/adoption.md, by what --only and the marks in the page call them.
+TABLES = {"c": ("adoption", PROGRAMS), "libtorch": ("libtorch", libtorch.PROGRAMS)}
+ALL = [*PROGRAMS, *libtorch.PROGRAMS]
 
 
 class Compiled:
@@ -96,10 +84,8 @@ class Compiled:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         source, patch = LOOPS / f"{program.name}.c", LOOPS / f"{program.name}.diff"
-        shutil.copy(source, folder / source.name)
         shutil.copy(source, folder / "before.c")
-        done(["patch", "--fuzz=0", "-i", patch], cwd=folder)
-        after = (folder / source.name).read_text()
+        after = patched(source, patch, folder)
         (folder / "after.c").write_text(after)
         in_sync = after.replace(".replicas = threads", ".replicas = threads, .replicas_in_sync = 8")
         if in_sync == after:
@@ -168,9 +154,10 @@ def short(rate):
 def counted(program):
     """The row of a program in the table of lines."""
     patch = (LOOPS / f"{program.name}.diff").read_text()
-    lines = len((LOOPS / f"{program.name}.c").read_text().splitlines())
+    file = f"{program.name}.{program.extension}"
+    lines = len((LOOPS / file).read_text().splitlines())
     added, removed, pairs = changed_lines(patch)
-    link = f"[`{program.name}.c`](../c_examples/loops/{program.name}.c)"
+    link = f"[`{file}`](../c_examples/loops/{file})"
     patch_link = f"[`{program.name}.diff`](../c_examples/loops/{program.name}.diff)"
     return f"| {link} | {program.what} | {lines} | {patch_link} | {added} | {removed} | {added + removed - pairs} |"
 
@@ -181,7 +168,7 @@ LINES_HEAD = """\
 
 
 def lines_table():
-    return "\n".join([LINES_HEAD, *(counted(program) for program in PROGRAMS)])
+    return "\n".join([LINES_HEAD, *(counted(program) for program in ALL)])
 
 
 README_HEAD = """\
@@ -192,12 +179,13 @@ README_HEAD = """\
 def readme_table(document):
     """The table of README.md: of each program its lines, those that the patch touches, and the ratios of the first machine of
     docs/adoption.md."""
-    first = document.split("<!-- adoption: tables -->")[1].split("<!-- adoption: end -->")[0]
     rows = []
-    for program in PROGRAMS:
-        cells = [cell.strip() for cell in counted(program).split("|")]
-        ratios = re.findall(rf"^\| {program.name}, size \d+ \|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
-        rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios)} |")
+    for kind, programs in TABLES.values():
+        first = document.split(f"<!-- {kind}: tables -->")[1].split(f"<!-- {kind}: end -->")[0]
+        for program in programs:
+            cells = [cell.strip() for cell in counted(program).split("|")]
+            ratios = re.findall(rf"^\| {program.name}, [^|]*\|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
+            rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios) or 'not measured'} |")
     return "\n".join([README_HEAD, *rows])
 
 
@@ -214,7 +202,7 @@ def row(compiled, setting, rounds, identical):
     ratio = Spread([ours / theirs for ours, theirs in zip(rates["after"], rates["before"])])
     own, ours = (short(Spread(rates[when]).middle) for when in ("before", "after"))
     cells = [
-        f"{program.name}, size {setting[1]}",
+        program.title(setting),
         program.serial,
         own,
         ours,
@@ -237,10 +225,11 @@ def arguments():
     parser.add_argument("--prefix", type=pathlib.Path, default=ROOT / "build" / "prefix")
     parser.add_argument("--include", type=pathlib.Path)
     parser.add_argument("--library", type=pathlib.Path)
-    parser.add_argument("--compiler", default="cc")
+    parser.add_argument("--compiler", default="cc", help="of C")
+    parser.add_argument("--cxx-compiler", default="c++")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "adoption")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--only", choices=[program.name for program in PROGRAMS])
+    parser.add_argument("--only", choices=[*TABLES, *(program.name for program in ALL)])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--busy", action="store_true")
@@ -274,33 +263,61 @@ def main():
             f"other programs use {100 * busy:.0f} % of the processors' time; what is measured now says little. Wait, or "
             "give --busy, and the table of this machine is not written"
         )
-    load, rows, different = os.getloadavg()[0], [], []
-    for program in PROGRAMS:
-        if asked.only not in (None, program.name):
-            continue
-        compiled = Compiled(program, asked.build.resolve() / program.name, shlex.split(asked.compiler), linked)
-        compiled.learns_the_same()
-        identical = compiled.fingerprint() is not None
-        if not identical:
-            different.append(program.name)
-        if not asked.check:
-            settings = [program.check] if asked.small else program.measured
-            rows += [row(compiled, setting, asked.rounds, identical) for setting in settings]
+    blas = blas_of(asked)
+    different = []
+    for name, (kind, programs) in TABLES.items():
+        chosen = [program for program in programs if asked.only in (None, name, program.name)]
+        if chosen and name == "libtorch" and libtorch.version() is None:
+            print("adoption: LibTorch was not found; its table stays as it is (make test-engines installs it)", file=sys.stderr)
+            chosen = []
+        rows, load = [], os.getloadavg()[0]
+        for program in chosen:
+            compiled = compile_program(asked, program, linked)
+            compiled.learns_the_same()
+            identical = compiled.fingerprint() is not None
+            if not identical:
+                different.append(program.name)
+            if not asked.check:
+                settings = [program.check] if asked.small else program.measured
+                rows += [row(compiled, setting, asked.rounds, identical) for setting in settings]
+        if rows:
+            measured = "\n".join([said_of(asked, name, load, blas), "", HEAD, *rows])
+            print(measured)
+            if asked.output is not None and not (asked.busy or asked.small or different or len(chosen) < len(programs)):
+                write(asked.output, kind, machine, measured)
     if not asked.check:
-        said = (
-            f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()}, {medians_of(asked.rounds)}; load "
-            f"average before: {load:.1f}."
-        )
-        measured = "\n".join([said, "", HEAD, *rows])
-        print(f"{lines_table()}\n\n{measured}")
+        print(lines_table())
         if asked.output is not None:
             write(asked.output, "lines", "all machines", lines_table())
-            if not (asked.busy or asked.small or asked.only or different):
-                write(asked.output, "adoption", machine, measured)
             if asked.output.resolve() == DOCUMENT:
                 write_readme(DOCUMENT.read_text())
     if different:
         fail(f"the weights of 1 to 8 replicas in sync differ: {', '.join(different)}")
+
+
+def compile_program(asked, program, linked):
+    folder = asked.build.resolve() / program.name
+    if program in libtorch.PROGRAMS:
+        # LibTorch's headers are large, and a check compiles longer than it runs.
+        optimisation = "-O0" if asked.check or asked.small else "-O2"
+        return libtorch.CompiledTorch(program, folder, shlex.split(asked.cxx_compiler), linked, optimisation)
+    return Compiled(program, folder, shlex.split(asked.compiler), linked)
+
+
+def blas_of(asked):
+    """What LibTorch multiplies matrices with, in words, if the installed tool can say it."""
+    if asked.library or not (asked.prefix / "bin" / "umbo").exists():
+        return "a BLAS that was not looked at"
+    return choose_kernels(asked.prefix)
+
+
+def said_of(asked, name, load, blas):
+    """What stands above a table: the machine, the day, and what computes."""
+    engine = f" with LibTorch {libtorch.version()}, {blas};" if name == "libtorch" else ""
+    return (
+        f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()},{engine} {medians_of(asked.rounds)}; load "
+        f"average before: {load:.1f}."
+    )
 
 
 def compare_documents():
