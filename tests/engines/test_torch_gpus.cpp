@@ -408,7 +408,14 @@ void failures_of_torch() {
 // Where torch has CUDA, a strategy without further words is one of all GPUs. Cards that torch does not know, and tensors on GPUs,
 // are refused.
 void strategies_and_refusals() {
+    std::vector<std::string> warnings;
+    umbo::set_log_callback(umbo::log_level::warning, [&](umbo::log_level, const char *text) { warnings.push_back(text); });
     const auto strategy = umbo::adapters::torch_strategy();
+    // Replicas on GPUs need no processor each.
+    for (const auto &text : warnings) CHECK(text.find("take turns") == std::string::npos);
+    umbo::adapters::torch_strategy(64);
+    CHECK(!warnings.empty() && warnings.back().find("64 replicas") != std::string::npos);
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, nullptr, nullptr, nullptr));
     CHECK(strategy.replica_count() == 3 && strategy.compute_device(2) == umbo::device_canonical_name("GPU:2"));
     CHECK(umbo::adapters::torch_strategy(2).compute_device(1) == umbo::device_canonical_name("CPU:1"));
     const auto refused = [](auto action, std::initializer_list<const char *> naming) {
@@ -421,7 +428,7 @@ void strategies_and_refusals() {
         }
         for (const char *words : naming) CHECK(message.find(words) != std::string::npos);
     };
-    refused([] { umbo::adapters::batch_of({{"x", torch::ones({4}, torch::Device(torch::kCUDA, 1))}}); }, {"cuda:1", "cpu()"});
+    refused([] { umbo::adapters::batch_of({{"x", torch::ones({4}, torch::Device(torch::kCUDA, 1))}}); }, {"'x' is a tensor on cuda:1", "cpu()"});
     const auto make = [] { return std::make_shared<NetImpl>(); };
     fake_torch::shown_cards() = 1;
     torch_model<NetImpl>(strategy_of({"GPU:0"}, "CPU:0"), make);

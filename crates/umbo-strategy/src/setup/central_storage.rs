@@ -171,7 +171,8 @@ impl Strategy {
         let layout = &self.0.devices.layout;
         let threading = &threads.how;
         let processors = threads.processors;
-        let at_once = layout.compute_devices.len();
+        let on_processors = |device: &&DeviceId| device.is_host_memory();
+        let at_once = layout.compute_devices.iter().filter(on_processors).count();
         log::log(log::Level::Info, || {
             let devices: Vec<_> = layout
                 .compute_devices

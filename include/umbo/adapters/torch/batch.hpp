@@ -18,6 +18,10 @@ namespace torch_detail {
 inline void require_rows(const std::string &name, const at::Tensor &tensor, const at::Tensor &first) {
     const std::string field = "fields: '" + name + "'";
     if (!tensor.defined()) throw error(status::invalid_argument, field + " is a tensor that is not defined");
+    if (!tensor.device().is_cpu()) {
+        throw error(status::unimplemented, field + " is a tensor on " + tensor.device().str() + "; batches lie in host memory: give '" +
+                                               name + "' as tensor.cpu(), of which each replica's part is copied to its GPU");
+    }
     if (tensor.dim() == 0) throw error(status::invalid_argument, field + " is a scalar; it needs a row for each example");
     if (tensor.size(0) != first.size(0)) {
         throw error(status::invalid_argument, field + " has " + std::to_string(tensor.size(0)) + " rows, and the first field " +
@@ -28,7 +32,8 @@ inline void require_rows(const std::string &name, const at::Tensor &tensor, cons
 } // namespace torch_detail
 
 // A global batch of torch tensors, in place: a row of each for each example. `torch_model::train` splits it over the
-// replicas. Throws INVALID_ARGUMENT for a tensor that is not defined, a scalar, or rows of another number than the first's.
+// replicas. Throws INVALID_ARGUMENT for a tensor that is not defined, a scalar, or rows of another number than the first's, and
+// UNIMPLEMENTED for one on a GPU.
 inline value batch_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
     value::field_list shared;
     for (const auto &field : fields) {
