@@ -435,9 +435,71 @@ void modules_that_are_refused() {
     CHECK(failed);
 }
 
+// The numbers that are tried, and the one that stays, if steps take these times.
+void numbers_of_replicas() {
+    using umbo::adapters::common_detail::replica_choice;
+    const auto chosen = [](std::int64_t all, auto time) {
+        replica_choice choice(all);
+        std::vector<std::int64_t> numbers{all};
+        for (int step = 0; step < 1000 && choice.is_open(); ++step) {
+            // Steps in which threads are new, and single slow ones, decide nothing.
+            const bool is_slow = step % 28 < 4 || step % 9 == 0;
+            if (choice.add(is_slow ? 1e3 : time(choice.replicas()))) numbers.push_back(choice.replicas());
+        }
+        CHECK(!choice.is_open());
+        return numbers;
+    };
+    using list = std::vector<std::int64_t>;
+    CHECK((chosen(2, [](auto n) { return 1.0 / static_cast<double>(n); }) == list{2, 1, 2}));
+    CHECK((chosen(2, [](auto n) { return static_cast<double>(n); }) == list{2, 1}));
+    CHECK((chosen(12, [](auto n) { return static_cast<double>(n); }) == list{12, 6, 4, 3, 2, 1}));
+    CHECK((chosen(16, [](auto n) { return 240.0 / static_cast<double>(n) + 10.0 * static_cast<double>(n); }) == list{16, 8, 4, 2, 4}));
+    CHECK((chosen(8, [](auto) { return 1.0; }) == list{8, 4, 8}));
+    CHECK((chosen(1, [](auto) { return 1.0; }) == list{1}));
+}
+
+// The training goes its way while the number of replicas changes under it: losses, momenta, rates, statistics, dropout.
+void replicas_that_are_chosen() {
+    const data all;
+    const auto trained = [&](auto replicas, std::string *said) {
+        torch::manual_seed(9);
+        normal net(12);
+        torch_optimizer sgd(replicas, net, torch::optim::SGDOptions(0.05).momentum(0.9));
+        torch::optim::StepLR scheduler(sgd, 20, 0.7);
+        net->norm->eval();
+        for (int step = 0; step < 90; ++step) {
+            sgd.train(all.batch(), [](normalImpl &module, const part &of) {
+                return F::cross_entropy(module.forward(umbo::adapters::dropout(of["x"], 0.2, true)), of["y"]);
+            });
+            sgd.step();
+            scheduler.step();
+        }
+        if (said != nullptr) *said = sgd.choice();
+        CHECK(sgd.optimizer().variable_progress(sgd.model().parameters()[0]).update_count == 90);
+        std::vector<torch::Tensor> parameters;
+        for (const auto &each : net->parameters()) parameters.push_back(each.detach().clone());
+        return parameters;
+    };
+    std::string said;
+    const auto chosen = trained(UMBO_AUTO, &said), fixed = trained(1, nullptr);
+    CHECK(near_in(chosen, fixed, 1e-4));
+    const auto processors = umbo::adapters::torch_strategy().replica_count();
+    CHECK(processors == 1 || said.find("a step takes") != std::string::npos);
+    // What is handed out stays.
+    torch_optimizer settled(UMBO_AUTO, std::make_shared<NetImpl>(), torch::optim::SGDOptions(0.1));
+    CHECK(settled.strategy().replica_count() == processors && settled.choice().find("nothing was measured") != std::string::npos);
+    for (int step = 0; step < 40; ++step) {
+        settled.train(all.batch(), loss_of);
+        settled.step();
+    }
+    CHECK(settled.strategy().replica_count() == processors);
+}
+
 } // namespace
 
 int main() {
+    numbers_of_replicas();
+    replicas_that_are_chosen();
     modules_of_the_program();
     modules_that_are_refused();
     schedulers();

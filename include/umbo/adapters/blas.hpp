@@ -35,6 +35,25 @@ inline void limit_openblas_threads(int threads) {
     lower_threads("openblas_get_num_threads", "openblas_set_num_threads", threads);
 }
 
+// The number of OpenBLAS's threads, or 1 where the program has not loaded it.
+inline int openblas_threads() {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+    return now ? now() : 1;
+#else
+    return 1;
+#endif
+}
+
+inline void set_openblas_threads(int threads) {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+    if (set && openblas_threads() != threads) set(threads);
+#else
+    (void)threads;
+#endif
+}
+
 } // namespace common_detail
 
 // The same options with OpenMP's threads and OpenBLAS's set to a replica's share of the processors, on each thread that

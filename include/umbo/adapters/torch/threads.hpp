@@ -44,6 +44,28 @@ inline strategy_options with_torch_threads(strategy_options options) {
     return options;
 }
 
+namespace torch_detail {
+
+// The number of OpenBLAS's threads before the first strategy that chooses its replicas.
+inline int most_openblas_threads() {
+    static const int threads = common_detail::openblas_threads();
+    return threads;
+}
+
+// A strategy of so many replicas on CPUs, each with its share of the processors for torch's operations and for OpenBLAS, whose
+// threads an earlier strategy may have lowered.
+inline strategy strategy_with_shares(std::int64_t replicas) {
+    strategy_options options;
+    options.cpu_replicas = replicas;
+    options.replica_thread_start = [most = most_openblas_threads()](const umbo_replica_thread &thread) {
+        const int threads = threads_of_torch(thread.computing_thread_count);
+        common_detail::set_openblas_threads(threads < most ? threads : most);
+    };
+    return strategy::create(with_torch_threads(std::move(options)));
+}
+
+} // namespace torch_detail
+
 // A strategy of a replica on each GPU, if the LibTorch of this program has CUDA, else of one for each processor, with
 // torch's threads set.
 inline strategy torch_strategy() {

@@ -2,6 +2,7 @@
 #ifndef UMBO_ADAPTERS_TORCH_TORCH_OPTIMIZER_HPP
 #define UMBO_ADAPTERS_TORCH_TORCH_OPTIMIZER_HPP
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include <umbo/adapters/replica_choice.hpp>
 #include <umbo/adapters/torch/optimizer.hpp>
+#include <umbo/adapters/torch/threads.hpp>
 
 namespace umbo {
 namespace adapters {
@@ -164,16 +167,41 @@ public:
         : torch_optimizer(nullptr, model, options, each) {}
 
     // With a model of its own, `torch_model(on, module, how)`, for a module that the program keeps: `model()` gives it.
-    torch_optimizer(const strategy &on, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
+    torch_optimizer(const umbo::strategy &on, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
                     torch_options how = {})
         : torch_optimizer(std::make_unique<torch_model<Module>>(on, module, std::move(how)), options, each) {}
 
-    torch_optimizer(const strategy &on, const torch::nn::ModuleHolder<Module> &module, const Options &options, const groups &each = {},
+    torch_optimizer(const umbo::strategy &on, const torch::nn::ModuleHolder<Module> &module, const Options &options, const groups &each = {},
                     torch_options how = {})
         : torch_optimizer(on, module.ptr(), options, each, std::move(how)) {}
 
-    torch_model<Module> &model() noexcept { return model_; }
-    const umbo::strategy &strategy() const noexcept { return model_.strategy(); }
+    // On so many replicas. UMBO_AUTO: on all GPUs, or where there are none on as many replicas as train fastest, each with its share
+    // of the processors for torch's threads. The first steps, which are steps like others, try one replica for each
+    // processor and the divisors of that number; where losses depend on the number of replicas only by rounding, so do
+    // results. What `model()`, `strategy()` or `optimizer()` has handed out stays: the choice ends there.
+    torch_optimizer(std::int64_t replicas, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
+                    torch_options how = {})
+        : torch_optimizer(on_replicas(replicas), module, options, each, how) {
+        if (replicas != UMBO_AUTO || torch::cuda::is_available()) return;
+        choice_ = common_detail::replica_choice(model_->strategy().replica_count());
+        module_ = module;
+        groups_ = groups(each);
+        how_ = std::move(how);
+    }
+
+    torch_optimizer(std::int64_t replicas, const torch::nn::ModuleHolder<Module> &module, const Options &options,
+                    const groups &each = {}, torch_options how = {})
+        : torch_optimizer(replicas, module.ptr(), options, each, std::move(how)) {}
+
+    torch_model<Module> &model() noexcept {
+        choice_.settle();
+        return *model_;
+    }
+
+    const umbo::strategy &strategy() noexcept { return model().strategy(); }
+
+    // What was chosen for UMBO_AUTO, or is tried next, and why: "1 replica of 2 threads: a step takes 4.1 ms with ...".
+    std::string choice() const { return choice_.text(); }
 
     // Nothing: `step` has used the gradients up. Without it the next `train` is an error.
     void zero_grad() const noexcept {}
@@ -181,33 +209,45 @@ public:
     // `torch_model::train`, with the models of other optimizers.
     template <class Batch, class Loss, class... Others>
     torch_loss train(const Batch &batch, Loss loss, Others &...others) {
-        return model_.train(batch, std::move(loss), others.model()...);
+        begin_ = clock::now();
+        return model_->train(batch, std::move(loss), others.model()...);
     }
 
     template <class Loss, class... Others>
     torch_loss train(const std::vector<std::pair<std::string, at::Tensor>> &fields, Loss loss, Others &...others) {
-        return model_.train(fields, std::move(loss), others.model()...);
+        begin_ = clock::now();
+        return model_->train(fields, std::move(loss), others.model()...);
     }
 
     // Torch's optimizer, for schedulers, and for code that sets the learning rates of parameter groups.
     Rule &torch() noexcept { return *theirs_; }
     operator Rule &() noexcept { return *theirs_; }
 
-    const umbo::optimizer &optimizer() const noexcept { return ours_; }
+    const umbo::optimizer &optimizer() noexcept {
+        choice_.settle();
+        return ours_;
+    }
 
     // Applies what the replicas have submitted, with the learning rates as torch has them. Throws UNIMPLEMENTED if these have changed
     // by another factor in one parameter group than in the others.
     void step() {
         follow_rates();
-        ours_.apply(model_.gradients());
-        model_.show();
+        ours_.apply(model_->gradients());
+        model_->show();
+        const std::int64_t before = choice_.replicas();
+        if (!choice_.add(std::chrono::duration<double>(clock::now() - begin_).count())) return;
+        try {
+            move_to(choice_.replicas());
+        } catch (const umbo::error &) {
+            choice_.stay(before); // the training is what it was
+        }
     }
 
     // What the rule keeps for each parameter, and its settings, in a file that `torch::load(rule, path)` reads.
     void save(const std::string &path) {
         auto &states = theirs_->state();
         for (std::size_t index = 0; index < tensors_.size(); ++index) {
-            const torch_detail::kept_state kept(ours_, model_.parameters()[index]);
+            const torch_detail::kept_state kept(ours_, model_->parameters()[index]);
             auto state = kept.updates() == 0 ? nullptr : torch_detail::to_torch(kept, options_);
             if (state != nullptr) states[torch_detail::key_in(states, tensors_[index])] = std::move(state);
         }
@@ -236,7 +276,7 @@ public:
             const auto found = states.find(torch_detail::key_in(states, tensors_[index]));
             if (found == states.end()) continue;
             using State = typename decltype(torch_detail::to_torch(std::declval<const torch_detail::kept_state &>(), options_))::element_type;
-            const torch_detail::kept_state kept(ours_, model_.parameters()[index]);
+            const torch_detail::kept_state kept(ours_, model_->parameters()[index]);
             torch_detail::from_torch(static_cast<const State &>(*found->second), options_, kept);
         }
         follow_rates();
@@ -249,9 +289,39 @@ private:
     }
 
     torch_optimizer(std::nullptr_t, torch_model<Module> &model, const Options &options, const groups &each)
-        : model_(model), ours_(optimizer_of(model, options, each)), tensors_(model.central_parameters()), options_(options),
+        : model_(&model), ours_(optimizer_of(model, options, each)), tensors_(model.central_parameters()), options_(options),
           theirs_(each.empty() ? std::make_unique<Rule>(tensors_, options) : std::make_unique<Rule>(each, options)), rate_(options.lr()) {
         for (const auto &group : theirs_->param_groups()) factors_.push_back(rate_ == 0 ? 1 : rate_of(group) / rate_);
+    }
+
+    using clock = std::chrono::steady_clock;
+
+    static umbo::strategy on_replicas(std::int64_t replicas) {
+        torch_detail::most_openblas_threads();
+        return replicas == UMBO_AUTO ? torch_strategy() : torch_strategy(replicas);
+    }
+
+    // Lets the training continue on so many replicas.
+    void move_to(std::int64_t replicas) {
+        const auto state = checkpoint_of(*model_, ours_).save_to_memory();
+        auto next = std::make_unique<torch_model<Module>>(torch_detail::strategy_with_shares(replicas), module_, how_);
+        auto rule = optimizer_of(*next, options_, groups_);
+        checkpoint_of(*next, rule).restore_from_memory(state);
+        rule.set_learning_rate(rate_);
+        next->synchronises = model_->synchronises;
+        next->show();
+        ours_ = std::move(rule);
+        own_ = std::move(next);
+        model_ = own_.get();
+    }
+
+    static checkpoint checkpoint_of(const torch_model<Module> &model, const umbo::optimizer &rule) {
+        auto all = checkpoint::create(model.strategy());
+        for (const auto &each : model.parameters()) all.add(each);
+        for (const auto &each : model.buffers()) all.add(each);
+        all.add("rule", rule);
+        all.add("gradients", model.gradients());
+        return all;
     }
 
     static double rate_of(const torch::optim::OptimizerParamGroup &group) { return static_cast<const Options &>(group.options()).lr(); }
@@ -272,8 +342,15 @@ private:
         rate_ = now;
     }
 
+    // How many replicas train, and what a model on others is made of.
+    common_detail::replica_choice choice_{1};
+    clock::time_point begin_;
+    std::shared_ptr<Module> module_;
+    groups groups_;
+    torch_options how_;
+
     std::unique_ptr<torch_model<Module>> own_;
-    torch_model<Module> &model_;
+    torch_model<Module> *model_;
     umbo::optimizer ours_;
     std::vector<at::Tensor> tensors_;
     Options options_;
@@ -289,6 +366,14 @@ torch_optimizer(torch_model<Module> &, const Options &, const Rest &...)
 
 template <class Module, class Options, class... Rest>
 torch_optimizer(const strategy &, const std::shared_ptr<Module> &, const Options &, const Rest &...)
+    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
+
+template <class Module, class Options, class... Rest>
+torch_optimizer(std::int64_t, const std::shared_ptr<Module> &, const Options &, const Rest &...)
+    -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
+
+template <class Module, class Options, class... Rest>
+torch_optimizer(std::int64_t, const torch::nn::ModuleHolder<Module> &, const Options &, const Rest &...)
     -> torch_optimizer<decltype(torch_detail::rule_with(std::declval<Options>())), Options, Module>;
 
 template <class Module, class Options, class... Rest>
