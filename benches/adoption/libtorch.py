@@ -42,11 +42,11 @@ class TorchProgram:
 # Dropout draws other numbers under Umbo, the same ones on any number of replicas. Replicas normalise by their parts of a batch.
 PROGRAMS = [
     TorchProgram(
-        "mnist", "convolutions, momentum", "MNIST's tutorial, LibTorch", 4, 16, "the update", count=("epoch <= 4", "epoch <= amount"),
+        "mnist", "convolutions, momentum", "MNIST, LibTorch", 4, 16, "the update", count=("epoch <= 4", "epoch <= amount"),
         rows=1000, keep=["net"], loss=r"loss ([0-9.]+)", apart=0.1, spread=3e-3,
     ),
     TorchProgram(
-        "dcgan", "a generator and a discriminator, Adam", "DCGAN's tutorial, LibTorch", 60, 1000, "the updates",
+        "dcgan", "a generator and a discriminator, Adam", "DCGAN, LibTorch", 60, 1000, "the updates",
         count=("step < 60", "step < amount"), rows=32, keep=["generator", "discriminator"], loss=r"discriminator ([0-9.]+)", apart=0.2,
         spread=0.2,
     ),

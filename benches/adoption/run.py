@@ -185,7 +185,7 @@ def readme_table(document):
         for program in programs:
             cells = [cell.strip() for cell in counted(program).split("|")]
             ratios = re.findall(rf"^\| {program.name}, [^|]*\|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
-            rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios) or 'not measured'} |")
+            rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios) or '–'} |")
     return "\n".join([README_HEAD, *rows])
 
 
